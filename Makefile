@@ -1,0 +1,55 @@
+# Everything runs in one virtual environment that `make` creates with Python 3.11 or 3.12.
+VENV ?= .venv
+PYTEST_ARGS ?=
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.gpimaging-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help environment demo test test-slow lint format check
+
+help:
+	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
+	@echo 'make test       the tests that take seconds'
+	@echo 'make test-slow  the other tests'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make format     let ruff reformat and fix what it can'
+	@echo 'make check      lint and test'
+
+environment: $(STAMP)
+
+# An environment that already holds the pinned set needs no network: pip finds every requirement satisfied, and
+# the project itself is built with the setuptools installed there.
+$(STAMP): pyproject.toml constraints.txt
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	    for python in $(PYTHON) python3.11 python3.12 python3; do \
+	        if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null; then \
+	            echo "Creating $(VENV) with $$($$python --version)"; \
+	            exec $$python -m venv $(VENV); \
+	        fi; \
+	    done; \
+	    echo 'Found neither Python 3.11 nor 3.12. Install one, or name it: make PYTHON=/path/to/python3.11' >&2; \
+	    exit 1; \
+	fi
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/gpimaging demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: lint test

@@ -1,0 +1,1 @@
+"""Files to arrays and shards: one module per modality. Never imports `gpmodels`."""

@@ -1,0 +1,1 @@
+"""Gaussian-process models and networks: tensors in, tensors out."""

@@ -1,0 +1,1 @@
+"""Convolutional networks that turn images into features."""

@@ -1,0 +1,55 @@
+"""What every test gets: a quiet TensorFlow, a fixed seed, failure where AutoGraph gives up."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+# TensorFlow reads these when it is imported, so before any test module.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+
+@pytest.fixture(autouse=True)
+def _keras_defaults() -> Iterator[None]:
+    """Seed Keras, and refuse a test that leaves its float settings changed for the next one.
+
+    Tests of data preparation never import Keras; they do not pay for its import here.
+    """
+    keras = sys.modules.get("keras")
+    if keras is None:
+        yield
+        return
+    keras.utils.set_random_seed(0)
+    yield
+    settings = (keras.config.floatx(), keras.config.dtype_policy().name)
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    assert settings == ("float32", "float32"), "the test left Keras' float settings changed"
+
+
+class _AutoGraphFallback(logging.Handler):
+    """Collects TensorFlow's notes that a function could not be turned into a graph."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "AutoGraph could not transform" in record.getMessage():
+            self.messages.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def _no_autograph_fallback() -> Iterator[None]:
+    """Fail where TensorFlow runs a function unconverted: its conditions would be decided once, when tracing."""
+    handler = _AutoGraphFallback()
+    logger = logging.getLogger("tensorflow")
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+    assert not handler.messages, "\n".join(handler.messages)
