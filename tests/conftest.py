@@ -46,7 +46,7 @@ class _AutoGraphFallback(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def _no_autograph_fallback() -> Iterator[None]:
-    """Fail where TensorFlow runs a function unconverted: its conditions would be decided once, when tracing."""
+    """Fail where TensorFlow runs a function unconverted: its conditions are decided once, when tracing."""
     handler = _AutoGraphFallback()
     logger = logging.getLogger("tensorflow")
     logger.addHandler(handler)
