@@ -1,0 +1,331 @@
+"""A Keras network with a Gaussian-process (or linear) head, trained end to end on the variational bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gpmodels.head import Head, Latent, flatten_points
+
+MAX_SAMPLED_BATCHES = 32
+"""Batches that :meth:`HybridModel.initialize` looks at: enough variety for k-means, a fraction of an epoch's time."""
+
+
+class Sample(NamedTuple):
+    """Feature vectors drawn from a data set: ``features [N, D]``, ``labels [N]``, or None where the data has none."""
+
+    features: np.ndarray
+    labels: np.ndarray | None
+
+
+class _Points(NamedTuple):
+    """What a batch contributes to the objective: latent marginals, labels ``[B]`` and weights ``[B]``."""
+
+    latent: Latent
+    labels: tf.Tensor
+    weights: tf.Tensor
+
+
+@keras.saving.register_keras_serializable("gpimaging")
+class HybridModel(keras.Model):
+    """``head(network(x))`` with the loss ``-bound / N``, so that ``fit`` needs no other loss.
+
+    The network may return ``[batch, D]`` or, for segmentation, ``[batch, height, width, D]``: every pixel is then a
+    data point, and ``num_data`` counts pixels. ``sample_weight`` of the labels' shape excludes points by 0.
+
+    Logged each epoch: ``loss`` (-bound/N), ``expected_log_likelihood`` per point, ``nll`` of the prediction (nats) and
+    ``accuracy``, besides any ``metrics`` given to ``compile``, which see ``probability``.
+
+    Args:
+        network: Maps inputs to features.
+        head: An :class:`HGPHead`, :class:`SVGPHead` or :class:`LinearHead`.
+        num_data: N, the number of training points (pixels for maps) that the KL divergences are weighed against.
+        points_per_example: Train the head on so many random points of each example; None takes all.
+        seed: Seed of that choice.
+        **kwargs: Passed to ``keras.Model``.
+
+    Raises:
+        ValueError: ``num_data`` or ``points_per_example`` is not positive.
+
+    Source:
+        Thesis algorithm 4 and (4.39); algorithm 5 for prediction.
+
+    Example:
+        >>> network = keras.Sequential([keras.layers.Dense(4, activation="relu")])
+        >>> model = HybridModel(network, HGPHead(num_experts=2, num_inducing=5), num_data=100)
+        >>> x, y = np.random.randn(100, 3).astype("float32"), np.arange(100) % 2
+        >>> model.initialize((x, y))
+        >>> model.compile(optimizer="adam")
+        >>> history = model.fit(x, y, verbose=0)
+        >>> model.predict(x, verbose=0)["probability"].shape
+        (100,)
+    """
+
+    def __init__(
+        self,
+        network: keras.Model | keras.layers.Layer,
+        head: Head,
+        *,
+        num_data: int,
+        points_per_example: int | None = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if num_data < 1:
+            raise ValueError(f"num_data must be the number of training points, at least 1, but is {num_data}.")
+        if points_per_example is not None and points_per_example < 1:
+            raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
+        self.network = network
+        self.head = head
+        self.num_data = num_data
+        self.points_per_example = points_per_example
+        self.seed = seed
+        self._point_seed = keras.random.SeedGenerator(seed)
+        self._expected_log_likelihood = keras.metrics.Mean("expected_log_likelihood")
+        self._nll = keras.metrics.BinaryCrossentropy("nll")
+        self._accuracy = keras.metrics.BinaryAccuracy("accuracy")
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "network": keras.saving.serialize_keras_object(self.network),
+            "head": keras.saving.serialize_keras_object(self.head),
+            "num_data": self.num_data,
+            "points_per_example": self.points_per_example,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> HybridModel:
+        config = dict(config)
+        for part in ("network", "head"):
+            config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
+        return cls(**config)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        if not self.network.built:
+            self.network.build(input_shape)
+        if not self.head.built:
+            self.head.build(self.network.compute_output_shape(input_shape))
+        super().build(input_shape)
+
+    def call(self, inputs: Any, training: bool = False) -> dict[str, tf.Tensor]:
+        """Predictions under the names of :meth:`gpmodels.head.Head.call`, of the features' leading shape."""
+        return self.head(self.network(inputs, training=training), training=training)
+
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
+            expected = self._expected(points)
+            loss = self._negative_bound_per_point(expected)
+            # Under a distribution strategy the replicas' gradients are summed.
+            replicas = tf.distribute.get_strategy().num_replicas_in_sync
+            scaled_loss = self.optimizer.scale_loss(loss / replicas)
+        variables = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(scaled_loss, variables), variables, strict=True))
+        self.head.record_assignments(points.latent, points.weights)
+        return self._update_metrics(points, expected, loss)
+
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=False)
+        expected = self._expected(points)
+        return self._update_metrics(points, expected, self._negative_bound_per_point(expected))
+
+    def _points(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> _Points:
+        """Marginals, labels and weights of a batch's points, a random subset of them in training if asked for."""
+        features = self.network(x, training=training)
+        num_examples, num_features = tf.shape(features)[0], features.shape[-1]
+        dtype = self.head.compute_dtype
+        labels = tf.cast(tf.reshape(y, [num_examples, -1]), dtype)
+        weights = tf.ones_like(labels) if sample_weight is None else tf.cast(sample_weight, dtype)
+        weights = tf.reshape(weights, [num_examples, -1])
+        features = tf.cast(tf.reshape(features, [num_examples, -1, num_features]), dtype)
+        if weights.shape[1] == 1:  # one weight for each example
+            weights = tf.broadcast_to(weights, tf.shape(labels))
+        if training and self.points_per_example is not None:
+            chosen = self._choose_points(tf.shape(labels))
+            features, labels, weights = (
+                tf.gather(values, chosen, batch_dims=1) for values in (features, labels, weights)
+            )
+        labels, weights = tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
+        return _Points(self.head.latent(flatten_points(features)), _checked(labels, weights), weights)
+
+    def _choose_points(self, shape: tf.Tensor) -> tf.Tensor:
+        """Indices ``[examples, points_per_example]``, drawn with replacement."""
+        uniform = keras.random.uniform((shape[0], self.points_per_example), seed=self._point_seed)
+        return tf.minimum(tf.cast(uniform * tf.cast(shape[1], uniform.dtype), tf.int32), shape[1] - 1)
+
+    def _expected(self, points: _Points) -> tf.Tensor:
+        """Weighted mean over the batch of each point's expected log-likelihood terms."""
+        terms = self.head.expected_log_likelihood(points.latent, points.labels)
+        return tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), tf.reduce_sum(points.weights))
+
+    def _negative_bound_per_point(self, expected: tf.Tensor) -> tf.Tensor:
+        """-L1/N of thesis (4.39): the batch's mean stands for the mean over all N points."""
+        return tf.reduce_sum(self.head.prior_kl()) / self.num_data - expected
+
+    def _update_metrics(self, points: _Points, expected: tf.Tensor, loss: tf.Tensor) -> dict[str, tf.Tensor]:
+        probability = self.head.predictions(points.latent)["probability"]
+        total = tf.reduce_sum(points.weights)
+        self._loss_tracker.update_state(loss, sample_weight=total)
+        self._expected_log_likelihood.update_state(expected, sample_weight=total)
+        # Keras metrics average over the last axis before weighting: keep one value per row.
+        column = [values[:, None] for values in (points.labels, probability)]
+        self._nll.update_state(*column, sample_weight=points.weights)
+        self._accuracy.update_state(*column, sample_weight=points.weights)
+        return self.compute_metrics(None, *column, sample_weight=points.weights)
+
+    def sample(self, data: Any, max_points: int, *, seed: int = 0) -> Sample:
+        """Features (and labels) of at most ``max_points`` random points with positive weight.
+
+        Args:
+            data: Inputs, ``(inputs, labels)``, ``(inputs, labels, weights)``, or a ``tf.data.Dataset`` of such
+                batches, best shuffled, of which at most 32 are read.
+            max_points: Size of the sample.
+            seed: Seed of the choice.
+
+        Raises:
+            ValueError: The data holds no point, or a feature is not finite.
+        """
+        rng = np.random.default_rng(seed)
+        batches = list(itertools.islice(_batches(data), MAX_SAMPLED_BATCHES))
+        share = math.ceil(max_points / max(len(batches), 1))
+        features, labels = [], []
+        for x, y, weight in batches:
+            batch = self.network(x, training=False)
+            batch = np.asarray(tf.cast(flatten_points(batch), tf.float64))
+            usable = np.arange(len(batch)) if weight is None else np.flatnonzero(np.broadcast_to(weight, y.shape))
+            chosen = rng.permutation(usable)[:share]
+            features.append(batch[chosen])
+            if y is not None:
+                labels.append(np.asarray(y).reshape(-1)[chosen])
+        if not sum(map(len, features)):
+            raise ValueError("initialize() was given no data point of positive weight; pass inputs or a dataset.")
+        stacked = np.concatenate(features)[:max_points]
+        if not np.isfinite(stacked).all():
+            raise ValueError("The network's features hold NaN or infinity; lower the learning rate of its training.")
+        return Sample(stacked, np.concatenate(labels)[:max_points] if labels else None)
+
+    def initialize(
+        self,
+        data: Any,
+        *,
+        max_points: int = 20_000,
+        seed: int = 0,
+        head_steps: int = 0,
+        head_learning_rate: float = 1e-2,
+    ) -> None:
+        """Place inducing points, gates and lengthscales by k-means on the network's features.
+
+        Args:
+            data: As for :meth:`sample`.
+            max_points: Size of the sample of features.
+            seed: Seed of sampling and clustering.
+            head_steps: Then train the head alone on the sample for so many Adam steps, which costs seconds and
+                spares the network the gradients of an untrained head. Needs labels.
+            head_learning_rate: Learning rate of those steps.
+
+        Raises:
+            ValueError: No usable point, features that are not finite, or head steps without labels.
+        """
+        if not self.built:
+            first = next(_batches(data))[0]
+            self.build(tf.TensorShape([None, *first.shape[1:]]).as_list())
+        sample = self.sample(data, max_points, seed=seed)
+        self.head.initialize(sample.features, seed=seed)
+        if head_steps:
+            if sample.labels is None:
+                raise ValueError("initialize(head_steps=...) needs labels: pass (inputs, labels) or such a dataset.")
+            self._fit_head(sample, head_steps, head_learning_rate)
+
+    def _fit_head(self, sample: Sample, steps: int, learning_rate: float, batch_size: int = 2048) -> None:
+        alone = HybridModel(keras.layers.Identity(), self.head, num_data=self.num_data)
+        alone.compile(optimizer=keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(learning_rate, steps)))
+        dtype = self.head.compute_dtype
+        points = tf.data.Dataset.from_tensor_slices((sample.features.astype(dtype), sample.labels.astype(dtype)))
+        points = points.shuffle(len(sample.features), seed=self.seed).repeat().batch(batch_size)
+        alone.fit(points, steps_per_epoch=steps, verbose=0)
+
+    def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
+        """Drop the experts that no point of ``data`` chooses, re-routing all of it after each drop.
+
+        Dropping one changes the pooled variance of the gate, so the others' shares must be counted anew
+        (thesis 4.3.2.3). Pass all the training data; a sample proves nothing.
+
+        Args:
+            data: As for :meth:`sample`, unshuffled or shuffled alike.
+
+        Returns:
+            Indices from 0 of the experts dropped.
+        """
+        dropped: list[int] = []
+        while len(self.head.active_experts) > 1:
+            counts = self._count_assignments(data)
+            unused = [k for k in self.head.active_experts if not counts[k]]
+            if not unused:
+                break
+            self.head.drop_experts(np.array(unused[:1]))
+            dropped += unused[:1]
+        return dropped
+
+    def _count_assignments(self, data: Any) -> np.ndarray:
+        counts = np.zeros(self.head.num_experts, np.int64)
+        for x, y, weight in _batches(data):
+            expert = self.head.latent(flatten_points(self.network(x, training=False))).expert.numpy()
+            used = expert if weight is None else expert[np.broadcast_to(weight, y.shape).reshape(-1) > 0]
+            counts += np.bincount(used, minlength=len(counts))
+        return counts
+
+    def inference_function(self) -> Any:
+        """``inputs -> predictions`` with the head folded into constants, to be traced into a SavedModel."""
+        latent = self.head.for_inference()
+        return lambda inputs: self.head.predict_with(latent, self.network(inputs, training=False))
+
+    def export(self, filepath: str, **kwargs: Any) -> None:
+        """Write a SavedModel whose ``serve`` endpoint runs the network and the folded head.
+
+        Args:
+            filepath: Folder to write.
+            **kwargs: ``input_signature`` (list of ``tf.TensorSpec``), by default the shape the model was built with.
+        """
+        signature = kwargs.pop("input_signature", None) or [
+            tf.TensorSpec([None, *self._build_shape[1:]], self.network.compute_dtype)
+        ]
+        archive = keras.export.ExportArchive()
+        archive.track(self.network)
+        archive.add_endpoint("serve", self.inference_function(), input_signature=signature)
+        archive.write_out(filepath, verbose=False, **kwargs)
+
+    @property
+    def _build_shape(self) -> tuple[int | None, ...]:
+        return self._build_shapes_dict["input_shape"]
+
+
+def _checked(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Labels, after checking that those that count are 0 or 1: a likelihood accepts anything silently."""
+    valid = tf.logical_or(tf.logical_or(tf.equal(labels, 0.0), tf.equal(labels, 1.0)), tf.equal(weights, 0.0))
+    check = tf.debugging.Assert(
+        tf.reduce_all(valid), ["Labels must be 0 or 1, but found", tf.boolean_mask(labels, ~valid)], summarize=5
+    )
+    with tf.control_dependencies([check] if check is not None else []):
+        return tf.identity(labels)
+
+
+def _batches(data: Any) -> Iterator[tuple[Any, np.ndarray | None, np.ndarray | None]]:
+    """Batches ``(x, y, weight)`` of arrays, tuples of arrays or datasets; y and weight may be None."""
+    if not isinstance(data, tf.data.Dataset):
+        data = tf.data.Dataset.from_tensor_slices(data).batch(1024)
+    for batch in data:
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        y = None if y is None else np.asarray(y)
+        weight = None if weight is None else np.asarray(weight)
+        if weight is not None and y is not None:
+            weight = weight.reshape(weight.shape + (1,) * (y.ndim - weight.ndim))
+        yield x, y, weight
