@@ -1,4 +1,4 @@
-"""The convolutional encoder-decoder C{units}K{kernel} of thesis 5.3.1: an image in, 64 features for each pixel out."""
+"""The convolutional encoder-decoder C{units}K{kernel} of thesis 5.3.1: images to features."""
 
 import re
 from typing import Any
@@ -69,19 +69,20 @@ def _is_normalisation(layer: keras.layers.Layer) -> bool:
 class EncoderDecoder(keras.Model):
     """Convolutional encoder-decoder that gives each pixel of an image 64 features (thesis 5.3.1).
 
-    An encoder unit is two convolutions (bias, batch normalisation, ReLU) and 2 x 2 max-pooling that remembers where
-    its maxima stood; the units are 64, 128, 256, 256, ... channels wide. A decoder unit puts the features back to the
-    remembered places of its encoder unit, then applies two convolutions: the first as wide as the encoder unit, the
-    second as wide as the next shallower one; the last decoder unit keeps 64.
+    An encoder unit is two convolutions (bias, batch normalisation, ReLU) and 2 x 2 max-pooling that
+    remembers where its maxima stood; the units are 64, 128, 256, 256, ... channels wide. A decoder unit puts
+    the features back to the remembered places of its encoder unit, then applies two convolutions: the first
+    as wide as the encoder unit, the second as wide as the next shallower one; the last decoder unit keeps 64.
 
-    Images may have any size, also odd and smaller than 2^units. Input is ``[B, H, W, 3]`` in 0..255, floating point or
-    ``uint8``, scaled to -1..1 inside; output is ``[B, H, W, 64]``.
+    Images may have any size, also odd and smaller than 2^units. Input is ``[B, H, W, 3]`` in 0..255, floating
+    point or ``uint8``, scaled to -1..1 inside; output is ``[B, H, W, 64]``.
 
     Args:
         units: Number of encoder units, and of decoder units; at least 1.
         kernel_size: Side of the square kernels in pixels; odd.
-        batch_norm_momentum: Weight of the past in the moving averages of batch normalisation. Keras' default of 0.99
-            needs hundreds of steps to forget the initial values; small sets of images have tens of steps an epoch.
+        batch_norm_momentum: Weight of the past in the moving averages of batch normalisation. Keras' default
+            of 0.99 needs hundreds of steps to forget the initial values; small sets of images have tens of
+            steps an epoch.
 
     Raises:
         ValueError: An argument is out of range, or the input is no batch of three-channel images.
@@ -92,9 +93,7 @@ class EncoderDecoder(keras.Model):
         TensorShape([1, 31, 45, 64])
     """
 
-    def __init__(
-        self, units: int, kernel_size: int, batch_norm_momentum: float = 0.9, **kwargs: Any
-    ) -> None:
+    def __init__(self, units: int, kernel_size: int, batch_norm_momentum: float = 0.9, **kwargs: Any) -> None:
         if units < 1:
             raise ValueError(f"An encoder-decoder needs at least one unit; found units={units}.")
         if kernel_size < 1 or kernel_size % 2 == 0:
@@ -124,8 +123,9 @@ class EncoderDecoder(keras.Model):
         """Create all weights; only the rank and the number of channels of ``input_shape`` matter."""
         if len(input_shape) != 4 or input_shape[-1] != 3:
             raise ValueError(
-                f"The encoder-decoder takes images [batch, height, width, 3]; found shape {tuple(input_shape)}. "
-                "Add a batch axis to a single image; convert grey images to three channels."
+                "The encoder-decoder takes images [batch, height, width, 3]; "
+                f"found shape {tuple(input_shape)}. Add a batch axis to a single image; "
+                "convert grey images to three channels."
             )
         shape = tuple(input_shape)
         for unit in (*self.encoder, *self.decoder):
@@ -187,7 +187,8 @@ def encoder_decoder(name: str = "C3K3", *, batch_norm_momentum: float = 0.9) -> 
     match = re.fullmatch(r"C(\d{1,2})K(\d{1,2})", name)
     if match is None:
         raise ValueError(
-            f"Found network {name!r}; expected C, the number of units, K, the kernel size, such as 'C3K3' or 'C4K5'."
+            f"Found network {name!r}; expected C, the number of units, K, the kernel size, "
+            "such as 'C3K3' or 'C4K5'."
         )
     units, kernel_size = (int(number) for number in match.groups())
     return EncoderDecoder(units, kernel_size, batch_norm_momentum)

@@ -1,12 +1,12 @@
 """Max-pooling that remembers where each maximum stood, and unpooling that puts values back there.
 
-Thesis 5.3.1 (after SegNet) stores the index of each maximum. Here the memory is a mask over the pooling windows: one
-byte for each input value, broadcasting where an index needs scatter and gather. The values and gradients are those of
-``tf.nn.max_pool_with_argmax`` with ``tf.scatter_nd``, bit for bit, in a quarter of the time on a CPU, deterministic
-on any device, and without an operation that XLA lacks.
+Thesis 5.3.1 (after SegNet) stores the index of each maximum. Here the memory is a mask over the pooling
+windows: one byte for each input value, and broadcasting where indices need scatter and gather. Values and
+gradients are those of ``tf.nn.max_pool_with_argmax`` with ``tf.scatter_nd``, bit for bit, in a quarter of the
+time on a CPU and deterministic on any device.
 
-Each operation is the other's adjoint: the gradient of pooling unpools, the gradient of unpooling picks the remembered
-places.
+Each operation is the other's adjoint: the gradient of pooling unpools, the gradient of unpooling picks the
+remembered places.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ def max_pool(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Maximum of each 2 x 2 window, and where in the window it stood.
 
     Args:
-        features: Floating-point maps ``[B, H, W, C]`` of any size, known or not when traced. Where a side is odd, the
-            last windows reach over the border and see only what is inside.
+        features: Floating-point maps ``[B, H, W, C]`` of any size, known or not when traced. Where a side is
+            odd, the last windows reach over the border and see only what is inside.
 
     Returns:
-        The maxima ``[B, ⌈H/2⌉, ⌈W/2⌉, C]`` and a boolean mask ``[B, ⌈H/2⌉, 2, ⌈W/2⌉, 2, C]``, true at one place in
-        each window: at the maximum, the first in reading order if there are several.
+        The maxima ``[B, ⌈H/2⌉, ⌈W/2⌉, C]`` and a boolean mask ``[B, ⌈H/2⌉, 2, ⌈W/2⌉, 2, C]``, true at one
+        place in each window: at the maximum, the first in reading order if there are several.
 
     Example:
         >>> maxima, mask = max_pool(tf.constant([[[[1.0], [3.0]], [[2.0], [0.0]]]]))
@@ -96,8 +96,8 @@ def unpool(values: tf.Tensor, mask: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             padded = _pad_to_even(upstream, 0.0)
             remembered = tf.where(mask, _windows(padded), tf.zeros([], upstream.dtype))
-            # The sum over a window of which three values are 0, exactly: its mean times 4. Pooling is several times
-            # faster than a sum over two inner axes.
+            # The sum over a window, three of whose values are 0, is exactly four times its mean; pooling is
+            # several times faster than a sum over two inner axes.
             return 4.0 * tf.nn.avg_pool2d(tf.reshape(remembered, tf.shape(padded)), 2, 2, "VALID")
 
         return maps, gradient
