@@ -1,0 +1,165 @@
+"""Do the probabilities mean what they say: calibration error, reliability diagram, fitted temperature.
+
+Calibration is that of the predicted label (Guo et al., 2017): the confidence of a prediction is the
+probability of the label it chose, max(p, 1 - p) with two classes; confidences are counted in 15 equally wide
+bins of (0, 1], each open below; the expected calibration error is Σ_b (n_b / N) |accuracy_b - mean
+confidence_b|. With two classes no confidence is below one half, so that the upper eight bins are in use.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+from numpy.typing import NDArray
+
+from pipelines.scores import AnyFloatArray, FloatArray, ratio
+
+logger = logging.getLogger(__name__)
+
+CALIBRATION_BINS = 15
+TEMPERATURE_LIMITS = (0.01, 100.0)
+_LOGITS_PER_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class CalibrationCounts:
+    """Predictions of one example by confidence, ``[CALIBRATION_BINS]`` each.
+
+    Args:
+        count: number of predictions.
+        confidence: sum of their confidences.
+        correct: number of right ones.
+    """
+
+    count: NDArray[np.int64]
+    confidence: FloatArray
+    correct: NDArray[np.int64]
+
+
+def calibration_counts(confidence: FloatArray, right: NDArray[np.bool_]) -> CalibrationCounts:
+    """Counts predictions by confidence.
+
+    Args:
+        confidence: ``[N]`` probability of the predicted label, in [0, 1].
+        right: ``[N]``, whether that label is the true one.
+    """
+    index = np.clip(np.ceil(confidence * CALIBRATION_BINS).astype(np.intp) - 1, 0, CALIBRATION_BINS - 1)
+    return CalibrationCounts(
+        count=np.bincount(index, minlength=CALIBRATION_BINS),
+        confidence=np.bincount(index, confidence, CALIBRATION_BINS).astype(np.float64),
+        correct=np.bincount(index[right], minlength=CALIBRATION_BINS),
+    )
+
+
+def expected_calibration_error(count: FloatArray, confidence: FloatArray, correct: FloatArray) -> FloatArray:
+    """The expected calibration error from summed counts.
+
+    Args:
+        count: ``[..., bins]`` numbers of predictions.
+        confidence: ``[..., bins]`` sums of confidences.
+        correct: ``[..., bins]`` numbers of right predictions.
+
+    Returns:
+        ``[...]``, in [0, 1]; NaN where there are no predictions.
+
+    Example:
+        >>> float(expected_calibration_error(np.array([4.0]), np.array([3.0]), np.array([2.0])))
+        0.25
+    """
+    return ratio(np.abs(correct - confidence).sum(axis=-1), count.sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class ReliabilityDiagram:
+    """What a reliability diagram draws.
+
+    Args:
+        edges: ``[bins + 1]`` confidences between which the bins lie.
+        count: ``[bins]`` numbers of predictions.
+        confidence: ``[bins]`` mean confidences, NaN in empty bins.
+        accuracy: ``[bins]`` shares of right predictions, NaN in empty bins.
+    """
+
+    edges: FloatArray
+    count: FloatArray
+    confidence: FloatArray
+    accuracy: FloatArray
+
+
+def reliability_diagram(count: FloatArray, confidence: FloatArray, correct: FloatArray) -> ReliabilityDiagram:
+    """The reliability diagram of summed counts ``[bins]``; arguments as `expected_calibration_error`."""
+    edges = np.linspace(0.0, 1.0, count.shape[-1] + 1)
+    return ReliabilityDiagram(edges, count, ratio(confidence, count), ratio(correct, count))
+
+
+def fit_temperature(
+    logits: AnyFloatArray, labels: NDArray[np.generic], weights: NDArray[np.generic] | None = None
+) -> float:
+    """The temperature T that minimises the negative log-likelihood of sigmoid(logit / T).
+
+    The loss is convex in 1/T, so that its derivative has at most one root, which is bracketed and found to
+    rounding. Fit it on data that neither trained nor judges the model.
+
+    Args:
+        logits: any shape, log-odds of class 1.
+        labels: the same shape, 0 or 1.
+        weights: the same shape, not negative, 0 where ignored; 1 by default.
+
+    Returns:
+        T, in `TEMPERATURE_LIMITS`. A limit is reached, and logged, where the best T is 0 (every logit has the
+        right sign) or infinite (the logits say nothing about the labels). If all logits are 0, 1.
+
+    Raises:
+        ValueError: shapes differ, a value is not allowed, or nothing has weight.
+
+    Example:
+        >>> logits = np.array([2.0, 2.0, 2.0, 2.0])  # claims 0.88, is right in 3 of 4: log-odds log 3
+        >>> round(fit_temperature(logits, np.array([1, 1, 1, 0])), 4) == round(2.0 / np.log(3.0), 4)
+        True
+    """
+    flat_logits, flat_labels, flat_weights = _flat_temperature_data(logits, labels, weights)
+
+    def slope(log_inverse: float) -> float:
+        """Derivative of the loss with respect to 1/T: Σ w (sigmoid(logit / T) - y) logit."""
+        inverse, total = np.exp(log_inverse), 0.0
+        for start in range(0, flat_logits.size, _LOGITS_PER_BLOCK):
+            block = slice(start, start + _LOGITS_PER_BLOCK)
+            logit = flat_logits[block].astype(np.float64)
+            residual = scipy.special.expit(inverse * logit) - flat_labels[block]
+            total += float(np.dot(flat_weights[block] * residual, logit))
+        return total
+
+    if not flat_logits.any():
+        return 1.0
+    coldest, hottest = (-np.log(limit) for limit in TEMPERATURE_LIMITS)
+    if slope(coldest) <= 0:
+        logger.warning("The best temperature is below %g: every prediction is right", TEMPERATURE_LIMITS[0])
+        return TEMPERATURE_LIMITS[0]
+    if slope(hottest) >= 0:
+        logger.warning("The best temperature is above %g: the logits say nothing", TEMPERATURE_LIMITS[1])
+        return TEMPERATURE_LIMITS[1]
+    return float(np.exp(-scipy.optimize.brentq(slope, hottest, coldest, xtol=1e-10)))
+
+
+def _flat_temperature_data(
+    logits: AnyFloatArray, labels: NDArray[np.generic], weights: NDArray[np.generic] | None
+) -> tuple[AnyFloatArray, NDArray[np.generic], FloatArray]:
+    """Flat logits, labels and weights of what has weight; checked."""
+    weight = np.ones(logits.shape) if weights is None else weights.astype(np.float64)
+    if not logits.shape == labels.shape == weight.shape:
+        raise ValueError(
+            f"logits {logits.shape}, labels {labels.shape} and weights {weight.shape} differ in shape"
+        )
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise ValueError("weights must be finite, not negative and not all 0: is every pixel ignored?")
+    used = weight != 0
+    flat_logits, flat_labels = logits[used], labels[used]
+    if not np.isfinite(flat_logits).all():
+        raise ValueError("found a logit that is not finite; did the training diverge?")
+    if not np.isin(flat_labels, (0, 1)).all():
+        raise ValueError(f"labels must be 0 or 1, found {np.unique(flat_labels)[:5].tolist()}")
+    return flat_logits, flat_labels, weight[used]

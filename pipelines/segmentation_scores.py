@@ -1,0 +1,213 @@
+"""Scores of binary segmentation: per image and averaged (thesis 5.4.1.2), and of all pixels pooled.
+
+Recall, precision, F-measure (5.7) and intersection over union are quotients that an image without lane leaves
+undefined. The convention here, for each image:
+
+- lane neither in the truth nor in the prediction: the prediction is perfect, all four are 1;
+- lane in one of the two only: there is no overlap, all four are 0;
+- every pixel ignored: the image is left out of all scores.
+
+`image_counts` says how many images that concerned, and the report shows it. The accuracy needs no convention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.classification_scores import (
+    PROBABILITY_SCORES,
+    ClassificationRecord,
+    classification_record,
+    classification_statistics,
+)
+from pipelines.scores import AnyFloatArray, FloatArray, Score, Statistics, ratio, stack_rows
+
+IGNORED = 255
+"""Mask value of pixels that no score counts."""
+
+_NETWORK, _ORIGINAL = "", "original_"
+
+
+@dataclass(frozen=True)
+class SegmentationRecord:
+    """All that the scores need to know of one image.
+
+    Args:
+        pixels: the pixels at network size.
+        original_confusion: ``[2, 2]`` numbers of pixels at original size, rows true label, columns predicted
+            label.
+    """
+
+    pixels: ClassificationRecord
+    original_confusion: NDArray[np.int64]
+
+
+def segmentation_record(
+    name: str,
+    mask: NDArray[np.uint8],
+    probability: AnyFloatArray,
+    uncertainty: Mapping[str, AnyFloatArray],
+    original_mask: NDArray[np.uint8],
+) -> SegmentationRecord:
+    """Sums up one image.
+
+    At original size the probability is interpolated bilinearly and thresholded afterwards, as `predict` does.
+
+    Args:
+        name: the image's name.
+        mask: ``[H, W]``, 0 background, 1 lane, 255 ignored.
+        probability: ``[H, W]`` of lane; 0.5 and more predicts lane.
+        uncertainty: each ``[H, W]``, nats, under names like ``predictive_entropy``.
+        original_mask: ``[H', W']``, coded as ``mask``.
+
+    Raises:
+        ValueError: shapes differ, or a value is not allowed; names the image.
+    """
+    shapes = {"probability": probability.shape, **{key: value.shape for key, value in uncertainty.items()}}
+    for key, shape in shapes.items():
+        if shape != mask.shape or mask.ndim != 2:
+            raise ValueError(f"{name}: {key} {shape} and mask {mask.shape} must have one shape [H, W]")
+    if original_mask.ndim != 2:
+        raise ValueError(f"{name}: the original mask must be [H, W], found {original_mask.shape}")
+    scored = mask != IGNORED
+    pixels = classification_record(
+        name, mask[scored], probability[scored], {key: value[scored] for key, value in uncertainty.items()}
+    )
+    return SegmentationRecord(pixels, _original_confusion(name, original_mask, probability))
+
+
+def _original_confusion(
+    name: str, original_mask: NDArray[np.uint8], probability: AnyFloatArray
+) -> NDArray[np.int64]:
+    height, width = original_mask.shape
+    resized = cv2.resize(probability.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)
+    scored = original_mask != IGNORED
+    truth = original_mask[scored]
+    if (truth > 1).any():
+        raise ValueError(
+            f"{name}: mask values must be 0, 1 or 255, found {int(truth.max())} in the original mask"
+        )
+    return np.bincount(2 * truth + (resized[scored] >= 0.5), minlength=4).reshape(2, 2)
+
+
+def segmentation_statistics(records: Sequence[SegmentationRecord]) -> Statistics:
+    """The rows from which scores are computed, one per record."""
+    pixels = classification_statistics([record.pixels for record in records])
+    network = stack_rows([_row(_NETWORK, record.pixels.confusion) for record in records])
+    original = stack_rows([_row(_ORIGINAL, record.original_confusion) for record in records])
+    return Statistics(pixels.names, {**pixels.dense, **network, **original}, pixels.sparse)
+
+
+def overlap_measures(confusion: NDArray[np.generic]) -> dict[str, FloatArray]:
+    """Accuracy, recall, precision, F-measure and intersection over union.
+
+    Args:
+        confusion: ``[..., 2, 2]`` numbers of pixels, rows true label, columns predicted label.
+
+    Returns:
+        Each ``[...]``, by the convention above where there is no lane; accuracy is NaN where there are no
+        pixels.
+
+    Example:
+        >>> measures = overlap_measures(np.array([[5, 1], [2, 2]]))
+        >>> {key: round(float(value), 3) for key, value in measures.items()}
+        {'accuracy': 0.7, 'recall': 0.5, 'precision': 0.667, 'f_measure': 0.571, 'iou': 0.4}
+    """
+    counts = confusion.astype(np.float64)
+    true_negative, false_positive = counts[..., 0, 0], counts[..., 0, 1]
+    false_negative, true_positive = counts[..., 1, 0], counts[..., 1, 1]
+    missed_or_false = false_positive + false_negative
+
+    def quotient(denominator: FloatArray) -> FloatArray:
+        perfect = np.where(true_positive + missed_or_false == 0, 1.0, 0.0)
+        return np.where(denominator == 0, perfect, ratio(true_positive, denominator))
+
+    return {
+        "accuracy": ratio(true_positive + true_negative, counts.sum(axis=(-2, -1))),
+        "recall": quotient(true_positive + false_negative),
+        "precision": quotient(true_positive + false_positive),
+        "f_measure": quotient(true_positive + 0.5 * missed_or_false),  # the harmonic mean of the two, (5.7)
+        "iou": quotient(true_positive + missed_or_false),
+    }
+
+
+def _row(size: str, confusion: NDArray[np.int64]) -> dict[str, float | NDArray[np.generic]]:
+    """What one image adds at one size; an image without scored pixels adds nothing."""
+    scored = float(confusion.sum() > 0)
+    row: dict[str, float | NDArray[np.generic]] = {
+        f"{size}pixels": confusion,
+        f"{size}scored_images": scored,
+    }
+    if scored:
+        row.update({f"{size}image_{key}": float(value) for key, value in overlap_measures(confusion).items()})
+    else:
+        row.update({f"{size}image_{key}": 0.0 for key in _OVERLAP})
+    return row
+
+
+_OVERLAP = {
+    "accuracy": ("Accuracy", "Share of pixels that are classified right"),
+    "recall": ("Recall", "Share of the true lane's pixels that are found"),
+    "precision": ("Precision", "Share of the pixels called lane that are lane"),
+    "f_measure": ("F-measure", "Harmonic mean of recall and precision"),
+    "iou": ("IoU", "Overlap of true and predicted lane, divided by their union"),
+}
+
+
+def _average(size: str, measure: str) -> Callable[[Mapping[str, FloatArray]], FloatArray]:
+    return lambda sums: ratio(sums[f"{size}image_{measure}"], sums[f"{size}scored_images"])
+
+
+def _pooled(size: str, measure: str) -> Callable[[Mapping[str, FloatArray]], FloatArray]:
+    return lambda sums: overlap_measures(sums[f"{size}pixels"])[measure]
+
+
+def _overlap_scores(size: str, where: str) -> tuple[Score, ...]:
+    averages = (
+        Score(
+            f"{size}{key}",
+            title,
+            "higher",
+            f"{explanation}{where}; for each image, then averaged.",
+            _average(size, key),
+        )
+        for key, (title, explanation) in _OVERLAP.items()
+    )
+    pooled = (
+        Score(
+            f"{size}pooled_{key}",
+            f"{title}, pooled",
+            "higher",
+            f"{explanation}{where}; over the pixels of all images together.",
+            _pooled(size, key),
+        )
+        for key, (title, explanation) in _OVERLAP.items()
+    )
+    return (*averages, *pooled)
+
+
+NETWORK_SIZE_SCORES = _overlap_scores(_NETWORK, "")
+ORIGINAL_SIZE_SCORES = _overlap_scores(_ORIGINAL, ", at the image's own size")
+
+SEGMENTATION_SCORES: tuple[Score, ...] = (*NETWORK_SIZE_SCORES, *PROBABILITY_SCORES, *ORIGINAL_SIZE_SCORES)
+
+
+def image_counts(statistics: Statistics) -> dict[str, int]:
+    """How many images there are, and how many of them the conventions above concerned (at network size)."""
+    pixels = statistics.dense["pixels"]
+    scored = statistics.dense["scored_images"] > 0
+    no_true_lane = pixels[:, 1, :].sum(axis=-1) == 0
+    no_predicted_lane = pixels[:, :, 1].sum(axis=-1) == 0
+    return {
+        "images": len(statistics.names),
+        "pixels": int(pixels.sum()),
+        "images_all_ignored": int((~scored).sum()),
+        "images_no_true_lane": int((scored & no_true_lane).sum()),
+        "images_no_predicted_lane": int((scored & no_predicted_lane).sum()),
+        "images_no_lane_in_either": int((scored & no_true_lane & no_predicted_lane).sum()),
+    }
