@@ -72,8 +72,19 @@ class Head(GPflowLayer, abc.ABC):
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """:meth:`latent` with everything folded into constants, for export: no factorisation, no variables."""
 
+    def lengthscales(self) -> np.ndarray:
+        """ℓ of each unit, ``[units, D]``, in the order of :attr:`unit_names`."""
+        return np.zeros([0, 0])
+
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:
         """Count the points of a training batch per expert; heads without experts have nothing to count."""
+
+    def reset_assignments(self) -> None:
+        """Start the count anew, as at the beginning of an epoch."""
+
+    def expert_occupancy(self) -> dict[int, float]:
+        """Share of the counted points that each expert in use (index from 0) was responsible for."""
+        return {}
 
     def call(self, features: Any, training: bool = False) -> dict[str, tf.Tensor]:
         """Predictions for features ``[..., D]``, each of shape ``[...]``.

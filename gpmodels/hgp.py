@@ -209,7 +209,19 @@ class HGPHead(SVGPHead):
             return shared
         return tf.concat([shared, self.experts.prior_kl() * self.active], axis=0)
 
+    def lengthscales(self) -> np.ndarray:
+        shared = super().lengthscales()
+        return np.concatenate([shared, self.experts.lengthscales.numpy()]) if self.num_experts else shared
+
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:
         if self.num_experts:
             used = tf.cast(weight > 0.0, tf.int32)
             self.expert_counts.assign_add(tf.math.unsorted_segment_sum(used, latent.expert, self.num_experts))
+
+    def reset_assignments(self) -> None:
+        if self.num_experts:
+            self.expert_counts.assign(tf.zeros_like(self.expert_counts))
+
+    def expert_occupancy(self) -> dict[int, float]:
+        counts = self.expert_counts.numpy() if self.num_experts else np.zeros(0)
+        return {int(k): float(counts[k] / max(counts.sum(), 1)) for k in self.active_experts}

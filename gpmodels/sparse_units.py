@@ -37,7 +37,8 @@ class FoldedUnits(NamedTuple):
         centre: Mean of U, ``[K, D]``, taken off before scaling so that distances keep their digits.
         inverse_lengthscales: 1/ℓ, ``[K, D]``.
         variance: σ² = κ(x, x), ``[K]``.
-        projection: ``[Gᵀ | Rᵀ | α]``, ``[K, M, 2M + 1]``.
+        projection: ``σ² [Gᵀ | Rᵀ | α]``, ``[K, M, 2M + 1]``: k = σ² times the correlation, and the factor costs nothing
+            here.
     """
 
     inducing: tf.Tensor
@@ -142,7 +143,8 @@ class SparseUnits(gpflow.Module):
         # R = L_Sᵀ G;  α = Gᵀ m
         r = tf.matmul(q_sqrt, g, transpose_a=True)
         alpha = tf.matmul(g, q_mean[..., None], transpose_a=True)
-        projection = tf.concat([tf.linalg.matrix_transpose(g), tf.linalg.matrix_transpose(r), alpha], axis=-1)
+        stacked = tf.concat([tf.linalg.matrix_transpose(g), tf.linalg.matrix_transpose(r), alpha], axis=-1)
+        projection = variance[:, None, None] * stacked
         dtype = self.inducing_inputs.dtype
         return FoldedUnits(
             *(tf.cast(part, dtype) for part in (scaled, centre, 1.0 / lengthscales, variance, projection))
@@ -174,11 +176,10 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile) -> UnitMarginal:
         Thesis (4.18) and (4.19) with a = K⁻¹k, whitened.
     """
     scaled = (x - folded.centre[:, None, :]) * folded.inverse_lengthscales[:, None, :]
-    k = folded.variance[:, None, None] * profile(half_negative_squared_distance(scaled, folded.inducing))
-    # [Gk | Rk | kᵀα]
-    projected = tf.matmul(k, folded.projection)
-    num_inducing = tf.shape(folded.inducing)[1]
-    squares = tf.square(projected[..., : 2 * num_inducing])
-    explained = tf.reduce_sum(squares[..., :num_inducing], axis=-1)
-    inducing_variance = tf.reduce_sum(squares[..., num_inducing:], axis=-1)
-    return UnitMarginal(projected[..., -1], folded.variance[:, None] - explained, inducing_variance)
+    correlation = profile(half_negative_squared_distance(scaled, folded.inducing))
+    num_inducing = folded.inducing.shape[1]
+    # [Gk | Rk | kᵀα]; split rather than sliced, because its gradient is a single concatenation.
+    gk, rk, mean = tf.split(tf.matmul(correlation, folded.projection), [num_inducing, num_inducing, 1], axis=-1)
+    explained = tf.reduce_sum(tf.square(gk), axis=-1)
+    inducing_variance = tf.reduce_sum(tf.square(rk), axis=-1)
+    return UnitMarginal(mean[..., 0], folded.variance[:, None] - explained, inducing_variance)

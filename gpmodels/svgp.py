@@ -77,6 +77,9 @@ class SVGPHead(Head):
     def unit_names(self) -> tuple[str, ...]:
         return ("global",)
 
+    def lengthscales(self) -> np.ndarray:
+        return self.global_unit.lengthscales.numpy()
+
     def initialize(self, features: np.ndarray, *, seed: int = 0) -> None:
         """Inducing inputs at k-means centres of ``features [N, D]``, lengthscales at their median distance."""
         self.global_unit.place(*place_global(features, self.num_inducing, np.random.default_rng(seed)))

@@ -1,0 +1,36 @@
+"""What the benchmarks share: the description of the host, robust summaries, and the files they write."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def host() -> dict[str, Any]:
+    """Processor count and the versions that matter for timing."""
+    packages = ("tensorflow", "keras", "gpflow", "numpy")
+    return {"cores": os.cpu_count(), "machine": platform.machine(), **{name: version(name) for name in packages}}
+
+
+def median_and_spread(values: list[float]) -> tuple[float, float]:
+    """Median and interquartile range."""
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return float(middle), float(high - low)
+
+
+def write_results(stem: Path, *, title: str, rows: list[dict[str, Any]], host: dict[str, Any]) -> None:
+    """Write ``stem.json`` and ``stem.md`` and show the table."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".json").write_text(json.dumps({"title": title, "host": host, "rows": rows}, indent=1) + "\n")
+    columns = list(rows[0])
+    lines = [f"# {title}", "", f"Host: {', '.join(f'{k} {v}' for k, v in host.items())}.", ""]
+    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(row[column]) for column in columns) + " |" for row in rows]
+    stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))

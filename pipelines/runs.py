@@ -1,0 +1,83 @@
+"""A training run's folder: settings, description, one sub-folder for each trained head.
+
+::
+
+    run/
+      config.yaml            the settings as used
+      run.json               data, sizes, N, the fitted temperature: what is needed to rebuild the models
+      heads/<name>/          best.weights.h5, last.weights.h5, state.json
+      heads/pretraining/     the network with a linear head that all heads start from
+      tensorboard/<name>/
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+class RunDescription(BaseModel):
+    """What a run knows beyond its settings.
+
+    Attributes:
+        schema_version: Of this file.
+        application: E.g. ``"lane"``.
+        size: Height and width of the network's images.
+        num_data: N, training points that count.
+        batch_norm_momentum: Of the network.
+        heads: Trained heads, in the order of the report.
+        temperature: Of the linear head, fitted on the selection data; None before it is fitted.
+        counts: Images in the training, selection and test parts.
+        manifest_sha256: Which prepared data the run was trained on.
+        seconds: Wall-clock time of each finished stage.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    application: str
+    size: tuple[int, int]
+    num_data: int
+    batch_norm_momentum: float
+    heads: tuple[str, ...] = ()
+    temperature: float | None = None
+    counts: dict[str, int]
+    manifest_sha256: str
+    seconds: dict[str, float] = {}
+
+    def save(self, run: Path) -> None:
+        """Write ``run.json``."""
+        with atomic_file(run / "run.json") as temporary:
+            temporary.write_text(self.model_dump_json(indent=1))
+
+
+def load_run(run: Path) -> RunDescription:
+    """Read and check ``run.json``.
+
+    Raises:
+        InputError: The folder is no run, or of another schema version.
+    """
+    path = run / "run.json"
+    if not path.is_file():
+        raise InputError(f"{run} is no training run: it has no run.json. Pass the --out folder of a train step.")
+    try:
+        description = RunDescription.model_validate_json(path.read_text())
+    except ValidationError as error:
+        raise InputError(f"{path} cannot be read as a run description: {error}. Train again.") from error
+    if description.schema_version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path} has schema version {description.schema_version}, but this gpimaging reads {SCHEMA_VERSION}. "
+            "Train again, or use the version that wrote it."
+        )
+    return description
+
+
+def head_folder(run: Path, name: str) -> Path:
+    """Where the checkpoints of a head are."""
+    return run / "heads" / name

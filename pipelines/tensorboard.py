@@ -1,0 +1,63 @@
+"""TensorBoard for every application: scalars of each epoch, experts and lengthscales, and a few images.
+
+Tags use the symbols of the thesis and of the code: ``kl/global``, ``kl/expert_3``, ``occupancy/expert_3``,
+``lengthscale/expert_3``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from gpmodels import HybridModel
+from pipelines.training import EpochReport
+
+Panels = Callable[[HybridModel], dict[str, np.ndarray]]
+"""Pictures to show, ``{tag: uint8 [H, W, 3]}``, drawn from the model at an epoch's end."""
+
+
+class TensorBoardHook:
+    """Writes an epoch's numbers and pictures; an :data:`pipelines.training.EpochHook`.
+
+    Args:
+        folder: The run's TensorBoard folder, one for each stage.
+        num_data: N; turns the loss per point into the bound.
+        panels: Draws the pictures; None for none.
+
+    Example:
+        >>> hook = TensorBoardHook(tmp_path, num_data=100)  # doctest: +SKIP
+    """
+
+    def __init__(self, folder: Path, *, num_data: int, panels: Panels | None = None) -> None:
+        self._writer = tf.summary.create_file_writer(str(folder))
+        self._num_data = num_data
+        self._panels = panels
+
+    def __call__(self, report: EpochReport) -> None:
+        numbers = report.numbers
+        with self._writer.as_default(step=report.epoch):
+            tf.summary.scalar("bound/training", -numbers["loss"] * self._num_data)
+            tf.summary.scalar("bound_per_point/training", -numbers["loss"])
+            tf.summary.scalar("bound_per_point/selection", -numbers["selection_loss"])
+            for name, value in numbers.items():
+                split, _, quantity = name.rpartition("selection_")
+                if quantity != "loss":
+                    tf.summary.scalar(f"{quantity}/{'selection' if split or 'selection_' in name else 'training'}", value)
+            self._write_units(report.model)
+            if self._panels is not None:
+                for tag, picture in self._panels(report.model).items():
+                    tf.summary.image(tag, picture[None])
+        self._writer.flush()
+
+    def _write_units(self, model: HybridModel) -> None:
+        head = model.head
+        for name, kl in zip(head.unit_names, np.asarray(head.prior_kl()), strict=True):
+            tf.summary.scalar(f"kl/{name}", kl)
+        for expert, share in head.expert_occupancy().items():
+            tf.summary.scalar(f"occupancy/expert_{expert + 1}", share)
+        for name, lengthscales in zip(head.unit_names, head.lengthscales(), strict=True):
+            tf.summary.histogram(f"lengthscales/{name}", lengthscales)
+            tf.summary.scalar(f"median_lengthscale/{name}", np.median(lengthscales))
