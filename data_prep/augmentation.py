@@ -1,0 +1,100 @@
+"""Random variation of a training image together with its mask: flip, scale, shift, brightness, contrast."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from check_shapes import check_shapes
+from pydantic import BaseModel, ConfigDict, Field
+
+from data_prep.lane_masks import IGNORED
+
+NUM_RANDOM = 6
+"""Random numbers that one example takes."""
+
+
+class LaneAugmentation(BaseModel):
+    """How much training images vary. A value of 0 switches its part off."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flip_probability: float = Field(default=0.5, ge=0, le=1, description="Probability of a left-right flip.")
+    brightness: float = Field(
+        default=0.15, ge=0, lt=1, description="Largest brightness change, as a share of the range 0 to 255."
+    )
+    contrast: float = Field(
+        default=0.25, ge=0, lt=1, description="Largest relative change of contrast around the image's mean."
+    )
+    scale: float = Field(default=0.1, ge=0, lt=1, description="Largest relative change of size.")
+    shift: float = Field(
+        default=0.05, ge=0, lt=1, description="Largest shift, as a share of the height and of the width."
+    )
+
+
+def random_numbers(num_examples: int, seed: int, epoch: int) -> npt.NDArray[np.float32]:
+    """Draw what `augment` needs: float32 [num_examples, 6] in [0, 1), a pure function of the arguments."""
+    return np.random.default_rng([seed, epoch, 1]).random((num_examples, NUM_RANDOM), dtype=np.float32)
+
+
+@check_shapes(
+    "image: [height, width, 3]",
+    "mask: [height, width]",
+    "uniforms: [6]",
+    "return[0]: [height, width, 3]",
+    "return[1]: [height, width]",
+)
+def augment(
+    image: tf.Tensor, mask: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Vary one image and its mask; the same random numbers give the same result.
+
+    Args:
+        image: float32 [height, width, 3] in 0..255.
+        mask: uint8 [height, width], 0 background, 1 lane, 255 ignored.
+        uniforms: float32 [6] in [0, 1): flip, scale, shift down, shift right, brightness, contrast.
+        settings: how much to vary.
+
+    Returns:
+        the image, interpolated bilinearly and clipped to 0..255, and the mask, of nearest pixels. What comes
+        from outside is the image's reflection, and ignored (255) in the mask.
+    """
+    transform = _output_to_input(tf.shape(mask), uniforms, settings)
+    image = _warp(image, transform, "BILINEAR", "REFLECT")
+    mask = _warp(mask[:, :, tf.newaxis], transform, "NEAREST", "CONSTANT")[:, :, 0]
+    return _relight(image, uniforms, settings), mask
+
+
+def _output_to_input(shape: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:
+    """Coefficients [8] by which `ImageProjectiveTransformV3` finds the input position of an output pixel."""
+    height, width = tf.unstack(tf.cast(shape, tf.float32))
+    mirror = tf.where(uniforms[0] < settings.flip_probability, -1.0, 1.0)
+    # Log-uniform: enlarging and shrinking by the same factor are equally likely.
+    zoom = tf.exp((2.0 * uniforms[1] - 1.0) * math.log1p(settings.scale))
+    down = (2.0 * uniforms[2] - 1.0) * settings.shift * height
+    right = (2.0 * uniforms[3] - 1.0) * settings.shift * width
+    centre_x, centre_y = (width - 1.0) / 2.0, (height - 1.0) / 2.0
+    # x_in = centre + mirror · (x_out - right - centre) / zoom, likewise y
+    x_scale, y_scale = mirror / zoom, 1.0 / zoom
+    x_offset = centre_x - x_scale * (right + centre_x)
+    y_offset = centre_y - y_scale * (down + centre_y)
+    zero = tf.zeros([])
+    return tf.stack([x_scale, zero, x_offset, zero, y_scale, y_offset, zero, zero])
+
+
+def _warp(image: tf.Tensor, transform: tf.Tensor, interpolation: str, fill_mode: str) -> tf.Tensor:
+    return tf.raw_ops.ImageProjectiveTransformV3(
+        images=image[tf.newaxis],
+        transforms=transform[tf.newaxis],
+        output_shape=tf.shape(image)[:2],
+        fill_value=float(IGNORED),
+        interpolation=interpolation,
+        fill_mode=fill_mode,
+    )[0]
+
+
+def _relight(image: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:
+    brighter = (2.0 * uniforms[4] - 1.0) * settings.brightness * 255.0
+    contrast = 1.0 + (2.0 * uniforms[5] - 1.0) * settings.contrast
+    mean = tf.reduce_mean(image)
+    return tf.clip_by_value((image - mean) * contrast + mean + brighter, 0.0, 255.0)

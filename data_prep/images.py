@@ -1,0 +1,226 @@
+"""Image files to arrays and back to another size.
+
+Pillow decodes: it refuses truncated files, where OpenCV returns what it has, and its pixels equal
+TensorFlow's (`dct_method="INTEGER_ACCURATE"`) and OpenCV's for JPEG, PNG, WebP and 24-bit BMP to the last
+bit. So a model sees the same image whether it was decoded here or inside an exported graph.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from data_prep.errors import InputError
+
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
+"""Suffixes, in lower case, of the files that `read_image` and `read_mask` take."""
+
+MAX_PIXELS = 80_000_000
+"""Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
+
+_FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "BMP", "TIFF")
+_LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})
+_LOSSY_TINT = 4  # grey levels by which lossy compression may tint a grey pixel
+
+# What Pillow's decoders raise on damaged files (found by truncating and altering files of every format).
+_DAMAGED = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+    Image.DecompressionBombWarning,
+)
+
+
+def is_image_file(path: Path) -> bool:
+    """Tell whether a path is a visible file with one of `IMAGE_SUFFIXES` (in upper or lower case)."""
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def read_image(path: Path) -> npt.NDArray[np.uint8]:
+    """Decode an image file as RGB, upright.
+
+    The EXIF orientation is applied; grey and palette images are expanded; an alpha channel is dropped (not
+    blended); of 16-bit samples the high byte is kept; of several frames or pages the first one is read.
+
+    Args:
+        path: a PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 [height, width, 3], red, green, blue.
+
+    Raises:
+        InputError: the file is missing, damaged, truncated, of another format, has floating-point samples or
+            more than `MAX_PIXELS` pixels.
+
+    Example:
+        >>> read_image(Path("photo.jpg")).shape  # doctest: +SKIP
+        (3000, 4000, 3)
+    """
+    with _decoding(path):
+        image, _ = _open_upright(path)
+        if image.mode == "F":
+            raise InputError(
+                f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 8 "
+                "bits."
+            )
+        if image.mode.startswith("I"):
+            grey = (_sixteen_bit_levels(image, path) >> 8).astype(np.uint8)
+            return np.repeat(grey[:, :, np.newaxis], 3, axis=2)
+        return np.array(image.convert("RGB"))
+
+
+def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
+    """Decode an annotation mask to its levels, upright.
+
+    - A grey mask gives its grey levels. One bit is 0 and 255, as the PNG standard and every viewer have it;
+      16 bits stay 16 bits.
+    - A palette mask whose colours are all grey gives those grey levels; one with a colour map gives the
+      palette indices, which is how class masks are stored (PASCAL VOC and others).
+    - A mask with red, green and blue gives the common level; one that is really coloured is refused.
+    - An alpha channel is dropped; the EXIF orientation is applied.
+
+    Args:
+        path: a PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 or uint16 [height, width].
+
+    Raises:
+        InputError: as `read_image`, or the mask is coloured.
+    """
+    with _decoding(path):
+        image, image_format = _open_upright(path)
+        if image.mode == "F":
+            raise InputError(
+                f"{path}: floating-point samples; expected whole-number levels. Save the mask with 8 bits "
+                "per pixel."
+            )
+        if image.mode.startswith("I"):
+            return _sixteen_bit_levels(image, path)
+        if image.mode in {"P", "PA"}:
+            return _palette_levels(image)
+        if image.mode in {"L", "1"}:
+            return np.array(image.convert("L"))
+        if image.mode in {"LA", "La"}:
+            return np.array(image.getchannel("L"))
+        return _common_level(image, image_format, path)
+
+
+def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Resize by averaging over areas (OpenCV's `INTER_AREA`), rounded to whole levels.
+
+    Args:
+        image: uint8 [height, width, 3].
+        size: new height and width in pixels.
+
+    Returns:
+        uint8 [*size, 3].
+    """
+    height, width = size
+    # check_shapes would import TensorFlow, for seconds, into every process that decodes images.
+    if image.dtype != np.uint8 or image.ndim != 3:
+        raise ValueError(f"Expected a uint8 image [height, width, 3], found {image.dtype} {image.shape}.")
+    return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Resize by taking the nearest pixel (OpenCV's `INTER_NEAREST_EXACT`), so that no new level appears.
+
+    Args:
+        mask: uint8 [height, width].
+        size: new height and width in pixels.
+
+    Returns:
+        uint8 [*size].
+    """
+    height, width = size
+    if mask.dtype != np.uint8 or mask.ndim != 2:
+        raise ValueError(f"Expected a uint8 mask [height, width], found {mask.dtype} {mask.shape}.")
+    return np.asarray(
+        cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.uint8
+    )
+
+
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Turn what the decoders raise into an `InputError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise InputError(
+            f"{path}: cannot be opened ({error.strerror}). Check that the file exists and that you may read "
+            "it."
+        ) from error
+    except _DAMAGED as error:
+        raise InputError(
+            f"{path}: unreadable or truncated ({error}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
+            "file. "
+            "Copy or export it again, or remove it."
+        ) from error
+
+
+def _open_upright(path: Path) -> tuple[Image.Image, str | None]:
+    """Load all pixels, apply the EXIF orientation; return the image and the file's format."""
+    with Image.open(path, formats=_FORMATS) as image:
+        if image.width * image.height > MAX_PIXELS:
+            raise InputError(
+                f"{path}: {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are accepted. "
+                "Reduce the image first."
+            )
+        image_format = image.format
+        image.load()
+        # Pillow warns of a palette with alpha when it drops the alpha, which is what is wanted here.
+        image.info.pop("transparency", None)
+        return ImageOps.exif_transpose(image), image_format
+
+
+def _sixteen_bit_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:
+    levels = np.asarray(image)
+    lowest, highest = int(levels.min()), int(levels.max())
+    if lowest < 0 or highest > np.iinfo(np.uint16).max:
+        raise InputError(
+            f"{path}: 32-bit levels from {lowest} to {highest}; expected 8 or 16 bits per sample. "
+            "Convert the file to 8 bits."
+        )
+    return levels.astype(np.uint16)
+
+
+def _palette_levels(image: Image.Image) -> npt.NDArray[np.uint8]:
+    indices = np.array(image) if image.mode == "P" else np.array(image.getchannel("P"))
+    # The whole palette decides, not the colours in use, so that all masks of a set are read alike.
+    palette = np.array(image.getpalette("RGB"), dtype=np.uint8).reshape(-1, 3)
+    if np.any(palette != palette[:, :1]):
+        return indices
+    grey = np.zeros(256, dtype=np.uint8)
+    grey[: len(palette)] = palette[:, 0]
+    return grey[indices]
+
+
+def _common_level(image: Image.Image, image_format: str | None, path: Path) -> npt.NDArray[np.uint8]:
+    colours = np.array(image.convert("RGB"))
+    tint = colours.max(axis=2) - colours.min(axis=2)
+    if tint.max() > (_LOSSY_TINT if image_format in _LOSSY_FORMATS else 0):
+        row, column = np.unravel_index(tint.argmax(), tint.shape)
+        raise InputError(
+            f"{path}: a coloured mask (pixel {column}, {row} is {tuple(colours[row, column].tolist())} in "
+            "red, green, "
+            "blue); expected one level per pixel. Save it as a grey image or with a palette, one value per "
+            "class."
+        )
+    return np.array(image.convert("RGB").convert("L"))

@@ -1,0 +1,337 @@
+"""Prepare pedestrian-lane data: a folder of images and a folder of masks become shards and a manifest."""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import joblib
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from data_prep.atomic import atomic_folder, refuse_existing
+from data_prep.errors import InputError
+from data_prep.lane_masks import LaneCoding, choose_coding
+from data_prep.lane_pairs import PreparedPair, StoredExample, prepare_pair, survey_mask
+from data_prep.manifest import MANIFEST_NAME, Example, Manifest, file_sha256, write_manifest
+from data_prep.pairing import Pair, Skipped, find_pairs
+from data_prep.splits import (
+    Assignment,
+    assign_folds,
+    assign_fraction,
+    assign_lists,
+    example_name,
+    group_names,
+    read_name_list,
+)
+
+SKIPPED_NAME = "skipped.csv"
+
+Progress = Callable[[str, int, int], None]
+"""Called with a description of the stage, the number of files done and the number of files in all."""
+
+
+class LanePrepareSettings(BaseModel):
+    """How images and masks are prepared. Every field has a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: tuple[int, int] = Field(
+        default=(306, 306), description="Height and width in pixels to which images and masks are resized."
+    )
+    lane_values: tuple[int, ...] | None = Field(
+        default=None,
+        description="Mask values that mean lane. Without them: values above half of the largest in the set, "
+        "which then must "
+        "have no more than two populated levels.",
+    )
+    ignore_values: tuple[int, ...] = Field(
+        default=(), description="Mask values of pixels that are left out of the loss and of the metrics."
+    )
+    folds: int | None = Field(
+        default=None, ge=2, description="Number of folds for cross-validation, instead of one fixed split."
+    )
+    fold_order: Literal["name", "seed"] = Field(
+        default="name",
+        description="Folds are contiguous in the order of names, or in an order shuffled by the seed.",
+    )
+    group_pattern: str | None = Field(
+        default=None,
+        description="Regular expression searched in each name; examples that agree in its first capture "
+        "group (its whole "
+        "match if it has none) stay together in every split, for example the frames of one sequence.",
+    )
+    train_list: Path | None = Field(
+        default=None,
+        description="Text file with one name per line: the training examples. The others are tested on.",
+    )
+    test_list: Path | None = Field(
+        default=None,
+        description="Text file with one name per line: the test examples. The others are trained on.",
+    )
+    test_fraction: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Share of the examples to test on, in contiguous blocks of names, where neither lists "
+        "nor folds are given; "
+        "0 puts all into training, 1 all into the test.",
+    )
+    seed: int = Field(default=0, ge=0, description='Seed of the shuffling, with fold_order "seed".')
+    examples_per_shard: int = Field(
+        default=256, ge=1, description="Largest number of examples in one shard file."
+    )
+
+    @field_validator("size")
+    @classmethod
+    def _check_size(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if min(value) < 1 or max(value) > 16_384:
+            raise ValueError("height and width must be from 1 to 16384 pixels")
+        return value
+
+    @field_validator("group_pattern")
+    @classmethod
+    def _check_pattern(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from error
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.lane_values is not None and not self.lane_values:
+            raise ValueError("lane_values is empty; name at least one value or leave the setting out")
+        both = set(self.lane_values or ()) & set(self.ignore_values)
+        if both:
+            raise ValueError(f"values {sorted(both)} are in both lane_values and ignore_values")
+        if self.folds is not None and (self.train_list or self.test_list):
+            raise ValueError("give either folds or lists (train_list, test_list), not both")
+        return self
+
+
+@dataclass(frozen=True)
+class PrepareResult:
+    """What `prepare_lane` did.
+
+    Attributes:
+        manifest: of the folder that was written.
+        skipped: files that were left out, each with the reason; also in skipped.csv.
+        without_lane: names of examples without a lane pixel at the prepared size. They are kept: an image
+            without a lane is a valid example.
+    """
+
+    manifest: Manifest
+    skipped: tuple[Skipped, ...]
+    without_lane: tuple[str, ...]
+
+
+def prepare_lane(
+    images: Path,
+    masks: Path,
+    out: Path,
+    settings: LanePrepareSettings | None = None,
+    *,
+    jobs: int = 1,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PrepareResult:
+    """Turn a folder of images and a folder of masks with the same stems into a prepared folder.
+
+    The folder has TFRecord shards, `manifest.json` and `skipped.csv`; `data_prep.lane_dataset` reads it. The
+    result does not depend on `jobs`. A pair that cannot be used is left out and reported; the others are
+    prepared.
+
+    Args:
+        images: folder of PNG, JPEG, WebP, BMP or TIFF images of any sizes.
+        masks: folder of masks of the same sizes and stems.
+        out: folder to write; it appears when complete.
+        settings: size, mask values, splits.
+        jobs: number of processes.
+        overwrite: replace `out` if it was written by an earlier run.
+        progress: called after each file.
+
+    Returns:
+        the manifest and what was left out.
+
+    Raises:
+        InputError: no pair can be used, the mask values are not clear, the splits cannot be made, or `out`
+            exists or cannot be written.
+
+    Example:
+        >>> result = prepare_lane(  # doctest: +SKIP
+        ...     Path("images"), Path("masks"), Path("prepared"), LanePrepareSettings(size=(96, 128),
+        lane_values=(3, 4)) ... ) >>> result.manifest.num_examples, len(result.skipped)  # doctest: +SKIP
+        (367, 0)
+    """
+    settings = settings or LanePrepareSettings()
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}; expected at least 1 process.")
+    _check_destination(out, (images, masks), overwrite=overwrite)
+    train = read_name_list(settings.train_list) if settings.train_list else None
+    test = read_name_list(settings.test_list) if settings.test_list else None
+    pairs, skipped = find_pairs(images, masks)
+    skipped += _missing_from_folders(pairs, skipped, settings.train_list, train)
+    skipped += _missing_from_folders(pairs, skipped, settings.test_list, test)
+    _require_good(pairs, images, skipped)
+    assignments = _assign([pair.name for pair in pairs], settings, train, test)
+    pairs = [pair for pair in pairs if pair.name in assignments]
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        pairs, coding = _survey(pairs, masks, settings, skipped, jobs, progress)
+        results = _run("Preparing pairs", prepare_pair, pairs, (coding, settings.size), jobs, progress)
+        examples = _write_shards(_good(results, skipped), folder, settings.examples_per_shard)
+        _require_good(examples, masks, skipped)
+        assignments = _assign([example.name for example in examples], settings, train, test)
+        _write_skipped(folder / SKIPPED_NAME, skipped)
+        manifest = _manifest(examples, assignments, coding, settings, len(skipped), folder)
+        write_manifest(folder, manifest)
+    return PrepareResult(
+        manifest=manifest,
+        skipped=tuple(skipped),
+        without_lane=tuple(example.name for example in examples if not example.lane_pixels),
+    )
+
+
+def _check_destination(out: Path, sources: Sequence[Path], *, overwrite: bool) -> None:
+    refuse_existing(out, overwrite=overwrite)
+    for source in sources:
+        if source.resolve().is_relative_to(out.resolve()):
+            raise InputError(f"{out}: holds the input folder {source}. Choose another output folder.")
+    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
+        raise InputError(
+            f"{out}: has no {MANIFEST_NAME}, so it was not written by `prepare`; it is not overwritten. "
+            "Choose another output folder, or remove this one yourself."
+        )
+
+
+def _assign(
+    names: Sequence[str],
+    settings: LanePrepareSettings,
+    train: Sequence[str] | None,
+    test: Sequence[str] | None,
+) -> dict[str, Assignment]:
+    groups = group_names(names, settings.group_pattern)
+    if settings.folds is not None:
+        return assign_folds(groups, settings.folds, settings.fold_order, settings.seed)
+    if train is not None or test is not None:
+        return assign_lists(groups, train, test)
+    return assign_fraction(groups, settings.test_fraction)
+
+
+def _missing_from_folders(
+    pairs: Sequence[Pair], skipped: Sequence[Skipped], list_file: Path | None, names: Sequence[str] | None
+) -> list[Skipped]:
+    """Names of a list that no file of either folder has."""
+    known = {pair.name for pair in pairs} | {example_name(entry.file.name) for entry in skipped}
+    return [
+        Skipped(
+            list_file,
+            f"{list_file}: no image and no mask with the stem {name!r}. Add them or correct the list.",
+        )
+        for name in names or ()
+        if name not in known and list_file is not None
+    ]
+
+
+def _run(
+    stage: str,
+    function: Callable[..., Any],
+    pairs: Sequence[Pair],
+    arguments: tuple[Any, ...],
+    jobs: int,
+    progress: Progress | None,
+) -> Iterator[tuple[Pair, Any]]:
+    """Apply a function to each pair in worker processes; yield pairs and results in order."""
+    per_round = 64 * jobs  # bounds the results that wait in memory when the disk is slower than the workers
+    done = 0
+    for start in range(0, len(pairs), per_round):
+        round_pairs = pairs[start : start + per_round]
+        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
+        results = parallel(joblib.delayed(function)(pair, *arguments) for pair in round_pairs)
+        for pair, result in zip(round_pairs, results, strict=True):
+            done += 1
+            if progress is not None:
+                progress(stage, done, len(pairs))
+            yield pair, result
+
+
+def _survey(
+    pairs: Sequence[Pair],
+    masks: Path,
+    settings: LanePrepareSettings,
+    skipped: list[Skipped],
+    jobs: int,
+    progress: Progress | None,
+) -> tuple[list[Pair], LaneCoding]:
+    """Read the levels of all masks, for the rule needs the set; return the readable pairs and the rule."""
+    counts = {}
+    readable = []
+    for pair, result in _run("Reading mask levels", survey_mask, pairs, (), jobs, progress):
+        if isinstance(result, Skipped):
+            skipped.append(result)
+        else:
+            readable.append(pair)
+            counts[pair.mask.name] = result
+    _require_good(readable, masks, skipped)
+    return readable, choose_coding(masks, counts, settings.lane_values, settings.ignore_values)
+
+
+def _good(
+    results: Iterator[tuple[Pair, PreparedPair | Skipped]], skipped: list[Skipped]
+) -> Iterator[PreparedPair]:
+    for _, result in results:
+        if isinstance(result, Skipped):
+            skipped.append(result)
+        else:
+            yield result
+
+
+def _write_shards(
+    prepared: Iterator[PreparedPair], folder: Path, examples_per_shard: int
+) -> list[StoredExample]:
+    from data_prep.lane_shards import write_shard  # noqa: PLC0415 - workers do without TensorFlow
+
+    examples: list[StoredExample] = []
+    for first in prepared:
+        path = folder / f"examples-{len(examples) // examples_per_shard:05d}.tfrecord"
+        examples += write_shard(path, chain([first], islice(prepared, examples_per_shard - 1)))
+    return examples
+
+
+def _require_good(good: Sequence[object], folder: Path, skipped: Sequence[Skipped]) -> None:
+    if not good:
+        reasons = "\n".join(f"  {entry.reason}" for entry in skipped[:10])
+        more = f"\n  and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+        raise InputError(f"{folder}: no pair of image and mask can be used.\n{reasons}{more}")
+
+
+def _write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.writer(file)
+        writer.writerow(["file", "reason"])
+        writer.writerows([str(entry.file), entry.reason] for entry in skipped)
+
+
+def _manifest(
+    stored: Sequence[StoredExample],
+    assignments: dict[str, Assignment],
+    coding: LaneCoding,
+    settings: LanePrepareSettings,
+    num_skipped: int,
+    folder: Path,
+) -> Manifest:
+    examples = tuple(Example(**asdict(entry), **asdict(assignments[entry.name])) for entry in stored)
+    files = [*sorted({entry.shard for entry in stored}), SKIPPED_NAME]
+    return Manifest(
+        class_names=("background", "lane"),
+        size=settings.size,
+        coding=coding,
+        num_folds=settings.folds,
+        settings=settings.model_dump(mode="json"),
+        num_examples=len(examples),
+        num_skipped=num_skipped,
+        examples=examples,
+        sha256={name: file_sha256(folder / name) for name in files},
+    )

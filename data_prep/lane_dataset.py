@@ -1,0 +1,115 @@
+"""Prepared lane data as a `tf.data` pipeline for training, and as plain arrays for evaluation."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from data_prep.augmentation import LaneAugmentation, augment, random_numbers
+from data_prep.errors import InputError
+from data_prep.lane_masks import IGNORED, LANE
+from data_prep.lane_shards import read_record
+from data_prep.manifest import Manifest
+
+
+def lane_dataset(  # noqa: PLR0913 - all but three have defaults
+    folder: Path,
+    manifest: Manifest,
+    names: Sequence[str],
+    *,
+    batch_size: int,
+    seed: int = 0,
+    epoch: int = 0,
+    shuffle: bool = False,
+    augmentation: LaneAugmentation | None = None,
+    drop_remainder: bool = False,
+) -> tf.data.Dataset:
+    """One pass over examples of a prepared folder, in batches.
+
+    Order and augmentation are pure functions of `seed` and `epoch`: a resumed run sees what an uninterrupted
+    one would have seen. The order is a permutation of all names; only the batches under way are in memory.
+    Workers run in parallel, and results keep their order.
+
+    Args:
+        folder: the prepared folder.
+        manifest: its manifest, from `load_manifest`.
+        names: the examples; without `shuffle` they come in this order.
+        batch_size: examples per batch.
+        seed: of order and augmentation.
+        epoch: number of the pass; a new one gives another order and other variations.
+        shuffle: whether to permute the examples.
+        augmentation: how to vary the images; None for the images as they are.
+        drop_remainder: whether to leave out a last batch that is not full.
+
+    Returns:
+        dataset of (image float32 [batch, height, width, 3] in 0..255, label float32 [batch, height, width] of
+        0 and 1, weight float32 [batch, height, width], 0 where a pixel is ignored or comes from outside the
+        image, else 1).
+
+    Raises:
+        InputError: no names, or a name that the manifest does not have.
+
+    Example:
+        >>> manifest = load_manifest(folder)  # doctest: +SKIP
+        >>> train = manifest_splits(manifest).train  # doctest: +SKIP
+        >>> for image, label, weight in lane_dataset(folder, manifest, train, batch_size=3):  # doctest: +SKIP
+        ...     print(image.shape)
+    """
+    if not names:
+        raise InputError(
+            f"{folder}: no examples were chosen. Expected at least one name. Check the split settings."
+        )
+    examples = manifest.select(names)
+    shards = sorted(manifest.sha256)
+    uniforms = random_numbers(len(examples), seed, epoch)
+    order = np.arange(len(examples))
+    if shuffle:
+        order = np.random.default_rng([seed, epoch, 0]).permutation(len(examples))
+    positions = np.array([(shards.index(e.shard), e.offset, e.length) for e in examples], dtype=np.int64)
+
+    def read(position: npt.NDArray[np.int64]) -> bytes:
+        shard, offset, length = position.tolist()
+        return read_record(folder / shards[shard], offset, length)
+
+    def load(position: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        record = tf.numpy_function(read, [position], tf.string, stateful=False)
+        image, mask = _parse(record, manifest.size)
+        if augmentation is not None:
+            image, mask = augment(image, mask, random, augmentation)
+        return image, tf.cast(mask == LANE, tf.float32), tf.cast(mask != IGNORED, tf.float32)
+
+    dataset = tf.data.Dataset.from_tensor_slices((positions[order], uniforms[order]))
+    dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.batch(batch_size, drop_remainder=drop_remainder).prefetch(tf.data.AUTOTUNE)
+
+
+def lane_records(
+    folder: Path, manifest: Manifest, names: Iterable[str]
+) -> Iterator[tuple[str, npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
+    """Yield (name, image, mask, original mask) of examples, one at a time, in name order.
+
+    Image uint8 [height, width, 3] and mask uint8 [height, width] have the prepared size, the original mask
+    its own; masks are 0 background, 1 lane, 255 ignored.
+
+    Raises:
+        InputError: a name that the manifest does not have.
+    """
+    for entry in manifest.select(sorted(names)):
+        record = read_record(folder / entry.shard, entry.offset, entry.length)
+        features = tf.train.Example.FromString(record).features.feature
+        values = {key: features[key].bytes_list.value[0] for key in ("image", "mask", "original_mask")}
+        image = np.frombuffer(values["image"], dtype=np.uint8).reshape(*manifest.size, 3)
+        mask = np.frombuffer(values["mask"], dtype=np.uint8).reshape(manifest.size)
+        original = cv2.imdecode(np.frombuffer(values["original_mask"], dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+        yield entry.name, image, mask, np.asarray(original, dtype=np.uint8)
+
+
+def _parse(record: tf.Tensor, size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decode a serialised example: image float32 [height, width, 3], mask uint8 [height, width]."""
+    features = {key: tf.io.FixedLenFeature([], tf.string) for key in ("image", "mask")}
+    example = tf.io.parse_single_example(tf.ensure_shape(record, []), features)
+    image = tf.reshape(tf.io.decode_raw(example["image"], tf.uint8), [*size, 3])
+    return tf.cast(image, tf.float32), tf.reshape(tf.io.decode_raw(example["mask"], tf.uint8), size)

@@ -1,0 +1,88 @@
+"""One image and its mask, from files to what a shard stores. Runs in worker processes: no TensorFlow here."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError
+from data_prep.images import read_image, read_mask, resize_image, resize_mask
+from data_prep.lane_masks import IGNORED, LaneCoding, count_levels
+from data_prep.pairing import Pair, Skipped
+
+
+@dataclass(frozen=True)
+class PreparedPair:
+    """A pair at the prepared size.
+
+    Attributes:
+        name: of the example.
+        image: uint8 [height, width, 3] at the prepared size.
+        mask: uint8 [height, width] at the prepared size: 0 background, 1 lane, 255 ignored.
+        original_mask: PNG of the mask in the same coding at its original size.
+        original_size: height and width of the original, in pixels.
+    """
+
+    name: str
+    image: npt.NDArray[np.uint8]
+    mask: npt.NDArray[np.uint8]
+    original_mask: bytes
+    original_size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class StoredExample:
+    """What is known of an example once it is in a shard; for the fields see `data_prep.manifest.Example`."""
+
+    name: str
+    shard: str
+    offset: int
+    length: int
+    height: int
+    width: int
+    lane_pixels: int
+    labelled_pixels: int
+
+
+def survey_mask(pair: Pair) -> dict[int, int] | Skipped:
+    """Count the levels of a pair's mask, or say why it cannot be read."""
+    try:
+        return count_levels(pair.mask)
+    except InputError as error:
+        return Skipped(pair.mask, str(error))
+
+
+def prepare_pair(pair: Pair, coding: LaneCoding, size: tuple[int, int]) -> PreparedPair | Skipped:
+    """Decode, check, code and resize a pair, or say why it cannot be used."""
+    try:
+        image = read_image(pair.image)
+    except InputError as error:
+        return Skipped(pair.image, str(error))
+    try:
+        mask = coding.encode(read_mask(pair.mask))
+    except InputError as error:
+        return Skipped(pair.mask, str(error))
+    if image.shape[:2] != mask.shape:
+        return Skipped(pair.mask, _sizes_differ(pair, image.shape[:2], mask.shape))
+    if np.all(mask == IGNORED):
+        return Skipped(
+            pair.mask, f"{pair.mask}: every pixel has an ignored value. Remove the pair or label some pixels."
+        )
+    return PreparedPair(
+        name=pair.name,
+        image=resize_image(image, size),
+        mask=resize_mask(mask, size),
+        original_mask=cv2.imencode(".png", mask)[1].tobytes(),
+        original_size=(mask.shape[0], mask.shape[1]),
+    )
+
+
+def _sizes_differ(pair: Pair, image_size: tuple[int, ...], mask_size: tuple[int, ...]) -> str:
+    turned = " (the mask may have been drawn on the image as stored, before its EXIF rotation)"
+    return (
+        f"{pair.mask}: {mask_size[1]} x {mask_size[0]} pixels, but {pair.image} has {image_size[1]} x "
+        f"{image_size[0]}"
+        f"{turned if image_size == mask_size[::-1] else ''}. Expected equal sizes. Export the mask again at "
+        "the image's size."
+    )

@@ -1,0 +1,160 @@
+"""The manifest of a prepared folder: what it holds, how it was made, and a checksum of each file."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from data_prep.errors import InputError
+from data_prep.lane_masks import LaneCoding
+
+MANIFEST_NAME = "manifest.json"
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Example(BaseModel):
+    """One image with its mask."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="Stem of the image's and the mask's file name.")
+    shard: str = Field(description="File of the prepared folder that holds the example.")
+    offset: int = Field(ge=0, description="Position in bytes of the example's record in the shard.")
+    length: int = Field(
+        gt=0, description="Length in bytes of the serialised example, without the record's framing."
+    )
+    height: int = Field(gt=0, description="Height of the original image in pixels, upright.")
+    width: int = Field(gt=0, description="Width of the original image in pixels, upright.")
+    group: str = Field(description="Examples of one group stay on one side of every split.")
+    fold: int | None = Field(
+        default=None, ge=0, description="The fold in which the example is tested, with k folds."
+    )
+    split: Literal["train", "test"] | None = Field(
+        default=None, description="Part of a fixed split, without folds."
+    )
+    lane_pixels: int = Field(ge=0, description="Lane pixels at the prepared size.")
+    labelled_pixels: int = Field(ge=0, description="Pixels at the prepared size that are not ignored.")
+
+
+class Manifest(BaseModel):
+    """Contents of a prepared folder, stored in it as `manifest.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, description="Version of this layout.")
+    application: Literal["lane"] = Field(
+        default="lane", description="The application the folder was prepared for."
+    )
+    class_names: tuple[str, ...] = Field(description="Name of each class, in the order of the labels.")
+    size: tuple[int, int] = Field(description="Height and width in pixels of the prepared images and masks.")
+    coding: LaneCoding = Field(description="How mask levels became labels.")
+    num_folds: int | None = Field(default=None, description="Number of folds, or None for a fixed split.")
+    settings: dict[str, Any] = Field(description="The settings of `prepare`, as given.")
+    num_examples: int = Field(gt=0, description="Number of examples.")
+    num_skipped: int = Field(
+        ge=0, description="Number of pairs and files left out; they are listed in skipped.csv."
+    )
+    examples: tuple[Example, ...] = Field(description="The examples in the order of their names.")
+    sha256: dict[str, str] = Field(description="SHA-256 of each other file of the folder, by name.")
+
+    @field_validator("sha256")
+    @classmethod
+    def _check_plain_names(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if PurePosixPath(name).name != name or "\\" in name or name in {"", ".."}:
+                raise ValueError(f"{name!r} is not a plain file name")
+        return value
+
+    def example(self, name: str) -> Example:
+        """Look up an example by its name; `InputError` if the manifest has none of that name."""
+        return self.select([name])[0]
+
+    def select(self, names: Iterable[str]) -> list[Example]:
+        """Look up examples by name, in the order given.
+
+        Raises:
+            InputError: a name that the manifest does not have.
+        """
+        by_name = {example.name: example for example in self.examples}
+        names = list(names)
+        unknown = [name for name in names if name not in by_name]
+        if unknown:
+            raise InputError(
+                f"{len(unknown)} names are not among the {self.num_examples} prepared examples: "
+                f"{', '.join(unknown[:5])}. Use names listed in {MANIFEST_NAME}."
+            )
+        return [by_name[name] for name in names]
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write `manifest.json` into a folder that is still under its temporary name."""
+    (folder / MANIFEST_NAME).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a prepared folder and check every file against it.
+
+    Args:
+        folder: what `prepare` wrote.
+
+    Raises:
+        InputError: no prepared folder, another schema version, or a file that is missing or was changed.
+
+    Example:
+        >>> load_manifest(Path("prepared")).num_examples  # doctest: +SKIP
+        367
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "
+            "Give that folder, or run `prepare` first."
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(
+            f"{path}: not a manifest of schema version {SCHEMA_VERSION} ({where}: {first['msg']}). "
+            "Run `prepare` again with this version of gpimaging."
+        ) from error
+    for name, expected in manifest.sha256.items():
+        _check_file(folder / name, expected)
+    _check_shards_listed(path, manifest)
+    return manifest
+
+
+def _check_file(path: Path, expected: str) -> None:
+    try:
+        found = file_sha256(path)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}), but {MANIFEST_NAME} lists it. Restore the file or "
+            "run "
+            "`prepare` again."
+        ) from error
+    if found != expected:
+        raise InputError(
+            f"{path}: does not match {MANIFEST_NAME} (SHA-256 {found[:12]}..., expected {expected[:12]}...): "
+            "the file "
+            "was changed or not copied completely. Restore it or run `prepare` again."
+        )
+
+
+def _check_shards_listed(path: Path, manifest: Manifest) -> None:
+    unlisted = sorted({example.shard for example in manifest.examples} - manifest.sha256.keys())
+    if unlisted or manifest.num_examples != len(manifest.examples):
+        raise InputError(
+            f"{path}: contradicts itself ({len(manifest.examples)} examples, {manifest.num_examples} "
+            "announced, "
+            f"shards without checksum: {unlisted}). Run `prepare` again."
+        )
