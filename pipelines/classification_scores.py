@@ -26,6 +26,8 @@ from pipelines.uncertainty_scores import (
     uncertainty_histogram,
 )
 
+PROBABILITY_GROUP = "Do the probabilities mean what they say?"
+
 _SUM_TOLERANCE = 1e-3
 
 
@@ -177,23 +179,29 @@ PROBABILITY_SCORES: tuple[Score, ...] = (
     Score(
         "nll",
         "NLL",
+        PROBABILITY_GROUP,
         "lower",
         "Negative log-likelihood (nats): the surprise at the truth; punishes being confidently wrong.",
         lambda sums: _per_prediction("negative_log_likelihood", sums),
+        headline=True,
     ),
     Score(
         "brier",
         "Brier score",
+        PROBABILITY_GROUP,
         "lower",
         "Mean squared distance between the probability and the truth (0 or 1).",
         lambda sums: _per_prediction("brier", sums),
+        headline=True,
     ),
     Score(
         "ece",
         "ECE",
+        PROBABILITY_GROUP,
         "lower",
         "Expected calibration error: how far the stated confidence is from the share that is right.",
         _calibration_error,
+        headline=True,
     ),
     *UNCERTAINTY_SCORES,
 )
@@ -202,9 +210,11 @@ CLASSIFICATION_SCORES: tuple[Score, ...] = (
     Score(
         "accuracy",
         "Accuracy",
+        "Are the labels right?",
         "higher",
         "Share of predictions that are right.",
         lambda sums: _per_prediction("correct", sums),
+        headline=True,
     ),
     *PROBABILITY_SCORES,
 )

@@ -102,18 +102,22 @@ class Score:
     Args:
         key: name in ``metrics.json``.
         title: heading in tables.
+        group: what it is about; tables of all scores have one part for each group.
         better: whether a larger or a smaller value is better.
         explanation: one line for readers outside the field.
         value: from sums ``[R, ...]`` to scores ``[R]``, NaN where the score is undefined.
         needs: quantities without which the score does not apply (its value is then NaN).
+        headline: whether short tables show it.
     """
 
     key: str
     title: str
+    group: str
     better: Literal["higher", "lower"]
     explanation: str
     value: Callable[[Mapping[str, FloatArray]], FloatArray]
     needs: tuple[str, ...] = ()
+    headline: bool = False
 
     def evaluate(self, statistics: Statistics, weights: FloatArray | None = None) -> FloatArray:
         """The score ``[R]`` under each of R weightings of the examples (one weighting by default)."""

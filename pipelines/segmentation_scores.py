@@ -159,12 +159,19 @@ _OVERLAP = {
 }
 
 
+_HEADLINE = ("accuracy", "f_measure", "iou")
+
+
 def _average(size: str, measure: str) -> Callable[[Mapping[str, FloatArray]], FloatArray]:
     return lambda sums: ratio(sums[f"{size}image_{measure}"], sums[f"{size}scored_images"])
 
 
 def _pooled(size: str, measure: str) -> Callable[[Mapping[str, FloatArray]], FloatArray]:
-    return lambda sums: overlap_measures(sums[f"{size}pixels"])[measure]
+    def value(sums: Mapping[str, FloatArray]) -> FloatArray:
+        confusion = sums[f"{size}pixels"]
+        return np.where(confusion.sum(axis=(-2, -1)) > 0, overlap_measures(confusion)[measure], np.nan)
+
+    return value
 
 
 def _overlap_scores(size: str, where: str) -> tuple[Score, ...]:
@@ -172,9 +179,11 @@ def _overlap_scores(size: str, where: str) -> tuple[Score, ...]:
         Score(
             f"{size}{key}",
             title,
+            f"Is the lane found? At {where}, for each image, then averaged",
             "higher",
-            f"{explanation}{where}; for each image, then averaged.",
+            f"{explanation}.",
             _average(size, key),
+            headline=size == _NETWORK and key in _HEADLINE,
         )
         for key, (title, explanation) in _OVERLAP.items()
     )
@@ -182,8 +191,9 @@ def _overlap_scores(size: str, where: str) -> tuple[Score, ...]:
         Score(
             f"{size}pooled_{key}",
             f"{title}, pooled",
+            f"Is the lane found? At {where}, the pixels of all images together",
             "higher",
-            f"{explanation}{where}; over the pixels of all images together.",
+            f"{explanation}.",
             _pooled(size, key),
         )
         for key, (title, explanation) in _OVERLAP.items()
@@ -191,8 +201,8 @@ def _overlap_scores(size: str, where: str) -> tuple[Score, ...]:
     return (*averages, *pooled)
 
 
-NETWORK_SIZE_SCORES = _overlap_scores(_NETWORK, "")
-ORIGINAL_SIZE_SCORES = _overlap_scores(_ORIGINAL, ", at the image's own size")
+NETWORK_SIZE_SCORES = _overlap_scores(_NETWORK, "the network's image size")
+ORIGINAL_SIZE_SCORES = _overlap_scores(_ORIGINAL, "each image's own size")
 
 SEGMENTATION_SCORES: tuple[Score, ...] = (*NETWORK_SIZE_SCORES, *PROBABILITY_SCORES, *ORIGINAL_SIZE_SCORES)
 

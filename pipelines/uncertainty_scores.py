@@ -25,6 +25,8 @@ _TOLERANCE = 1e-3  # nats by which rounding may take an uncertainty out of [0, l
 PREDICTIVE_ENTROPY = "predictive_entropy"
 MUTUAL_INFORMATION = "mutual_information"
 REFERRED_PERCENT = (5, 10, 20)
+HEADLINE_REFERRED_PERCENT = 10
+UNCERTAINTY_GROUP = "Does the uncertainty find the errors?"
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,16 @@ def _auroc_score(measure: str, title: str, explanation: str) -> Score:
     def value(sums: Mapping[str, FloatArray]) -> FloatArray:
         return error_auroc(sums[f"{measure}/right"], sums[f"{measure}/wrong"])
 
-    return Score(f"auroc_{measure}", title, "higher", explanation, value, needs=(f"{measure}/right",))
+    return Score(
+        f"auroc_{measure}",
+        title,
+        UNCERTAINTY_GROUP,
+        "higher",
+        explanation,
+        value,
+        needs=(f"{measure}/right",),
+        headline=measure == PREDICTIVE_ENTROPY,
+    )
 
 
 def _referral_score(percent: int) -> Score:
@@ -248,10 +259,12 @@ def _referral_score(percent: int) -> Score:
     return Score(
         f"referral_accuracy_{percent}",
         f"Accuracy, {percent} % referred",
+        UNCERTAINTY_GROUP,
         "higher",
         f"Share of right predictions when the {percent} % with the highest entropy are left to a person.",
         value,
         needs=(f"{PREDICTIVE_ENTROPY}/right",),
+        headline=percent == HEADLINE_REFERRED_PERCENT,
     )
 
 
@@ -274,6 +287,7 @@ UNCERTAINTY_SCORES: tuple[Score, ...] = (
     Score(
         "risk_coverage_area",
         "Risk-coverage area",
+        UNCERTAINTY_GROUP,
         "lower",
         "Error rate averaged over all choices of how many predictions to keep, the most certain first.",
         _risk_coverage_value,

@@ -29,7 +29,7 @@ def test_sums_weigh_every_row(monkeypatch):
 
 
 def test_a_score_that_does_not_apply_is_undefined():
-    score = Score("a", "A", "higher", "", lambda sums: sums["missing"], needs=("missing",))
+    score = Score("a", "A", "All", "higher", "", lambda sums: sums["missing"], needs=("missing",))
     assert np.isnan(score.evaluate(_statistics(2))).tolist() == [True]
 
 

@@ -1,0 +1,149 @@
+"""Pictures of predictions: lane overlays and colour maps, as TensorBoard, reports and `predict` show them.
+
+Everything takes and gives arrays; pictures are ``uint8 [H, W, 3]`` RGB. The colours can be told apart with
+any kind of colour vision and in grey print: found lane green, missed lane orange, false lane magenta;
+perceptually uniform maps for probability and uncertainty, with fixed ends, so that pictures can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import cv2
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.scores import AnyFloatArray
+
+Picture = NDArray[np.uint8]
+
+IGNORED = 255
+LANE_COLOUR = (0, 158, 115)
+MISSED_COLOUR = (240, 160, 0)
+FALSE_COLOUR = (204, 60, 150)
+IGNORED_COLOUR = (128, 128, 128)
+PROBABILITY_COLOURS = "cividis"
+UNCERTAINTY_COLOURS = "magma"
+ENTROPY_LIMIT = float(np.log(2.0))
+"""The largest predictive entropy of two classes in nats."""
+
+_TINT = 0.5
+_PANEL_GAP = 4
+
+
+def lane_overlay(image: Picture, lane: NDArray[np.bool_]) -> Picture:
+    """The image with the lane tinted and outlined.
+
+    Args:
+        image: ``[H, W, 3]``.
+        lane: ``[H, W]``.
+
+    Raises:
+        ValueError: sizes differ.
+    """
+    picture = _tinted(image, lane, LANE_COLOUR)
+    outlines, _ = cv2.findContours(lane.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(picture, outlines, -1, LANE_COLOUR, thickness=_line_width(image))
+    return picture
+
+
+def truth_overlay(image: Picture, mask: Picture) -> Picture:
+    """The image with the true lane tinted and outlined and ignored pixels greyed.
+
+    Args:
+        image: ``[H, W, 3]``.
+        mask: ``[H, W]``, 0 background, 1 lane, 255 ignored.
+
+    Raises:
+        ValueError: sizes differ.
+    """
+    return _tinted(lane_overlay(image, mask == 1), mask == IGNORED, IGNORED_COLOUR)
+
+
+def error_overlay(image: Picture, lane: NDArray[np.bool_], mask: Picture) -> Picture:
+    """The image with found, missed and falsely found lane each in its colour and ignored pixels greyed.
+
+    Args:
+        image: ``[H, W, 3]``.
+        lane: ``[H, W]`` prediction.
+        mask: ``[H, W]`` truth, 0 background, 1 lane, 255 ignored.
+
+    Raises:
+        ValueError: sizes differ.
+    """
+    picture = _tinted(image, lane & (mask == 1), LANE_COLOUR)
+    picture = _tinted(picture, ~lane & (mask == 1), MISSED_COLOUR)
+    picture = _tinted(picture, lane & (mask == 0), FALSE_COLOUR)
+    return _tinted(picture, mask == IGNORED, IGNORED_COLOUR)
+
+
+def probability_picture(probability: AnyFloatArray) -> Picture:
+    """Probabilities ``[H, W]`` as colours, 0 dark blue to 1 yellow."""
+    return _coloured(probability, PROBABILITY_COLOURS)
+
+
+def uncertainty_picture(uncertainty: AnyFloatArray, limit: float = ENTROPY_LIMIT) -> Picture:
+    """Uncertainties ``[H, W]`` as colours, 0 black to light yellow.
+
+    Args:
+        uncertainty: nats.
+        limit: what the lightest colour means; mutual information is small and needs a smaller one than
+            entropy.
+    """
+    return _coloured(uncertainty / limit, UNCERTAINTY_COLOURS)
+
+
+def fit_within(picture: Picture, longest_side: int) -> Picture:
+    """The picture, shrunk if need be so that no side is longer than ``longest_side`` pixels."""
+    height, width = picture.shape[:2]
+    scale = longest_side / max(height, width)
+    if scale >= 1.0:
+        return picture
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def side_by_side(pictures: Sequence[Picture]) -> Picture:
+    """Pictures of one height in a row, with white gaps.
+
+    Raises:
+        ValueError: no pictures, or heights differ.
+    """
+    if len({picture.shape[0] for picture in pictures}) != 1:
+        raise ValueError(f"pictures in a row need one height, found {[p.shape[0] for p in pictures]}")
+    gap = np.full((pictures[0].shape[0], _PANEL_GAP, 3), 255, np.uint8)
+    row = [part for picture in pictures for part in (gap, picture)][1:]
+    return np.concatenate(row, axis=1)
+
+
+def colour_scale(name: str, width: int = 256, height: int = 12) -> Picture:
+    """A strip ``[height, width, 3]`` of a colour map from its low end to its high end."""
+    return np.broadcast_to(_coloured(np.linspace(0.0, 1.0, width)[None, :], name), (height, width, 3)).copy()
+
+
+def _tinted(image: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> Picture:
+    if image.ndim != 3 or image.shape[:2] != region.shape:
+        raise ValueError(
+            f"image {image.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
+        )
+    picture = image.copy()
+    mixed = (1.0 - _TINT) * image[region] + _TINT * np.array(colour)
+    picture[region] = np.round(mixed).astype(np.uint8)
+    return picture
+
+
+def _line_width(image: Picture) -> int:
+    return max(1, round(max(image.shape[:2]) / 400))
+
+
+@cache
+def _colour_table(name: str) -> Picture:
+    return np.asarray(mpl.colormaps[name](np.arange(256), bytes=True)[:, :3], np.uint8)
+
+
+def _coloured(share: AnyFloatArray, name: str) -> Picture:
+    """Values in [0, 1], clipped, as colours."""
+    index = np.round(np.clip(share, 0.0, 1.0) * 255.0).astype(np.uint8)
+    return _colour_table(name)[index]
