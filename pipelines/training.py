@@ -177,6 +177,7 @@ def _one_epoch(
             batches,
             initial_epoch=epoch,
             epochs=epoch + 1,
+            shuffle=False,  # the data set has its own order
             verbose=0,
             callbacks=[StopOnDivergence(epoch, folder), *callbacks],
         )

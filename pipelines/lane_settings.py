@@ -1,0 +1,57 @@
+"""Settings of the pedestrian-lane steps; every field has a default and a description."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from data_prep.augmentation import LaneAugmentation
+
+HeadName = Literal["linear", "svgp", "hgp"]
+
+
+class TrainSettings(BaseModel):
+    """Settings of `lane train`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    network: str = Field(default="C4K5", description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5.")
+    heads: tuple[HeadName, ...] = Field(
+        default=("linear", "svgp", "hgp"),
+        min_length=1,
+        description="Heads to train from one pretrained network; the report compares them all.",
+    )
+    pretraining_epochs: int = Field(
+        default=40, ge=0, description="Epochs with the linear head before the heads part."
+    )
+    head_epochs: int = Field(default=20, ge=1, description="Further epochs of each head with the network.")
+    batch_size: int = Field(default=3, ge=1, description="Images in a training step (thesis: 3).")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Adam's first learning rate of the pretraining.")
+    head_epoch_learning_rate: float = Field(
+        default=3e-4, gt=0, description="Adam's first learning rate of the further epochs, network and head together."
+    )
+    head_steps: int = Field(
+        default=1000, ge=0, description="Steps of a GP head alone on a sample of features, before the further epochs."
+    )
+    head_step_learning_rate: float = Field(default=1e-2, gt=0, description="Learning rate of those steps.")
+    num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start (thesis: 9).")
+    num_inducing: int = Field(default=50, ge=1, description="Inducing points of each GP unit (thesis: 50).")
+    kernel: str = Field(default="squared_exponential", description="Kernel of every GP unit.")
+    global_weight: float = Field(default=1.0, ge=0, description="Weight w of the global unit's likelihood.")
+    expert_variance: Literal["full", "thesis"] = Field(
+        default="full", description="Whether an expert's variance includes the global unit's conditional variance."
+    )
+    points_per_image: int | None = Field(
+        default=None, ge=1, description="Train the heads on so many random pixels of each image; null takes all."
+    )
+    patience: int = Field(default=10, ge=0, description="Stop a stage after so many epochs without progress; 0: never.")
+    selection_fraction: float = Field(
+        default=0.15, gt=0, lt=1, description="Share of the training images held out to choose the best epoch."
+    )
+    fold: int = Field(default=0, ge=0, description="Fold to leave out, where the data was prepared with folds.")
+    augmentation: LaneAugmentation | None = Field(
+        default=LaneAugmentation(), description="Random changes of the training images; null for none."
+    )
+    panel_images: int = Field(default=4, ge=0, description="Images that TensorBoard shows after each epoch.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, order, augmentation and clustering.")
