@@ -4,7 +4,6 @@ Files and folders are written under a temporary name beside their destination an
 any error nothing is left behind.
 """
 
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -102,7 +101,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        reason = error.strerror or str(error)
         raise InputError(
             f"{path}: cannot be written ({reason}). Nothing was kept. Free some space, check that you may "
             "write "

@@ -123,6 +123,10 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
 def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     """Resize by averaging over areas (OpenCV's `INTER_AREA`), rounded to whole levels.
 
+    Averages are taken in floating point and rounded once, half to even, so that the result equals
+    TensorFlow's area resizing with `tf.round` in all but about one pixel of a hundred, and those by one
+    level.
+
     Args:
         image: uint8 [height, width, 3].
         size: new height and width in pixels.
@@ -130,11 +134,12 @@ def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDA
     Returns:
         uint8 [*size, 3].
     """
-    height, width = size
     # check_shapes would import TensorFlow, for seconds, into every process that decodes images.
-    if image.dtype != np.uint8 or image.ndim != 3:
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ValueError(f"Expected a uint8 image [height, width, 3], found {image.dtype} {image.shape}.")
-    return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    # One channel at a time: a photograph of 24 megapixels takes 290 MB as floats.
+    channels = [np.rint(_resize_by_area(channel.astype(np.float32), size)) for channel in cv2.split(image)]
+    return cv2.merge(channels).astype(np.uint8)
 
 
 def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
@@ -152,6 +157,17 @@ def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArr
         raise ValueError(f"Expected a uint8 mask [height, width], found {mask.dtype} {mask.shape}.")
     return np.asarray(
         cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.uint8
+    )
+
+
+def _resize_by_area(channel: cv2.typing.MatLike, size: tuple[int, int]) -> cv2.typing.MatLike:
+    height, width = size
+    # Where one side shrinks and the other grows OpenCV would not average at all: shrink first.
+    shrunk = (min(width, channel.shape[1]), min(height, channel.shape[0]))
+    return cv2.resize(
+        cv2.resize(channel, shrunk, interpolation=cv2.INTER_AREA),
+        (width, height),
+        interpolation=cv2.INTER_AREA,
     )
 
 

@@ -29,6 +29,8 @@ from data_prep.splits import (
 
 SKIPPED_NAME = "skipped.csv"
 
+_ROUND = 16  # pairs per process between two returns of results
+
 Progress = Callable[[str, int, int], None]
 """Called with a description of the stage, the number of files done and the number of files in all."""
 
@@ -244,12 +246,12 @@ def _run(
     progress: Progress | None,
 ) -> Iterator[tuple[Pair, Any]]:
     """Apply a function to each pair in worker processes; yield pairs and results in order."""
-    per_round = 64 * jobs  # bounds the results that wait in memory when the disk is slower than the workers
     done = 0
-    for start in range(0, len(pairs), per_round):
-        round_pairs = pairs[start : start + per_round]
-        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
-        results = parallel(joblib.delayed(function)(pair, *arguments) for pair in round_pairs)
+    for start in range(0, len(pairs), _ROUND * jobs):  # in rounds, for results wait in memory
+        round_pairs = pairs[start : start + _ROUND * jobs]
+        results = joblib.Parallel(n_jobs=jobs)(
+            joblib.delayed(function)(pair, *arguments) for pair in round_pairs
+        )
         for pair, result in zip(round_pairs, results, strict=True):
             done += 1
             if progress is not None:

@@ -83,4 +83,5 @@ def _system_errors() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        raise OSError(_ERRNO.get(type(error), errno.EIO), error.message) from error
+        reason = error.message.rpartition("; ")[2]  # after the file, which has a temporary name
+        raise OSError(_ERRNO.get(type(error), errno.EIO), reason) from error
