@@ -1,0 +1,315 @@
+"""Settings from defaults, a YAML file, `--set key=value` and options; each one beats those before it.
+
+Settings are frozen pydantic models that forbid unknown fields; every field has a default and a description.
+"""
+
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import annotated_types
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+from pipelines.settings_yaml import format_yaml, parse_yaml
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+_LARGEST_FILE = 1_000_000  # bytes; settings are a page or two
+_LONGEST_VALUE = 80  # characters of a value shown in a message
+
+
+@dataclass(frozen=True)
+class SettingDescription:
+    """One row of the table of settings: dotted key, type in words, default as YAML, purpose."""
+
+    key: str
+    type: str
+    default: str
+    description: str
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A value that somebody gave, and where."""
+
+    key: tuple[str, ...]
+    value: Any
+    source: str
+
+
+def load_settings(
+    cls: type[Settings],
+    *,
+    config: Path | None = None,
+    overrides: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Build settings; later sources win: defaults, `config`, `overrides`, `options`.
+
+    Args:
+        cls: the settings class.
+        config: YAML file that maps keys to values; nested settings are nested mappings.
+        overrides: `key=value` texts with the value in YAML; a dotted key names a nested setting.
+        options: explicit command-line options by key, None where the user gave none.
+
+    Returns:
+        an instance of `cls`.
+
+    Raises:
+        InputError: the file cannot be read, a key is unknown or repeated, or a value does not fit.
+
+    Example:
+        >>> from data_prep.lane import LanePrepareSettings
+        >>> load_settings(LanePrepareSettings, overrides=["size=[96, 128]"], options={"seed": 3}).size
+        (96, 128)
+    """
+    given = [
+        *(_read_file(config) if config is not None else ()),
+        *(_parse_override(text) for text in overrides),
+        *(
+            _Given((key,), value, f"--{key.replace('_', '-')}")
+            for key, value in (options or {}).items()
+            if value is not None
+        ),
+    ]
+    known = {tuple(row.key.split(".")): row for row in describe_settings(cls)}
+    values = cls().model_dump(mode="json")
+    sources: dict[tuple[str, ...], _Given] = {}
+    for item in given:
+        for leaf in _leaves(item, cls):
+            _require_known(leaf, cls, known)
+            _require_finite(leaf)
+            _put(values, leaf.key, leaf.value)
+            sources[leaf.key] = leaf
+    try:
+        # JSON in strict mode: lists become tuples and texts paths, but "3" is no number and true is not 1.
+        return cls.model_validate_json(json.dumps(values, default=str), strict=True)
+    except ValidationError as error:
+        raise InputError(_explain(error, sources, known)) from error
+
+
+def dump_settings(settings: BaseModel, path: Path) -> None:
+    """Write settings as YAML that `load_settings` reads back to an equal instance.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with atomic_file(path) as temporary:
+        temporary.write_text(format_yaml(settings.model_dump(mode="json")), encoding="utf-8")
+
+
+def describe_settings(cls: type[BaseModel]) -> list[SettingDescription]:
+    """List every setting with its type, default and purpose; nested ones follow the one that holds them."""
+    return list(_describe(cls, cls().model_dump(mode="json"), ()))
+
+
+def _describe(
+    cls: type[BaseModel], defaults: Mapping[str, Any] | None, parent: tuple[str, ...]
+) -> Iterator[SettingDescription]:
+    for name, field in cls.model_fields.items():
+        default = None if defaults is None else defaults[name]
+        nested = _nested_class(field.annotation)
+        shown = _short(default) if nested is None or default is None else "see below"
+        yield SettingDescription(
+            ".".join((*parent, name)), _type_of(field), shown, " ".join((field.description or "").split())
+        )
+        if nested is not None:
+            inner = default if default is not None else nested().model_dump(mode="json")
+            yield from _describe(nested, inner, (*parent, name))
+
+
+def _read_file(path: Path) -> Iterator[_Given]:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(
+                f"{path}: has {path.stat().st_size} bytes; expected a file of settings, which is small."
+            )
+        values = parse_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}). Check the path given to --config."
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no YAML file of settings: {_yaml_problem(error)}.") from error
+    if values is None:
+        return
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{path}: holds {_short(values)}; expected lines of the form `key: value`, one for each setting."
+        )
+    for key, value in values.items():
+        yield _Given((key,), value, str(path))
+
+
+def _parse_override(text: str) -> _Given:
+    key, equals, value_text = text.partition("=")
+    key = key.strip()
+    if not equals or not key or not value_text.strip():
+        raise InputError(f"--set {text}: expected key=value, for example --set seed=3 (null for no value).")
+    try:
+        value = parse_yaml(value_text)
+    except yaml.YAMLError as error:
+        raise InputError(
+            f"--set {text}: {_yaml_problem(error)}. Quote special characters; write lists as [a, b]."
+        ) from error
+    return _Given(tuple(key.split(".")), value, "--set")
+
+
+def _leaves(given: _Given, cls: type[BaseModel]) -> Iterator[_Given]:
+    """Split a mapping given for nested settings into the settings it holds."""
+    nested = _class_at(cls, given.key)
+    if nested is not None and isinstance(given.value, dict) and given.value:
+        for name, value in given.value.items():
+            yield from _leaves(_Given((*given.key, name), value, given.source), cls)
+    else:
+        yield given
+
+
+def _put(values: dict[str, Any], key: tuple[str, ...], value: Any) -> None:
+    for name in key[:-1]:
+        if not isinstance(values.get(name), dict):
+            values[name] = {}  # it was switched off; its other fields take their own defaults
+        values = values[name]
+    values[key[-1]] = value
+
+
+def _require_known(
+    given: _Given, cls: type[BaseModel], known: Mapping[tuple[str, ...], SettingDescription]
+) -> None:
+    if given.key in known:
+        return
+    dotted = ".".join(given.key)
+    siblings = [row.key for key, row in known.items() if len(given.key) > 1 and key[:-1] == given.key[:-1]]
+    keys = siblings or [row.key for row in known.values()]
+    # A nested setting given without its parent's name is as near as its own name is.
+    names = {key.rpartition(".")[2]: key for key in reversed(keys)} | {key: key for key in keys}
+    nearest = difflib.get_close_matches(dotted, names, n=1, cutoff=0.0)[0]
+    raise InputError(
+        f"{given.source}: {dotted!r} is no setting of {cls.__name__}. Did you mean {names[nearest]!r}? "
+        f"Known settings: {', '.join(keys)}."
+    )
+
+
+def _require_finite(given: _Given) -> None:
+    try:
+        json.dumps(given.value, allow_nan=False, default=str)
+    except ValueError as error:
+        raise InputError(
+            f"{given.source}: {'.'.join(given.key)} is {_short(given.value)}; expected finite numbers."
+        ) from error
+
+
+def _explain(
+    error: ValidationError,
+    sources: Mapping[tuple[str, ...], _Given],
+    known: Mapping[tuple[str, ...], SettingDescription],
+) -> str:
+    lines: dict[tuple[str, ...], str] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        location = tuple(str(part) for part in detail["loc"])
+        prefixes = [location[:length] for length in range(len(location), -1, -1)]
+        key = next(prefix for prefix in prefixes if prefix in known or not prefix)
+        # The first reason is the cause; what follows it for the same key are consequences.
+        lines.setdefault(key, _explain_one(detail, key, sources, known))
+    return "\n".join(lines.values())
+
+
+def _explain_one(
+    detail: ErrorDetails,
+    key: tuple[str, ...],
+    sources: Mapping[tuple[str, ...], _Given],
+    known: Mapping[tuple[str, ...], SettingDescription],
+) -> str:
+    reason = detail["msg"].removeprefix("Value error, ")
+    if key not in sources:  # a rule about several settings
+        involved = {given.source for given in sources.values() if given.key[: len(key)] == key}
+        return f"{': '.join([', '.join(sorted(involved)), *key])}: {reason}."
+    given = sources[key]
+    return f"{given.source}: {'.'.join(key)} is {_short(given.value)}; expected {known[key].type} ({reason})."
+
+
+def _yaml_problem(error: Exception) -> str:
+    """What is wrong with a YAML text, and where, on one line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem and error.problem_mark:
+        return f"{error.problem} (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
+    return " ".join(str(error).split())
+
+
+def _short(value: Any) -> str:
+    """A value as one would write it in YAML, on one line."""
+    text = json.dumps(value, ensure_ascii=False, default=str) if not isinstance(value, str) else value
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+def _class_at(cls: type[BaseModel], key: Sequence[str]) -> type[BaseModel] | None:
+    """The settings class that holds the fields below `key`, if there is one."""
+    current: type[BaseModel] | None = cls
+    for name in key:
+        field = None if current is None else current.model_fields.get(name)
+        current = None if field is None else _nested_class(field.annotation)
+    return current
+
+
+def _nested_class(annotation: Any) -> type[BaseModel] | None:
+    for option in (annotation, *typing.get_args(annotation)):
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return option
+    return None
+
+
+def _type_of(field: FieldInfo) -> str:
+    limits = " and ".join(limit for limit in map(_limit_in_words, field.metadata) if limit)
+    words, alternative, _ = _type_in_words(field.annotation).partition(" or null")
+    return f"{words} {limits}{alternative}" if limits else words + alternative
+
+
+def _limit_in_words(limit: Any) -> str:
+    match limit:
+        case annotated_types.Ge(ge=bound):
+            return f"≥ {bound}"
+        case annotated_types.Gt(gt=bound):
+            return f"> {bound}"
+        case annotated_types.Le(le=bound):
+            return f"≤ {bound}"
+        case annotated_types.Lt(lt=bound):
+            return f"< {bound}"
+        case annotated_types.MinLen(min_length=length):
+            return f"(at least {length})"
+        case _:
+            return ""
+
+
+_NAMES = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    Path: "path",
+    types.NoneType: "null",
+}
+
+
+def _type_in_words(annotation: Any) -> str:
+    arguments = typing.get_args(annotation)
+    match typing.get_origin(annotation):
+        case None:
+            return _NAMES.get(annotation, "mapping")
+        case typing.Literal:
+            return " | ".join(str(argument) for argument in arguments)
+        case typing.Union | types.UnionType:
+            null_last = sorted(arguments, key=lambda argument: argument is types.NoneType)
+            return " or ".join(_type_in_words(argument) for argument in null_last)
+        case _ if arguments[-1] is Ellipsis:
+            return f"list of {_type_in_words(arguments[0])}"
+        case _:
+            return f"list [{', '.join(_type_in_words(argument) for argument in arguments)}]"
