@@ -26,10 +26,12 @@ class Precision:
     """Small positive constants of a floating-point type.
 
     Attributes:
-        jitter: Added to the diagonal of a unit's inducing covariance, which is factorised in float64. The float32
-            value is larger because the factor is applied in float32, where ``|Gk|²`` loses ``‖G‖`` times rounding.
+        jitter: Added to the diagonal of a unit's inducing covariance, which is factorised in float64. The
+            float32 value is larger because the factor is applied in float32, where ``|Gk|²`` loses ``‖G‖``
+            times rounding.
         variance_floor: Least variance of a latent marginal.
-        gate_variance_floor: Least pooled variance of a feature in the gate, relative to the mean over features.
+        gate_variance_floor: Least pooled variance of a feature in the gate, relative to the mean over
+            features.
     """
 
     jitter: float
@@ -68,8 +70,8 @@ def precision(dtype: str) -> Precision:
 def inverse_cholesky(covariance: tf.Tensor, *, jitter: float, unit: str) -> tf.Tensor:
     """``G = L⁻¹`` with ``L Lᵀ = K + jitter I``, differentiable, robust to near-singular K.
 
-    Matrices whose factorisation fails are retried with ten times the jitter, each on its own; the others keep theirs.
-    The gradient needs only G (three products of M x M), so a retry costs nothing on the way back.
+    Matrices whose factorisation fails are retried with ten times the jitter, each on its own; the others keep
+    theirs. The gradient needs only G (three products of M x M), so a retry costs nothing on the way back.
 
     Args:
         covariance: K, symmetric, ``[..., M, M]``.
@@ -132,11 +134,13 @@ def _cholesky_with_growing_jitter(k: tf.Tensor, jitter: float, unit: str) -> tf.
         tf.logical_not(tf.reduce_any(failed(chol))),
         [
             f"The inducing covariance of {unit} could not be factorised: matrices",
-            tf.where(failed(chol)),
+            tf.where(tf.reshape(failed(chol), [-1])),  # a single matrix has no batch axis
             "stay indefinite or hold NaN, even with jitter",
             tf.reduce_max(jitters),
-            "on the diagonal. Lower the learning rate, standardise the features, or use fewer inducing points; "
-            "if the features hold NaN, find out where the network produced it.",
+            (
+                "on the diagonal. Lower the learning rate, standardise the features, or use fewer inducing "
+                "points; if the features hold NaN, find out where the network produced it."
+            ),
         ],
         summarize=10,
     )
