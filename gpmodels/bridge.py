@@ -1,8 +1,8 @@
 """The bridge between GPflow's parameters and Keras: the one place that touches Keras' variable tracking.
 
-A Keras 3 layer that holds GPflow objects exposes no weights: ``fit`` leaves them unmoved and saving drops them,
-silently. Wrapping each underlying ``tf.Variable`` in a ``keras.Variable`` shares the storage, so that optimisers,
-checkpoints and ``.keras`` files see it while GPflow's transforms keep working.
+A Keras 3 layer that holds GPflow objects exposes no weights: ``fit`` leaves them unmoved and saving drops
+them, silently. Wrapping each underlying ``tf.Variable`` in a ``keras.Variable`` shares the storage, so that
+optimisers, checkpoints and ``.keras`` files see it while GPflow's transforms keep working.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gpmodels.numerics import precision
 class GPflowLayer(keras.layers.Layer):
     """A Keras layer whose parameters live in GPflow modules.
 
-    Subclasses create their modules in ``build`` and hand each to :meth:`adopt`. Half-precision inputs are cast up:
-    a Gaussian process computes in float32 or float64, whatever policy surrounds it.
+    Subclasses create their modules in ``build`` and hand each to :meth:`adopt`. Half-precision inputs are
+    cast up: a Gaussian process computes in float32 or float64, whatever policy surrounds it.
 
     Args:
         dtype: ``"float32"`` or ``"float64"``; under a mixed policy the variable dtype is taken.
@@ -29,7 +29,7 @@ class GPflowLayer(keras.layers.Layer):
         ValueError: A half-precision dtype was asked for explicitly.
     """
 
-    # Keras turns XLA on by itself on a GPU; the robust Cholesky and the routing have not been measured under it.
+    # Keras turns XLA on by itself on a GPU; robust Cholesky and routing have not been measured under it.
     supports_jit = False
 
     def __init__(self, *, dtype: Any = None, **kwargs: Any) -> None:
@@ -42,7 +42,8 @@ class GPflowLayer(keras.layers.Layer):
         """Make every variable of a GPflow module a weight of this layer.
 
         Args:
-            module: A ``gpflow.Module`` or ``gpflow.Parameter``; its non-trainable variables stay non-trainable.
+            module: A ``gpflow.Module`` or ``gpflow.Parameter``; its non-trainable variables stay
+                non-trainable.
             prefix: Start of the weights' names, e.g. ``"experts"``.
         """
         for variable in module.variables:

@@ -1,10 +1,12 @@
-"""The gate: which expert answers for which point, and the tiles that let one matrix product serve all experts.
+"""The gate: which expert answers for which point, and the tiles that let one product serve all experts.
 
-Thesis (4.6) and (4.30): expert k has the centre c_k, the mean of its inducing inputs; all share one diagonal V, the
-pooled variance of the inducing inputs about their centres; a point belongs to ``argmax_k N(x | c_k, V)``.
+Thesis (4.6) and (4.30): expert k has the centre c_k, the mean of its inducing inputs; all share one diagonal
+V, the pooled variance of the inducing inputs about their centres; a point belongs to
+``argmax_k N(x | c_k, V)``.
 
-Routing (DESIGN 4.2): the batch is sorted by expert and cut into tiles of fixed size, each owned by one expert; the
-expert's matrices are gathered per tile. The work per point does not depend on the number of experts.
+Routing (DESIGN 4.2): the batch is sorted by expert and cut into tiles of fixed size, each owned by one
+expert; the expert's matrices are gathered per tile. The work per point does not depend on the number of
+experts.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: flo
     Args:
         inducing_inputs: U_k of every expert, ``[T, M, D]``.
         active: 1 for an expert in use, 0 for a dropped one, ``[T]``.
-        variance_floor: Least pooled variance relative to its mean over the features. One inducing point for each
-            expert, or a constant feature, gives 0 (the denominator T(M - 1) is floored as well).
+        variance_floor: Least pooled variance relative to its mean over the features. One inducing point for
+            each expert, or a constant feature, gives 0 (the denominator T(M - 1) is floored as well).
 
     Example:
         >>> gate = make_gate(tf.constant([[[0.0]], [[1.0]]]), tf.ones(2), 1e-6)
@@ -51,7 +53,9 @@ def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: flo
     num_active = tf.reduce_sum(active)
     # v_d = Σ_k Σ_m (u_md - c_kd)² / (T(M - 1))
     squares = tf.reduce_sum(tf.square(inputs - centres[:, None, :]), axis=1)
-    pooled = tf.linalg.matvec(squares, active, transpose_a=True) / tf.maximum(num_active * (num_inducing - 1.0), 1.0)
+    pooled = tf.linalg.matvec(squares, active, transpose_a=True) / tf.maximum(
+        num_active * (num_inducing - 1.0), 1.0
+    )
     # All zero (M = 1): fall back to the same variance for every feature, that is, to the nearest centre.
     scale = tf.reduce_mean(pooled)
     scale = tf.where(scale > 0.0, scale, tf.ones_like(scale))
@@ -123,19 +127,23 @@ def make_tiles(expert: tf.Tensor, num_experts: int, tile_size: int) -> Tiles:
 def points_to_tiles(tiles: Tiles, x: tf.Tensor) -> tf.Tensor:
     """Rearrange points ``[B, D]`` into tiles ``[J, S, D]``.
 
-    A plain gather has a scatter-add for its gradient; since every point has one slot, the gradient is a gather too.
+    A plain gather has a scatter-add for its gradient; since every point has one slot, the gradient is a
+    gather too.
     """
 
     @tf.custom_gradient
     def rearrange(points: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        return tf.gather(points, tiles.point_of_slot), lambda upstream: tf.gather(upstream, tiles.slot_of_point)
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            return tf.gather(upstream, tiles.slot_of_point)
+
+        return tf.gather(points, tiles.point_of_slot), gradient
 
     return tf.reshape(rearrange(x), [-1, tiles.tile_size, x.shape[-1]])
 
 
 @check_shapes("values: [J, S]", "return: [B]")
 def tiles_to_points(tiles: Tiles, values: tf.Tensor) -> tf.Tensor:
-    """Put one value for each slot back into the order of the points, the inverse of :func:`points_to_tiles`."""
+    """Put one value for each slot back in the order of the points, the inverse of :func:`points_to_tiles`."""
 
     @tf.custom_gradient
     def rearrange(slots: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:

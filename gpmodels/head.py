@@ -1,7 +1,7 @@
 """What every output layer ("head") of a hybrid model does, whatever its mathematics.
 
-A head maps feature vectors to a latent marginal, the marginal to predictions, and the marginal with a label to its
-share of the objective. :class:`gpmodels.HybridModel` and the export need nothing else.
+A head maps feature vectors to a latent marginal, the marginal to predictions, and the marginal with a label
+to its share of the objective. :class:`gpmodels.HybridModel` and the export need nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
@@ -60,7 +61,7 @@ class Head(GPflowLayer, abc.ABC):
         """The named outputs of :meth:`call` from latent marginals, each ``[B]``."""
 
     @abc.abstractmethod
-    def initialize(self, features: np.ndarray, *, seed: int = 0) -> None:
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Place whatever depends on where the features lie.
 
         Args:
@@ -70,9 +71,9 @@ class Head(GPflowLayer, abc.ABC):
 
     @abc.abstractmethod
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
-        """:meth:`latent` with everything folded into constants, for export: no factorisation, no variables."""
+        """:meth:`latent` with all folded into constants, for export: no factorisation, no variables."""
 
-    def lengthscales(self) -> np.ndarray:
+    def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
         """ℓ of each unit, ``[units, D]``, in the order of :attr:`unit_names`."""
         return np.zeros([0, 0])
 
@@ -86,7 +87,7 @@ class Head(GPflowLayer, abc.ABC):
         """Share of the counted points that each expert in use (index from 0) was responsible for."""
         return {}
 
-    def call(self, features: Any, training: bool = False) -> dict[str, tf.Tensor]:
+    def call(self, features: Any) -> dict[str, tf.Tensor]:
         """Predictions for features ``[..., D]``, each of shape ``[...]``.
 
         Returns:
@@ -100,7 +101,9 @@ class Head(GPflowLayer, abc.ABC):
         features = tf.cast(features, self.compute_dtype)
         shape, static_shape = tf.shape(features)[:-1], features.shape[:-1]
         outputs = self.predictions(latent(flatten_points(features)))
-        return {name: tf.ensure_shape(tf.reshape(value, shape), static_shape) for name, value in outputs.items()}
+        return {
+            name: tf.ensure_shape(tf.reshape(value, shape), static_shape) for name, value in outputs.items()
+        }
 
 
 @check_shapes("features: [batch..., D]", "return: [B, D]")

@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.head import Head, Latent, flatten_points
 
 MAX_SAMPLED_BATCHES = 32
-"""Batches that :meth:`HybridModel.initialize` looks at: enough variety for k-means, a fraction of an epoch's time."""
+"""Batches that :meth:`HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
 
 
 class Sample(NamedTuple):
-    """Feature vectors drawn from a data set: ``features [N, D]``, ``labels [N]``, or None where the data has none."""
+    """Feature vectors drawn from a data set: ``features [N, D]``, ``labels [N]`` or None without labels."""
 
-    features: np.ndarray
-    labels: np.ndarray | None
+    features: npt.NDArray[np.floating[Any]]
+    labels: npt.NDArray[np.floating[Any]] | None
 
 
 class _Points(NamedTuple):
@@ -36,16 +37,18 @@ class _Points(NamedTuple):
 class HybridModel(keras.Model):
     """``head(network(x))`` with the loss ``-bound / N``, so that ``fit`` needs no other loss.
 
-    The network may return ``[batch, D]`` or, for segmentation, ``[batch, height, width, D]``: every pixel is then a
-    data point, and ``num_data`` counts pixels. ``sample_weight`` of the labels' shape excludes points by 0.
+    The network may return ``[batch, D]`` or, for segmentation, ``[batch, height, width, D]``: every pixel is
+    then a data point, and ``num_data`` counts pixels. ``sample_weight`` of the labels' shape excludes points
+    by 0.
 
-    Logged each epoch: ``loss`` (-bound/N), ``expected_log_likelihood`` per point, ``nll`` of the prediction (nats) and
-    ``accuracy``, besides any ``metrics`` given to ``compile``, which see ``probability``.
+    Logged each epoch: ``loss`` (-bound/N), ``expected_log_likelihood`` per point, ``nll`` of the prediction
+    (nats) and ``accuracy``, besides any ``metrics`` given to ``compile``, which see ``probability``.
 
     Args:
         network: Maps inputs to features.
         head: An :class:`HGPHead`, :class:`SVGPHead` or :class:`LinearHead`.
-        num_data: N, the number of training points (pixels for maps) that the KL divergences are weighed against.
+        num_data: N, the number of training points (pixels for maps) that the KL divergences are weighed
+            against.
         points_per_example: Train the head on so many random points of each example; None takes all.
         seed: Seed of that choice.
         **kwargs: Passed to ``keras.Model``.
@@ -57,6 +60,7 @@ class HybridModel(keras.Model):
         Thesis algorithm 4 and (4.39); algorithm 5 for prediction.
 
     Example:
+        >>> from gpmodels import HGPHead
         >>> network = keras.Sequential([keras.layers.Dense(4, activation="relu")])
         >>> model = HybridModel(network, HGPHead(num_experts=2, num_inducing=5), num_data=100)
         >>> x, y = np.random.randn(100, 3).astype("float32"), np.arange(100) % 2
@@ -79,7 +83,9 @@ class HybridModel(keras.Model):
     ) -> None:
         super().__init__(**kwargs)
         if num_data < 1:
-            raise ValueError(f"num_data must be the number of training points, at least 1, but is {num_data}.")
+            raise ValueError(
+                f"num_data must be the number of training points, at least 1, but is {num_data}."
+            )
         if points_per_example is not None and points_per_example < 1:
             raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
         self.network = network
@@ -93,6 +99,7 @@ class HybridModel(keras.Model):
         self._accuracy = keras.metrics.BinaryAccuracy("accuracy")
 
     def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal model."""
         return {
             **super().get_config(),
             "network": keras.saving.serialize_keras_object(self.network),
@@ -104,12 +111,14 @@ class HybridModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> HybridModel:
+        """The model that :meth:`get_config` describes."""
         config = dict(config)
         for part in ("network", "head"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         return cls(**config)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for inputs of a shape."""
         if not self.network.built:
             self.network.build(input_shape)
         if not self.head.built:
@@ -118,9 +127,10 @@ class HybridModel(keras.Model):
 
     def call(self, inputs: Any, training: bool = False) -> dict[str, tf.Tensor]:
         """Predictions under the names of :meth:`gpmodels.head.Head.call`, of the features' leading shape."""
-        return self.head(self.network(inputs, training=training), training=training)
+        return self.head(self.network(inputs, training=training))
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """One step of the optimiser on the batch's estimate of the bound."""
         with tf.GradientTape() as tape:
             points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
             expected = self._expected(points)
@@ -134,12 +144,13 @@ class HybridModel(keras.Model):
         return self._update_metrics(points, expected, loss)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """The bound and the metrics of a batch."""
         points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=False)
         expected = self._expected(points)
         return self._update_metrics(points, expected, self._negative_bound_per_point(expected))
 
     def _points(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> _Points:
-        """Marginals, labels and weights of a batch's points, a random subset of them in training if asked for."""
+        """Marginals, labels and weights of a batch's points; in training a random subset if asked for."""
         features = self.network(x, training=training)
         num_examples, num_features = tf.shape(features)[0], features.shape[-1]
         dtype = self.head.compute_dtype
@@ -186,8 +197,8 @@ class HybridModel(keras.Model):
         """Features (and labels) of at most ``max_points`` random points with positive weight.
 
         Args:
-            data: Inputs, ``(inputs, labels)``, ``(inputs, labels, weights)``, or a ``tf.data.Dataset`` of such
-                batches, best shuffled, of which at most 32 are read.
+            data: Inputs, ``(inputs, labels)``, ``(inputs, labels, weights)``, or a ``tf.data.Dataset`` of
+                such batches, best shuffled, of which at most 32 are read.
             max_points: Size of the sample.
             seed: Seed of the choice.
 
@@ -201,16 +212,20 @@ class HybridModel(keras.Model):
         for x, y, weight in batches:
             batch = self.network(x, training=False)
             batch = np.asarray(tf.cast(flatten_points(batch), tf.float64))
-            usable = np.arange(len(batch)) if weight is None else np.flatnonzero(np.broadcast_to(weight, y.shape))
+            usable = np.arange(len(batch)) if weight is None else np.flatnonzero(weight)
             chosen = rng.permutation(usable)[:share]
             features.append(batch[chosen])
             if y is not None:
                 labels.append(np.asarray(y).reshape(-1)[chosen])
         if not sum(map(len, features)):
-            raise ValueError("initialize() was given no data point of positive weight; pass inputs or a dataset.")
+            raise ValueError(
+                "initialize() was given no data point of positive weight; pass inputs or a dataset."
+            )
         stacked = np.concatenate(features)[:max_points]
         if not np.isfinite(stacked).all():
-            raise ValueError("The network's features hold NaN or infinity; lower the learning rate of its training.")
+            raise ValueError(
+                "The network's features hold NaN or infinity; lower the learning rate of its training."
+            )
         return Sample(stacked, np.concatenate(labels)[:max_points] if labels else None)
 
     def initialize(
@@ -228,8 +243,8 @@ class HybridModel(keras.Model):
             data: As for :meth:`sample`.
             max_points: Size of the sample of features.
             seed: Seed of sampling and clustering.
-            head_steps: Then train the head alone on the sample for so many Adam steps, which costs seconds and
-                spares the network the gradients of an untrained head. Needs labels.
+            head_steps: Then train the head alone on the sample for so many Adam steps, which costs seconds
+                and spares the network the gradients of an untrained head. Needs labels.
             head_learning_rate: Learning rate of those steps.
 
         Raises:
@@ -242,15 +257,26 @@ class HybridModel(keras.Model):
         self.head.initialize(sample.features, seed=seed)
         if head_steps:
             if sample.labels is None:
-                raise ValueError("initialize(head_steps=...) needs labels: pass (inputs, labels) or such a dataset.")
-            self._fit_head(sample, head_steps, head_learning_rate)
+                raise ValueError(
+                    "initialize(head_steps=...) needs labels: pass (inputs, labels) or such a dataset."
+                )
+            self._fit_head(sample.features, sample.labels, head_steps, head_learning_rate)
 
-    def _fit_head(self, sample: Sample, steps: int, learning_rate: float, batch_size: int = 2048) -> None:
+    def _fit_head(
+        self,
+        features: npt.NDArray[np.floating[Any]],
+        labels: npt.NDArray[Any],
+        steps: int,
+        learning_rate: float,
+        batch_size: int = 2048,
+    ) -> None:
         alone = HybridModel(keras.layers.Identity(), self.head, num_data=self.num_data)
-        alone.compile(optimizer=keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(learning_rate, steps)))
+        alone.compile(
+            optimizer=keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(learning_rate, steps))
+        )
         dtype = self.head.compute_dtype
-        points = tf.data.Dataset.from_tensor_slices((sample.features.astype(dtype), sample.labels.astype(dtype)))
-        points = points.shuffle(len(sample.features), seed=self.seed).repeat().batch(batch_size)
+        points = tf.data.Dataset.from_tensor_slices((features.astype(dtype), labels.astype(dtype)))
+        points = points.shuffle(len(features), seed=self.seed).repeat().batch(batch_size)
         alone.fit(points, steps_per_epoch=steps, verbose=0)
 
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
@@ -275,11 +301,11 @@ class HybridModel(keras.Model):
             dropped += unused[:1]
         return dropped
 
-    def _count_assignments(self, data: Any) -> np.ndarray:
+    def _count_assignments(self, data: Any) -> npt.NDArray[np.int64]:
         counts = np.zeros(self.head.num_experts, np.int64)
-        for x, y, weight in _batches(data):
+        for x, _, weight in _batches(data):
             expert = self.head.latent(flatten_points(self.network(x, training=False))).expert.numpy()
-            used = expert if weight is None else expert[np.broadcast_to(weight, y.shape).reshape(-1) > 0]
+            used = expert if weight is None else expert[weight.reshape(-1) > 0]
             counts += np.bincount(used, minlength=len(counts))
         return counts
 
@@ -293,7 +319,8 @@ class HybridModel(keras.Model):
 
         Args:
             filepath: Folder to write.
-            **kwargs: ``input_signature`` (list of ``tf.TensorSpec``), by default the shape the model was built with.
+            **kwargs: ``input_signature`` (list of ``tf.TensorSpec``), by default the shape the model was
+                built with.
         """
         signature = kwargs.pop("input_signature", None) or [
             tf.TensorSpec([None, *self._build_shape[1:]], self.network.compute_dtype)
@@ -312,14 +339,18 @@ def _checked(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """Labels, after checking that those that count are 0 or 1: a likelihood accepts anything silently."""
     valid = tf.logical_or(tf.logical_or(tf.equal(labels, 0.0), tf.equal(labels, 1.0)), tf.equal(weights, 0.0))
     check = tf.debugging.Assert(
-        tf.reduce_all(valid), ["Labels must be 0 or 1, but found", tf.boolean_mask(labels, ~valid)], summarize=5
+        tf.reduce_all(valid),
+        ["Labels must be 0 or 1, but found", tf.boolean_mask(labels, ~valid)],
+        summarize=5,
     )
     with tf.control_dependencies([check] if check is not None else []):
         return tf.identity(labels)
 
 
-def _batches(data: Any) -> Iterator[tuple[Any, np.ndarray | None, np.ndarray | None]]:
-    """Batches ``(x, y, weight)`` of arrays, tuples of arrays or datasets; y and weight may be None."""
+def _batches(
+    data: Any,
+) -> Iterator[tuple[Any, npt.NDArray[Any] | None, npt.NDArray[np.floating[Any]] | None]]:
+    """Batches ``(x, y, weight)``; y may be None, weight None or of y's shape."""
     if not isinstance(data, tf.data.Dataset):
         data = tf.data.Dataset.from_tensor_slices(data).batch(1024)
     for batch in data:
@@ -327,5 +358,5 @@ def _batches(data: Any) -> Iterator[tuple[Any, np.ndarray | None, np.ndarray | N
         y = None if y is None else np.asarray(y)
         weight = None if weight is None else np.asarray(weight)
         if weight is not None and y is not None:
-            weight = weight.reshape(weight.shape + (1,) * (y.ndim - weight.ndim))
+            weight = np.broadcast_to(weight.reshape(weight.shape + (1,) * (y.ndim - weight.ndim)), y.shape)
         yield x, y, weight

@@ -1,8 +1,8 @@
 """Stationary kernels with automatic relevance determination, evaluated for many units at once.
 
-GPflow's kernel objects hold one set of hyper-parameters each; a head has one per expert, and a loop over kernel
-objects would make the graph grow with the number of experts. Here the units are a leading axis. The formulas are
-GPflow's and are tested against it.
+GPflow's kernel objects hold one set of hyper-parameters each; a head has one per expert, and a loop over
+kernel objects would make the graph grow with the number of experts. Here the units are a leading axis. The
+formulas are GPflow's and are tested against it.
 
 Symbols: ``r² = Σ_d (x_d - u_d)² / ℓ_d²`` is the scaled squared distance, ``h = -r²/2``.
 """
@@ -57,7 +57,8 @@ def kernel_profile(name: str) -> Profile:
     """The correlation as a function of ``h = -r²/2``.
 
     Args:
-        name: ``"squared_exponential"`` (the papers' choice), ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+        name: ``"squared_exponential"`` (the papers' choice), ``"matern12"``, ``"matern32"`` or
+            ``"matern52"``.
 
     Raises:
         ValueError: The name is not known.

@@ -1,37 +1,45 @@
 """Where inducing points, gates and lengthscales start: k-means on a sample of the features.
 
-Thesis algorithm 4 only says "initialise"; k-means is DESIGN's choice. Features are standardised for the clustering
-alone, so that a feature with a large range does not decide it by itself.
+Thesis algorithm 4 only says "initialise"; k-means is DESIGN's choice. Features are standardised for the
+clustering alone, so that a feature with a large range does not decide it by itself.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from sklearn.cluster import KMeans
 
 
-def cluster_centres(points: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def cluster_centres(
+    points: npt.NDArray[np.floating[Any]], count: int, rng: np.random.Generator
+) -> npt.NDArray[np.floating[Any]]:
     """``count`` distinct k-means centres of ``points [N, D]``, ``[count, D]``.
 
-    Fewer distinct points than centres are made up by slightly shifted copies, since coincident inducing inputs would
-    make their covariance singular.
+    Fewer distinct points than centres are made up by slightly shifted copies, since coincident inducing
+    inputs would make their covariance singular.
     """
     distinct = np.unique(points, axis=0)
     if len(distinct) > count:
         seed = int(rng.integers(2**31 - 1))
-        return KMeans(count, n_init=1, init="k-means++", max_iter=50, random_state=seed).fit(points).cluster_centers_
+        clustering = KMeans(count, n_init=1, init="k-means++", max_iter=50, random_state=seed)
+        return clustering.fit(points).cluster_centers_
     spread = distinct.std(axis=0).mean() or 1.0
     copies = distinct[rng.integers(len(distinct), size=count - len(distinct))]
     return np.concatenate([distinct, copies + 0.05 * spread * rng.standard_normal(copies.shape)])
 
 
-def split_into_regions(points: np.ndarray, num_regions: int, rng: np.random.Generator) -> np.ndarray:
+def split_into_regions(
+    points: npt.NDArray[np.floating[Any]], num_regions: int, rng: np.random.Generator
+) -> npt.NDArray[np.floating[Any]]:
     """Region of each point, ``[N]`` integers below ``num_regions``, by k-means."""
     seed = int(rng.integers(2**31 - 1))
     return KMeans(num_regions, n_init=3, max_iter=100, random_state=seed).fit_predict(points)
 
 
-def median_distance(points: np.ndarray, rng: np.random.Generator) -> float:
+def median_distance(points: npt.NDArray[np.floating[Any]], rng: np.random.Generator) -> float:
     """Median distance of distinct pairs among at most 1000 of ``points [N, D]``, 1 where all coincide."""
     sample = points[rng.permutation(len(points))[:1000]]
     norms = (sample**2).sum(axis=1)
@@ -40,7 +48,9 @@ def median_distance(points: np.ndarray, rng: np.random.Generator) -> float:
     return float(np.median(distances)) if distances.size and np.median(distances) > 0.0 else 1.0
 
 
-def place_global(features: np.ndarray, num_inducing: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def place_global(
+    features: npt.NDArray[np.floating[Any]], num_inducing: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
     """Inducing inputs ``[1, M, D]`` and lengthscales ``[1, D]`` of the global unit.
 
     Args:
@@ -59,21 +69,21 @@ def place_global(features: np.ndarray, num_inducing: int, rng: np.random.Generat
 
 
 def place_experts(
-    features: np.ndarray, num_experts: int, num_inducing: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inducing inputs ``[T, M, D]`` and lengthscales ``[T, D]`` of the experts, one region of the features each."""
+    features: npt.NDArray[np.floating[Any]], num_experts: int, num_inducing: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+    """Inducing inputs ``[T, M, D]`` and lengthscales ``[T, D]`` of the experts, one region each."""
     scale = _scales(features)
     scaled = features / scale
     region = split_into_regions(scaled, num_experts, rng)
     members = [scaled[region == k] for k in range(num_experts)]
-    # An empty region (fewer distinct points than experts) starts from everything; it is dropped later if unused.
+    # An empty region (fewer distinct points than experts) starts from everything, to be dropped if unused.
     members = [points if len(points) else scaled for points in members]
     inducing = np.stack([cluster_centres(points, num_inducing, rng) for points in members])
     lengthscales = np.stack([median_distance(points, rng) * scale for points in members])
     return inducing * scale, lengthscales
 
 
-def _scales(features: np.ndarray) -> np.ndarray:
+def _scales(features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
     """Standard deviation of each feature, the largest one for constant features, 1 if all are constant."""
     deviation = features.std(axis=0)
     largest = deviation.max() if deviation.max() > 0.0 else 1.0

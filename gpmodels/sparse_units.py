@@ -1,31 +1,33 @@
 """Whitened sparse Gaussian processes: parameters, KL divergence, and marginals through folded matrices.
 
-One unit is a sparse GP with inducing inputs U, an ARD kernel κ and ``q(v) = N(m, S)``, ``S = L_S L_Sᵀ``, on the
-whitened inducing values (u = L v). A :class:`SparseUnits` holds several such units side by side as a leading axis
-``K`` (units), so that no graph grows with their number.
+One unit is a sparse GP with inducing inputs U, an ARD kernel κ and ``q(v) = N(m, S)``, ``S = L_S L_Sᵀ``, on
+the whitened inducing values (u = L v). A :class:`SparseUnits` holds several such units side by side as a
+leading axis ``K`` (units), so that no graph grows with their number.
 
-Folding: ``G = L⁻¹``, ``R = L_Sᵀ G`` and ``α = Gᵀ m`` turn every marginal into one product of the kernel vector k
-with an ``M x (2M + 1)`` matrix (DESIGN 4.2):
+Folding: ``G = L⁻¹``, ``R = L_Sᵀ G`` and ``α = Gᵀ m`` turn every marginal into one product of the kernel
+vector k with an ``M x (2M + 1)`` matrix (DESIGN 4.2):
 
     mean = kᵀα                      aᵀm of thesis (4.18), (4.19), a = K⁻¹k
     conditional variance = κ(x, x) - |Gk|²          κ - kᵀK⁻¹k
     inducing variance    = |Rk|²                    aᵀSa
 
-The same code serves training (folded in every step, differentiable) and inference (folded once). Folding is done in
-float64 always: it costs K·M³, nothing per point, and float32 then loses digits only in the application.
+The same code serves training (folded in every step, differentiable) and inference (folded once). Folding is
+done in float64 always: it costs K·M³, nothing per point, and float32 then loses digits only in the
+application.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
-from gpmodels.kernels import half_negative_squared_distance, kernel_profile
+from gpmodels.kernels import Profile, half_negative_squared_distance, kernel_profile
 from gpmodels.numerics import inverse_cholesky, precision
 
 
@@ -37,8 +39,8 @@ class FoldedUnits(NamedTuple):
         centre: Mean of U, ``[K, D]``, taken off before scaling so that distances keep their digits.
         inverse_lengthscales: 1/ℓ, ``[K, D]``.
         variance: σ² = κ(x, x), ``[K]``.
-        projection: ``σ² [Gᵀ | Rᵀ | α]``, ``[K, M, 2M + 1]``: k = σ² times the correlation, and the factor costs nothing
-            here.
+        projection: ``σ² [Gᵀ | Rᵀ | α]``, ``[K, M, 2M + 1]``: k = σ² times the correlation, and the factor
+            costs nothing here.
     """
 
     inducing: tf.Tensor
@@ -105,7 +107,9 @@ class SparseUnits(gpflow.Module):
         self.jitter = precision(dtype).jitter
         k, m, d = num_units, num_inducing, num_features
 
-        def parameter(value: np.ndarray, label: str, transform: tfp.bijectors.Bijector | None = None):
+        def parameter(
+            value: npt.NDArray[np.floating[Any]], label: str, transform: tfp.bijectors.Bijector | None = None
+        ) -> gpflow.Parameter:
             return gpflow.Parameter(value.astype(dtype), transform=transform, dtype=dtype, name=label)
 
         # Distinct placeholders until `place` is called: coincident inducing inputs would make K singular.
@@ -133,7 +137,13 @@ class SparseUnits(gpflow.Module):
         """
         inputs, lengthscales, variance, q_mean, q_sqrt = (
             tf.cast(tf.convert_to_tensor(parameter), tf.float64)
-            for parameter in (self.inducing_inputs, self.lengthscales, self.variance, self.q_mean, self.q_sqrt)
+            for parameter in (
+                self.inducing_inputs,
+                self.lengthscales,
+                self.variance,
+                self.q_mean,
+                self.q_sqrt,
+            )
         )
         centre = tf.reduce_mean(inputs, axis=1)
         scaled = (inputs - centre[:, None, :]) / lengthscales[:, None, :]
@@ -150,7 +160,9 @@ class SparseUnits(gpflow.Module):
             *(tf.cast(part, dtype) for part in (scaled, centre, 1.0 / lengthscales, variance, projection))
         )
 
-    def place(self, inducing_inputs: np.ndarray, lengthscales: np.ndarray) -> None:
+    def place(
+        self, inducing_inputs: npt.NDArray[np.floating[Any]], lengthscales: npt.NDArray[np.floating[Any]]
+    ) -> None:
         """Set the inducing inputs ``[K, M, D]`` and the lengthscales ``[K, D]``."""
         self.inducing_inputs.assign(inducing_inputs)
         self.lengthscales.assign(lengthscales)
@@ -161,7 +173,7 @@ class SparseUnits(gpflow.Module):
 
 
 @check_shapes("x: [K, N, D]")
-def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile) -> UnitMarginal:
+def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> UnitMarginal:
     """Marginal of unit ``i`` at the points ``x[i]``, in two batched matrix products.
 
     Args:
@@ -179,7 +191,9 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile) -> UnitMarginal:
     correlation = profile(half_negative_squared_distance(scaled, folded.inducing))
     num_inducing = folded.inducing.shape[1]
     # [Gk | Rk | kᵀα]; split rather than sliced, because its gradient is a single concatenation.
-    gk, rk, mean = tf.split(tf.matmul(correlation, folded.projection), [num_inducing, num_inducing, 1], axis=-1)
+    gk, rk, mean = tf.split(
+        tf.matmul(correlation, folded.projection), [num_inducing, num_inducing, 1], axis=-1
+    )
     explained = tf.reduce_sum(tf.square(gk), axis=-1)
     inducing_variance = tf.reduce_sum(tf.square(rk), axis=-1)
     return UnitMarginal(mean[..., 0], folded.variance[:, None] - explained, inducing_variance)

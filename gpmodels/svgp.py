@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.head import Head, Latent
@@ -54,11 +55,15 @@ class SVGPHead(Head):
         self.variance_floor = precision(self.variable_dtype).variance_floor
 
     def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal head."""
         return {**super().get_config(), "num_inducing": self.num_inducing, "kernel": self.kernel_name}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for features ``[..., input_shape[-1]]``."""
         if input_shape[-1] is None:
-            raise ValueError(f"{self.name}: the number of features must be known, but the input is {input_shape}.")
+            raise ValueError(
+                f"{self.name}: the number of features must be known, but the input is {input_shape}."
+            )
         self.global_unit = self._make_units(1, self.num_inducing, int(input_shape[-1]), "global unit")
         self.adopt(self.global_unit, "global")
         super().build(input_shape)
@@ -75,19 +80,23 @@ class SVGPHead(Head):
 
     @property
     def unit_names(self) -> tuple[str, ...]:
+        """The one unit."""
         return ("global",)
 
-    def lengthscales(self) -> np.ndarray:
+    def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
+        """ℓ, ``[1, D]``."""
         return self.global_unit.lengthscales.numpy()
 
-    def initialize(self, features: np.ndarray, *, seed: int = 0) -> None:
-        """Inducing inputs at k-means centres of ``features [N, D]``, lengthscales at their median distance."""
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
+        """Inducing inputs at k-means centres of ``features [N, D]``, lengthscales at the median distance."""
         self.global_unit.place(*place_global(features, self.num_inducing, np.random.default_rng(seed)))
 
     def latent(self, features: tf.Tensor) -> Latent:
+        """Marginals (4.18) of the unit at features ``[B, D]``."""
         return self._global_latent(self._global_marginal(self.global_unit.fold(), features))
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
+        """:meth:`latent` with the unit folded once."""
         folded = self.global_unit.fold()
         return lambda features: self._global_latent(self._global_marginal(folded, features))
 
@@ -105,12 +114,15 @@ class SVGPHead(Head):
         return tf.maximum(marginal.conditional_variance + marginal.inducing_variance, self.variance_floor)
 
     def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """E[log p(y | f)] of each point, nats, ``[B]``."""
         return expected_log_likelihood(latent.mean, latent.variance, label)
 
     def prior_kl(self) -> tf.Tensor:
+        """KL(q(g_0) ‖ p(g_0)), nats, ``[1]``."""
         return self.global_unit.prior_kl()
 
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
+        """Closed-form probability, entropies by quadrature, each ``[B]``."""
         probability = predictive_probability(latent.mean, latent.variance)
         entropy = bernoulli_entropy(probability)
         return {
