@@ -7,18 +7,26 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.head import Head, Latent
 from gpmodels.likelihoods import bernoulli_entropy
 
 
+def _glorot(num_features: int) -> keras.initializers.Initializer:
+    """Glorot's uniform initialisation of a dense layer with one output."""
+    limit = (6.0 / (num_features + 1)) ** 0.5
+    return keras.initializers.RandomUniform(-limit, limit)
+
+
 @keras.saving.register_keras_serializable("gpimaging")
 class LinearHead(Head):
     """Logistic regression on features: p(y = 1) = sigmoid((wᵀx + b) / temperature).
 
-    The temperature is 1 in training; :meth:`set_temperature` installs one fitted on held-out data (Guo et al., 2017).
-    The latent mean is the tempered logit, its variance 0: a linear head knows nothing of its own uncertainty.
+    The temperature is 1 in training; :meth:`set_temperature` installs one fitted on held-out data (Guo et
+    al., 2017). The latent mean is the tempered logit, its variance 0: a linear head knows nothing of its own
+    uncertainty.
 
     Args:
         dtype: ``"float32"`` or ``"float64"``.
@@ -33,13 +41,16 @@ class LinearHead(Head):
         super().__init__(dtype=dtype, **kwargs)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1],), initializer="zeros")
+        """Create the weights for features ``[..., input_shape[-1]]``."""
+        # Not zeros: in training end to end, equal weights give every feature the same gradient, and all become one.
+        self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1],), initializer=_glorot(input_shape[-1]))
         self.bias = self.add_weight(name="bias", shape=(), initializer="zeros")
         self.temperature = self.add_weight(name="temperature", shape=(), initializer="ones", trainable=False)
         super().build(input_shape)
 
     @property
     def unit_names(self) -> tuple[str, ...]:
+        """None: there is no GP."""
         return ()
 
     def set_temperature(self, temperature: float) -> None:
@@ -53,6 +64,7 @@ class LinearHead(Head):
         self.temperature.assign(temperature)
 
     def latent(self, features: tf.Tensor) -> Latent:
+        """The tempered logit of features ``[B, D]``, as a marginal of variance 0."""
         return self._tempered_logit(features, self.kernel, self.bias, self.temperature)
 
     def _tempered_logit(self, features: tf.Tensor, kernel: Any, bias: Any, temperature: Any) -> Latent:
@@ -61,12 +73,15 @@ class LinearHead(Head):
         return Latent(logit, zeros, logit, zeros, tf.cast(zeros, tf.int32))
 
     def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """log p(y) of each point, nats, ``[B]``."""
         return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, latent.mean.dtype), latent.mean)
 
     def prior_kl(self) -> tf.Tensor:
+        """Nothing: a linear head has no prior."""
         return tf.zeros([0], self.compute_dtype)
 
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
+        """Sigmoid of the logit; no mutual information, since the latent variance is 0."""
         probability = tf.sigmoid(latent.mean)
         return {
             "probability": probability,
@@ -77,9 +92,10 @@ class LinearHead(Head):
             "mutual_information": latent.variance,
         }
 
-    def initialize(self, features: np.ndarray, *, seed: int = 0) -> None:
-        """Nothing to place: the weights start at zero wherever the features lie."""
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
+        """Nothing to place: the weights start at random wherever the features lie."""
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
+        """:meth:`latent` with the weights as constants."""
         weights = [tf.convert_to_tensor(w.numpy()) for w in (self.kernel, self.bias, self.temperature)]
         return lambda features: self._tempered_logit(features, *weights)

@@ -31,6 +31,9 @@ from pipelines.segmentation_scores import (
 )
 from pipelines.uncertainty_scores import PREDICTIVE_ENTROPY, RiskCoverageCurve, risk_coverage_curve
 
+FEW_EXAMPLES = 20
+"""With fewer test examples than this, reports warn."""
+
 
 @dataclass(frozen=True)
 class MethodResult:
@@ -157,7 +160,7 @@ class Comparison:
 def compare(
     method: MethodResult,
     baselines: Sequence[MethodResult],
-    score_keys: Sequence[str],
+    score_keys: Sequence[str] | None = None,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -167,7 +170,7 @@ def compare(
     Args:
         method: whose differences are wanted.
         baselines: what it is compared with, evaluated on the same examples.
-        score_keys: which scores.
+        score_keys: which scores; those of short tables by default.
         resamples: how many resamples to draw.
         seed: seed of the draws.
 
@@ -175,10 +178,11 @@ def compare(
         ValueError: an unknown score, or different examples.
     """
     definitions = {score.key: score for score in method.definitions}
-    unknown = [key for key in score_keys if key not in definitions]
+    keys = [score.key for score in method.definitions if score.headline] if score_keys is None else score_keys
+    unknown = [key for key in keys if key not in definitions]
     if unknown:
         raise ValueError(f"unknown score '{unknown[0]}'; there are: {', '.join(definitions)}")
-    scores = [definitions[key] for key in score_keys]
+    scores = [definitions[key] for key in keys]
     return [
         Comparison(
             method.name,
@@ -187,6 +191,80 @@ def compare(
         )
         for baseline in baselines
     ]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one run of `evaluate` found out: the content of its metrics file, tables and report.
+
+    Args:
+        application: for example "lane".
+        results: the methods, the baselines first, all on the same examples.
+        comparisons: the last method against the others.
+        settings: how the models were trained; values that JSON has, nested or not.
+        data: what they were judged on: names, counts, sizes.
+        warnings: what a reader must know; `caveats` of the results are added to them.
+    """
+
+    application: str
+    results: tuple[MethodResult, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, object] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [result.name for result in self.results]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"an evaluation needs methods of different names, found {names}")
+        if any(result.definitions is not self.results[0].definitions for result in self.results):
+            raise ValueError("the methods of one evaluation must have the same scores")
+
+    @property
+    def definitions(self) -> tuple[Score, ...]:
+        """What the scores are."""
+        return self.results[0].definitions
+
+    @property
+    def headline(self) -> tuple[Score, ...]:
+        """The scores of short tables."""
+        return tuple(score for score in self.definitions if score.headline)
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The caller's warnings and the caveats of the results."""
+        return (*self.warnings, *caveats(self.results))
+
+
+def caveats(results: Sequence[MethodResult]) -> tuple[str, ...]:
+    """What a reader should know about scores that conventions or small numbers decided.
+
+    Args:
+        results: of methods on the same examples.
+    """
+    counts, examples = results[0].counts, len(results[0].statistics.names)
+    notes = []
+    if ignored := counts.get("images_all_ignored"):
+        notes.append(f"{_of(ignored, examples)} every pixel ignored; no score counts that.")
+    if empty := counts.get("images_no_true_lane"):
+        notes.append(
+            f"{_of(empty, examples)} no lane in the truth. Such an image counts 1 in recall, precision, "
+            "F-measure and IoU if none is predicted in it either, and 0 otherwise."
+        )
+    for result in results:
+        nothing_found = result.counts.get("images_no_predicted_lane", 0)
+        if missed := nothing_found - result.counts.get("images_no_lane_in_either", 0):
+            notes.append(f"{result.name} finds no lane at all in {missed} of the images that have one.")
+        uncertainty = result.uncertainty_counts()
+        if uncertainty is not None and not uncertainty[1].any():
+            notes.append(f"{result.name} makes no mistake: how well its uncertainty finds them is undefined.")
+    if examples < FEW_EXAMPLES:
+        notes.append(f"With only {examples} test examples every score, range and p-value is rough.")
+    return tuple(notes)
+
+
+def _of(count: int, examples: int) -> str:
+    return f"{count} of {examples} images {'has' if count == 1 else 'have'}"
 
 
 @dataclass(frozen=True)

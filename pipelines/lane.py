@@ -1,154 +1,44 @@
-"""The pedestrian-lane application: what each step of ``gpimaging lane`` does."""
+"""The pedestrian-lane application: what each step of ``gpimaging lane`` does.
+
+prepare (in :mod:`data_prep.lane`) -> train -> evaluate -> export -> predict. Each step takes settings and folders,
+writes one folder, and says what it did on a console.
+"""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
 from rich.console import Console
+from rich.progress import track
 
 from data_prep.errors import InputError
-from data_prep.lane_dataset import lane_dataset
-from data_prep.manifest import MANIFEST_NAME, Manifest, file_sha256, load_manifest
-from data_prep.splits import Splits, manifest_splits
-from gpmodels import HybridModel
-from pipelines.config import dump_settings
-from pipelines.lane_models import load_model, make_model, momentum_for
-from pipelines.lane_settings import HeadName, TrainSettings
-from pipelines.progress import EpochProgress
-from pipelines.runs import RunDescription, head_folder, load_run
-from pipelines.tensorboard import TensorBoardHook
-from pipelines.training import StageSettings, make_deterministic, train_stage
+from data_prep.lane_dataset import lane_records
+from data_prep.manifest import Manifest, load_manifest
+from data_prep.splits import manifest_splits
+from gpmodels import LinearHead
+from pipelines.bundle import Metadata, current_versions, image_signatures, load_signatures, write_image_bundle
+from pipelines.config import dump_settings, load_settings
+from pipelines.evaluation import Evaluation, compare, select_gallery
+from pipelines.lane_evaluation import LanePredictor, judge, predictor, selection_temperature
+from pipelines.lane_models import load_model
+from pipelines.lane_settings import EvaluateSettings, ExportSettings, HeadName, PredictSettings, TrainSettings
+from pipelines.lane_training import CONFIG, LaneTraining
+from pipelines.metrics_file import metrics_content, write_metrics
+from pipelines.prediction import Prediction, find_sources, predict_files
+from pipelines.report import GalleryImage, gallery_sections, write_report
+from pipelines.results_tables import results_table
+from pipelines.runs import RunDescription, load_run
+from pipelines.serving import ImageServer
+from pipelines.training import make_deterministic
 
-PRETRAINING = "pretraining"
-CONFIG = "config.yaml"
-
-
-class LaneTraining:
-    """One run: the network with a linear head first, then every head from that checkpoint (thesis 4.4.3.2).
-
-    Args:
-        settings: Of the run.
-        data: Prepared folder.
-        out: Run folder.
-        resume: Continue an interrupted run; finished stages are not repeated.
-        console: For progress.
-    """
-
-    def __init__(self, settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> None:
-        self.settings, self.data, self.out, self.resume, self.console = settings, data, out, resume, console
-        self.manifest = load_manifest(data)
-        self.splits = manifest_splits(
-            self.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
-        )
-        if not self.splits.train:
-            raise InputError(f"{data} holds no training example for fold {settings.fold}. Prepare it with more images.")
-        self.steps_per_epoch = math.ceil(len(self.splits.train) / settings.batch_size)
-        self.run = describe_run(settings, self.manifest, self.splits, data, self.steps_per_epoch)
-
-    def train(self) -> RunDescription:
-        """Run all stages and write the run's description."""
-        self.out.mkdir(parents=True, exist_ok=True)
-        dump_settings(self.settings, self.out / CONFIG)
-        self.run.save(self.out)
-        pretrained = self.pretrain()
-        for name in self.settings.heads:
-            self.train_head(name, pretrained)
-        return self.run
-
-    def pretrain(self) -> HybridModel:
-        """The network with a linear head."""
-        model = make_model("linear", self.settings, self.run)
-        self._stage(PRETRAINING, model, self.settings.pretraining_epochs, self.settings.learning_rate)
-        return model
-
-    def train_head(self, name: HeadName, pretrained: HybridModel) -> HybridModel:
-        """A head placed on the pretrained network's features, then trained with it end to end (algorithm 4)."""
-        settings = self.settings
-        model = make_model(name, settings, self.run)
-        if name == "linear":
-            model.set_weights(pretrained.get_weights())
-        else:
-            model.network.set_weights(pretrained.network.get_weights())
-            if not (self.resume and (head_folder(self.out, name) / "state.json").exists()):
-                model.initialize(
-                    self._batches(0, augmented=False),
-                    seed=settings.seed,
-                    head_steps=settings.head_steps,
-                    head_learning_rate=settings.head_step_learning_rate,
-                )
-        self._stage(name, model, settings.head_epochs, settings.head_epoch_learning_rate)
-        return model
-
-    def _stage(self, name: str, model: HybridModel, epochs: int, learning_rate: float) -> None:
-        progress = EpochProgress(self.console, name, epochs, self.steps_per_epoch)
-        started = time.perf_counter()
-        try:
-            state = train_stage(
-                model,
-                StageSettings(epochs, learning_rate, self.settings.patience),
-                folder=head_folder(self.out, name),
-                training=self._batches,
-                selection=self._selection(),
-                steps_per_epoch=self.steps_per_epoch,
-                resume=self.resume,
-                hooks=[TensorBoardHook(self.out / "tensorboard" / name, num_data=self.run.num_data), self._say(name)],
-                callbacks=[progress],
-            )
-        finally:
-            progress.close()
-        seconds = {**self.run.seconds, name: round(time.perf_counter() - started, 1)}
-        finished = self.run.heads + ((name,) if name in self.settings.heads and name not in self.run.heads else ())
-        self.run = self.run.model_copy(update={"seconds": seconds, "heads": finished})
-        self.run.save(self.out)
-        self.console.print(f"{name}: best epoch {state.best_epoch}, selection bound per pixel {-state.best:.4f}")
-
-    def _say(self, name: str):
-        def say(report) -> None:
-            numbers = report.numbers
-            self.console.print(
-                f"{name} epoch {report.epoch}: loss {numbers['loss']:.4f}, "
-                f"selection loss {numbers['selection_loss']:.4f}, nll {numbers['selection_nll']:.4f}, "
-                f"accuracy {numbers['selection_accuracy']:.4f}{' *' if report.is_best else ''}"
-            )
-
-        return say
-
-    def _batches(self, epoch: int, *, augmented: bool = True) -> tf.data.Dataset:
-        return lane_dataset(
-            self.data,
-            self.manifest,
-            self.splits.train,
-            batch_size=self.settings.batch_size,
-            seed=self.settings.seed,
-            epoch=epoch,
-            shuffle=True,
-            augmentation=self.settings.augmentation if augmented else None,
-        )
-
-    def _selection(self) -> tf.data.Dataset:
-        return lane_dataset(self.data, self.manifest, self.splits.selection, batch_size=self.settings.batch_size)
-
-
-def describe_run(
-    settings: TrainSettings, manifest: Manifest, splits: Splits, data: Path, steps_per_epoch: int
-) -> RunDescription:
-    """What a run knows before it starts."""
-    return RunDescription(
-        application="lane",
-        size=manifest.size,
-        num_data=sum(example.labelled_pixels for example in manifest.select(splits.train)),
-        batch_norm_momentum=momentum_for(steps_per_epoch),
-        counts={"train": len(splits.train), "selection": len(splits.selection), "test": len(splits.test)},
-        manifest_sha256=file_sha256(data / MANIFEST_NAME),
-    )
+TITLES: dict[HeadName, str] = {"linear": "Linear", "svgp": "SVGP", "hgp": "HGP"}
+TEMPERED = "Linear + temperature"
 
 
 def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> RunDescription:
-    """`gpimaging lane train`: see :class:`LaneTraining`.
+    """Train the network with each head; see :class:`pipelines.lane_training.LaneTraining`.
 
     Raises:
         InputError: The data cannot be used, or ``out`` holds another run.
@@ -158,3 +48,98 @@ def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, conso
         raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
     make_deterministic(settings.seed)
     return LaneTraining(settings, data=data, out=out, resume=resume, console=console).train()
+
+
+def evaluate(
+    settings: EvaluateSettings, *, data: Path, model: Path, out: Path, console: Console
+) -> Evaluation:
+    """Judge every head of a run, write ``metrics.json`` and ``report.html`` and show the table.
+
+    Raises:
+        InputError: The run or the data cannot be used.
+    """
+    run, training = load_run(model), run_settings(model)
+    manifest = load_manifest(data)
+    fold = training.fold if settings.fold is None else settings.fold
+    splits = manifest_splits(manifest, fold=fold, selection_fraction=training.selection_fraction)
+    names = getattr(splits, settings.split)
+    if not names:
+        raise InputError(f"{data} has no {settings.split} example. Prepare it with one, or pass --set split=...")
+    require_size(run, manifest, data)
+    predictors = run_predictors(model, run, training)
+    results = [
+        judge(p, data, manifest, track(names, description=p.title, console=console, transient=True))
+        for p in predictors
+    ]
+    comparisons = compare(results[-1], results[:-1], resamples=settings.resamples, seed=settings.seed)
+    evaluation = Evaluation(
+        application="lane",
+        results=tuple(results),
+        comparisons=tuple(comparisons),
+        settings=training.model_dump(mode="json"),
+        data={"split": settings.split, "images": len(names), "size": f"{run.size[0]} x {run.size[1]}", **run.counts},
+        warnings=evaluation_warnings(settings),
+    )
+    selection = select_gallery(results[-1], settings.gallery_images)
+    gallery = gallery_sections(selection, gallery_images(predictors[-1], data, manifest, selection.names))
+    out.mkdir(parents=True, exist_ok=True)
+    write_metrics(out / "metrics.json", evaluation)
+    write_report(out / "report.html", "Pedestrian lanes", evaluation, gallery)
+    console.print(results_table(evaluation))
+    return evaluation
+
+
+def export(
+    settings: ExportSettings, *, model: Path, out: Path, metrics: Path | None, overwrite: bool, console: Console
+) -> None:
+    """Write a run's head as a bundle; ``metrics`` is the ``metrics.json`` of an evaluation to enclose.
+
+    Raises:
+        InputError: The run cannot be used, or ``out`` exists.
+    """
+    run, training = load_run(model), run_settings(model)
+    head = settings.head or run.heads[-1]
+    if head not in run.heads:
+        raise InputError(f"{model} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them.")
+    trained = load_model(model, head, training, run)
+    if isinstance(trained.head, LinearHead) and settings.tempered and run.temperature:
+        trained.head.set_temperature(run.temperature)
+    server = ImageServer(trained.inference_function(), run.size, trained.network)
+    write_image_bundle(
+        out,
+        server,
+        bundle_metadata(out.name, head, training, run),
+        sample=sample_image(run.size),
+        config=model / CONFIG,
+        metrics=None if metrics is None else json_object(metrics),
+        overwrite=overwrite,
+    )
+    console.print(f"Bundle written to {out}. Check it with: gpimaging verify {out}")
+
+
+def predict(
+    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
+) -> list[Prediction]:
+    """Predict images, folders and videos with a bundle; nothing else of the training is needed.
+
+    Raises:
+        InputError: The bundle cannot be loaded, or nothing can be predicted.
+    """
+    signature = load_signatures(model)["serving_default"]
+    sources = find_sources(inputs)
+    with console.status(f"Predicting {len(sources)} files") as status:
+
+        def say(line: Prediction) -> None:
+            status.update(f"Predicted {line.file}")
+
+        lines = predict_files(
+            signature,
+            sources,
+            out,
+            threshold=settings.threshold,
+            refer_above=settings.refer_above,
+            every=settings.every,
+            on_done=say,
+        )
+    summarise_predictions(lines, out, console)
+    return lines

@@ -55,3 +55,40 @@ class TrainSettings(BaseModel):
     )
     panel_images: int = Field(default=4, ge=0, description="Images that TensorBoard shows after each epoch.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, order, augmentation and clustering.")
+
+
+class EvaluateSettings(BaseModel):
+    """Settings of `lane evaluate`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    split: Literal["test", "selection", "train"] = Field(
+        default="test", description="Which part of the prepared data is judged; only test was never used in training."
+    )
+    fold: int | None = Field(
+        default=None, ge=0, description="Fold to judge, where the data has folds; null takes the one left out in training."
+    )
+    gallery_images: int = Field(default=3, ge=0, description="Best, worst and most uncertain images in the report.")
+    resamples: int = Field(default=2000, ge=100, description="Bootstrap resamples of the images.")
+    seed: int = Field(default=0, ge=0, description="Seed of the bootstrap.")
+
+
+class PredictSettings(BaseModel):
+    """Settings of `lane predict`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threshold: float = Field(default=0.5, gt=0, lt=1, description="A pixel is lane above this probability.")
+    refer_above: float | None = Field(
+        default=None, ge=0, description="Refer an image to a person above this mean entropy (nats); null refers none."
+    )
+    every: int = Field(default=1, ge=1, description="Of a video, predict every so many frames.")
+
+
+class ExportSettings(BaseModel):
+    """Settings of `lane export`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    head: HeadName | None = Field(default=None, description="Head to export; null takes the run's last one.")
+    tempered: bool = Field(default=True, description="Export a linear head with its fitted temperature.")

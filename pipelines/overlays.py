@@ -15,11 +15,11 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
+from data_prep.lane_masks import IGNORED
 from pipelines.scores import AnyFloatArray
 
 Picture = NDArray[np.uint8]
 
-IGNORED = 255
 LANE_COLOUR = (0, 158, 115)
 MISSED_COLOUR = (240, 160, 0)
 FALSE_COLOUR = (204, 60, 150)

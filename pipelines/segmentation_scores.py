@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from data_prep.lane_masks import IGNORED
 from pipelines.classification_scores import (
     PROBABILITY_SCORES,
     ClassificationRecord,
@@ -26,9 +27,6 @@ from pipelines.classification_scores import (
     classification_statistics,
 )
 from pipelines.scores import AnyFloatArray, FloatArray, Score, Statistics, ratio, stack_rows
-
-IGNORED = 255
-"""Mask value of pixels that no score counts."""
 
 _NETWORK, _ORIGINAL = "", "original_"
 
@@ -81,18 +79,34 @@ def segmentation_record(
     return SegmentationRecord(pixels, _original_confusion(name, original_mask, probability))
 
 
+def pixel_confusion(mask: NDArray[np.uint8], probability: AnyFloatArray) -> NDArray[np.int64]:
+    """Numbers of pixels ``[2, 2]``, rows true label, columns predicted label, without ignored pixels.
+
+    Args:
+        mask: ``[H, W]``, 0 background, 1 lane, 255 ignored.
+        probability: ``[H, W]`` of lane.
+
+    Raises:
+        ValueError: sizes differ, or a mask value is not allowed.
+    """
+    if mask.shape != probability.shape:
+        raise ValueError(f"probability {probability.shape} and mask {mask.shape} must have one shape")
+    scored = mask != IGNORED
+    truth = mask[scored]
+    if (truth > 1).any():
+        raise ValueError(f"mask values must be 0, 1 or 255, found {int(truth.max())}")
+    return np.bincount(2 * truth + (probability[scored] >= 0.5), minlength=4).reshape(2, 2)
+
+
 def _original_confusion(
     name: str, original_mask: NDArray[np.uint8], probability: AnyFloatArray
 ) -> NDArray[np.int64]:
     height, width = original_mask.shape
     resized = cv2.resize(probability.astype(np.float32), (width, height), interpolation=cv2.INTER_LINEAR)
-    scored = original_mask != IGNORED
-    truth = original_mask[scored]
-    if (truth > 1).any():
-        raise ValueError(
-            f"{name}: mask values must be 0, 1 or 255, found {int(truth.max())} in the original mask"
-        )
-    return np.bincount(2 * truth + (resized[scored] >= 0.5), minlength=4).reshape(2, 2)
+    try:
+        return pixel_confusion(original_mask, np.asarray(resized, np.float32))
+    except ValueError as error:
+        raise ValueError(f"{name}, at original size: {error}") from error
 
 
 def segmentation_statistics(records: Sequence[SegmentationRecord]) -> Statistics:

@@ -1,0 +1,142 @@
+"""Figures of an evaluation as SVG text: calibration, risk and coverage, uncertainty of right and wrong."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from pipelines.evaluation import MethodResult
+from pipelines.uncertainty_scores import bin_edges
+
+_COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_STYLE: Any = {
+    "svg.hashsalt": "gpimaging",  # the same file for the same results
+    "font.size": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "axes.labelcolor": "#222222",
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "legend.frameon": False,
+}
+_UNCERTAINTY_BARS = 28
+
+
+def reliability_figure(results: Sequence[MethodResult]) -> str:
+    """Accuracy against confidence of every method, and how many predictions have each confidence.
+
+    Args:
+        results: the methods.
+
+    Returns:
+        SVG.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.6, 5.2), layout="constrained")
+        diagram, shares = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        num_classes = results[0].statistics.dense["confusion"].shape[-1]
+        low = 1.0 / num_classes
+        diagram.plot([low, 1], [low, 1], color="#aaaaaa", linestyle="--", linewidth=1, label="ideal")
+        for index, result in enumerate(results):
+            reliability = result.reliability()
+            filled = reliability.count > 0
+            line = _line(index, len(results))
+            diagram.plot(
+                reliability.confidence[filled], reliability.accuracy[filled], label=result.name, **line
+            )
+            share = reliability.count[filled] / reliability.count.sum()
+            shares.plot(reliability.confidence[filled], share, **line)
+        diagram.set(ylabel="share that is right", ylim=(None, 1.02))
+        diagram.legend(loc="upper left")
+        shares.set(xlabel="confidence", ylabel="share of\npredictions", yscale="log", xlim=(low - 0.01, 1.01))
+        shares.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        return _svg(figure)
+
+
+def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
+    """Error rate of the most certain predictions against how many are kept.
+
+    Args:
+        results: the methods.
+
+    Returns:
+        SVG; None without predictive entropy.
+    """
+    curves = [(index, result.name, result.risk_coverage()) for index, result in enumerate(results)]
+    if all(curve is None for _, _, curve in curves):
+        return None
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+        axes = figure.subplots()
+        for index, name, curve in curves:
+            if curve is not None:
+                axes.plot(
+                    curve.coverage, curve.risk, label=name, **{**_line(index, len(results)), "markevery": 10}
+                )
+        axes.set(xlabel="kept, the most certain first", ylabel="wrong among what is kept", xlim=(0, 1.01))
+        axes.set_ylim(bottom=0.0)
+        _percent_axes(axes)
+        axes.legend(loc="upper left")
+        return _svg(figure)
+
+
+def uncertainty_figure(result: MethodResult) -> str | None:
+    """How the predictive entropy of right and of wrong predictions is distributed.
+
+    Args:
+        result: the method.
+
+    Returns:
+        SVG; None without predictive entropy.
+    """
+    counts = result.uncertainty_counts()
+    if counts is None:
+        return None
+    num_classes = result.statistics.dense["confusion"].shape[-1]
+    edges = bin_edges(num_classes)
+    centres = 0.5 * (edges[:-1] + edges[1:])
+    bars = np.linspace(0.0, np.log(num_classes), _UNCERTAINTY_BARS + 1)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+        axes = figure.subplots()
+        for label, colour, count in zip(("right", "wrong"), ("#0072b2", "#d55e00"), counts, strict=True):
+            if count.sum():
+                share = np.histogram(centres, bars, weights=count / count.sum())[0]
+                axes.stairs(share, bars, fill=True, color=colour, alpha=0.35)
+                axes.stairs(share, bars, color=colour, label=f"{label} ({int(count.sum()):,} predictions)")
+        axes.set(xlabel="predictive entropy (nats)", ylabel="share of these predictions", yscale="log")
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        axes.legend(loc="upper center")
+        return _svg(figure)
+
+
+def _percent_axes(axes: Axes) -> None:
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+
+
+def _line(index: int, count: int) -> dict[str, Any]:
+    """How the line of one method looks; the last, the one that is compared, stands out."""
+    last = index == count - 1
+    return {
+        "color": _COLOURS[index % len(_COLOURS)],
+        "marker": _MARKERS[index % len(_MARKERS)],
+        "linewidth": 2.2 if last else 1.3,
+        "markersize": 4.5,
+        "zorder": 3 if last else 2,
+    }
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()

@@ -1,0 +1,231 @@
+"""Predicting with a bundle alone: files, folders and videos in; masks, maps, overlays and a table out.
+
+One image is in memory at a time, each output file is complete or absent, and a file that cannot be read is listed and
+left out while the others go on.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import cv2
+import numpy as np
+import tensorflow as tf
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+from data_prep.images import IMAGE_SUFFIXES, read_image
+from data_prep.videos import VIDEO_SUFFIXES, read_frames
+from pipelines.overlays import lane_overlay
+
+FOLDERS = ("masks", "probability", "uncertainty", "overlays")
+PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
+SIXTEEN_BIT = 65535
+
+Maps = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A line of ``predictions.csv``.
+
+    Attributes:
+        file: The image; for a video its name, ``#`` and the frame's number.
+        height: Of the image, pixels.
+        width: Of the image, pixels.
+        lane_fraction: Share of pixels called lane.
+        mean_entropy: Mean predictive entropy, nats.
+        referred: Whether a person should look, by ``refer_above``.
+        seconds: For this image, without reading and writing.
+        status: ``ok``, or what was wrong.
+    """
+
+    file: str
+    height: int | None = None
+    width: int | None = None
+    lane_fraction: float | None = None
+    mean_entropy: float | None = None
+    referred: bool | None = None
+    seconds: float | None = None
+    status: str = "ok"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to predict and the stem of its outputs."""
+
+    path: Path
+    stem: str
+
+    @property
+    def is_video(self) -> bool:
+        return self.path.suffix.lower() in VIDEO_SUFFIXES
+
+
+def find_sources(inputs: Sequence[Path]) -> list[Source]:
+    """Files given, and images and videos in folders given, in the order given and by name.
+
+    Raises:
+        InputError: A path does not exist, or nothing is there to predict.
+    """
+    paths: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            known = IMAGE_SUFFIXES | VIDEO_SUFFIXES
+            paths += sorted(p for p in path.iterdir() if p.suffix.lower() in known and not p.name.startswith("."))
+        elif path.exists():
+            paths.append(path)
+        else:
+            raise InputError(f"{path} does not exist. Pass image files, video files, or a folder of them.")
+    if not paths:
+        raise InputError(
+            f"No image or video in {', '.join(map(str, inputs))}. Expected files ending in "
+            f"{', '.join(sorted(IMAGE_SUFFIXES | VIDEO_SUFFIXES))}."
+        )
+    stems = Counter(path.stem for path in paths)
+    names = Counter(path.name for path in paths)
+    unique = []
+    for path in paths:
+        stem = path.stem if stems[path.stem] == 1 else path.name
+        # Files of one name from several folders: the folder's name tells them apart.
+        unique.append(Source(path, stem if names[path.name] == 1 else f"{path.parent.name}_{path.name}"))
+    clashes = [stem for stem, count in Counter(source.stem for source in unique).items() if count > 1]
+    if clashes:
+        raise InputError(f"Several inputs would write {clashes[0]!r}. Predict them into separate output folders.")
+    return unique
+
+
+def predict_files(
+    signature: Callable[..., dict[str, tf.Tensor]],
+    sources: Sequence[Source],
+    out: Path,
+    *,
+    threshold: float = 0.5,
+    refer_above: float | None = None,
+    every: int = 1,
+    on_done: Callable[[Prediction], None] = lambda prediction: None,
+) -> list[Prediction]:
+    """Predict every source and write its files; see :data:`FOLDERS`.
+
+    Args:
+        signature: ``serving_default`` of a bundle.
+        sources: What to predict.
+        out: Output folder; created, must not hold predictions yet.
+        threshold: A pixel is lane above this probability.
+        refer_above: Mean entropy in nats above which ``referred`` is true.
+        every: Of a video, predict every so many frames.
+        on_done: Called after each image or frame, for progress.
+
+    Returns:
+        The lines of ``predictions.csv``.
+
+    Raises:
+        InputError: The folder holds predictions or cannot be written, or not one source could be read.
+    """
+    if (out / PREDICTIONS).exists():
+        raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
+    with atomic_file(out / PREDICTIONS) as temporary:
+        for name in FOLDERS:
+            (out / name).mkdir(parents=True, exist_ok=True)
+        lines: list[Prediction] = []
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, [field.name for field in fields(Prediction)])
+            writer.writeheader()
+            for source in sources:
+                for line in _predict_source(signature, source, out, threshold, refer_above, every):
+                    writer.writerow({key: _cell(value) for key, value in asdict(line).items()})
+                    lines.append(line)
+                    on_done(line)
+    failed = [line for line in lines if line.status != "ok"]
+    if failed:
+        write_skipped(out / SKIPPED, failed)
+    if len(failed) == len(lines):
+        raise InputError(f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}")
+    return lines
+
+
+def write_skipped(path: Path, failed: Sequence[Prediction]) -> None:
+    """List what was left out and why."""
+    with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["file", "reason"])
+        writer.writerows([line.file, line.status] for line in failed)
+
+
+def _predict_source(
+    signature: Callable[..., dict[str, tf.Tensor]],
+    source: Source,
+    out: Path,
+    threshold: float,
+    refer_above: float | None,
+    every: int,
+) -> Iterator[Prediction]:
+    """One line for an image, one for each frame of a video, one with the reason for what cannot be read."""
+    try:
+        for file, stem, image in _images(source, every):
+            started = time.perf_counter()
+            maps = {name: value.numpy()[0] for name, value in signature(images=tf.constant(image[None])).items()}
+            seconds = time.perf_counter() - started
+            lane = maps["probability"] > threshold
+            entropy = float(maps["predictive_entropy"].mean())
+            write_maps(out, stem, image, lane, maps)
+            yield Prediction(
+                file=file,
+                height=image.shape[0],
+                width=image.shape[1],
+                lane_fraction=float(lane.mean()),
+                mean_entropy=entropy,
+                referred=refer_above is not None and entropy > refer_above,
+                seconds=seconds,
+            )
+    except UnreadableInput as error:
+        yield Prediction(file=str(source.path), status=str(error))
+
+
+class UnreadableInput(Exception):
+    """A source cannot be decoded; kept apart from errors of writing, which stop the run."""
+
+
+def _images(source: Source, every: int) -> Iterator[tuple[str, str, np.ndarray]]:
+    """``(file, stem, image)`` of a source."""
+    try:
+        if not source.is_video:
+            yield str(source.path), source.stem, read_image(source.path)
+            return
+        for number, frame in read_frames(source.path, every=every):
+            yield f"{source.path}#{number}", f"{source.stem}_{number:06d}", frame
+    except InputError as error:
+        raise UnreadableInput(str(error)) from error
+
+
+def write_maps(out: Path, stem: str, image: np.ndarray, lane: np.ndarray, maps: Maps) -> None:
+    """Mask (0 and 255), probability and uncertainty (16 bits: 65535 is 1 and log 2 nats), and the overlay."""
+    pictures = {
+        "masks": (".png", np.where(lane, 255, 0).astype(np.uint8)),
+        "probability": (".png", _sixteen_bit(maps["probability"])),
+        "uncertainty": (".png", _sixteen_bit(maps["predictive_entropy"] / math.log(2.0))),
+        "overlays": (".jpg", lane_overlay(image, lane)[..., ::-1]),
+    }
+    for folder, (suffix, picture) in pictures.items():
+        # OpenCV's own writer returns False instead of saying why, and cannot write non-ASCII paths everywhere.
+        encoded = cv2.imencode(suffix, picture)[1].tobytes()
+        with atomic_file(out / folder / f"{stem}{suffix}") as temporary:
+            temporary.write_bytes(encoded)
+
+
+def _sixteen_bit(share: np.ndarray) -> np.ndarray:
+    return np.round(np.clip(share, 0.0, 1.0) * SIXTEEN_BIT).astype(np.uint16)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else value

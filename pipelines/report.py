@@ -1,0 +1,323 @@
+"""``report.html``: an evaluation for people to read, in one file that needs nothing else.
+
+The report tells what was run, how the methods did, whether differences are larger than chance, whether
+probabilities and uncertainties can be trusted, and shows images. It loads nothing: pictures are data URIs,
+there is no script.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+
+import cv2
+from jinja2 import DictLoader, Environment, StrictUndefined
+
+from data_prep.atomic import atomic_file
+from pipelines import overlays
+from pipelines.evaluation import Evaluation, GallerySelection
+from pipelines.figures import reliability_figure, risk_coverage_figure, uncertainty_figure
+from pipelines.overlays import Picture
+from pipelines.results_tables import (
+    best_methods,
+    format_difference,
+    format_memory,
+    format_number,
+    format_p_value,
+    verdict,
+)
+from pipelines.scores import AnyFloatArray
+from pipelines.segmentation_scores import overlap_measures, pixel_confusion
+
+_LONGEST_SIDE = 360
+_JPEG_QUALITY = 85
+_TEMPLATES = ("report.html.jinja", "report.css")
+
+
+@dataclass(frozen=True)
+class GalleryImage:
+    """One image with its prediction, all at the network's size.
+
+    Args:
+        name: the image's name.
+        image: ``[H, W, 3]``.
+        mask: ``[H, W]`` truth, 0 background, 1 lane, 255 ignored; None where there is none.
+        probability: ``[H, W]`` of lane.
+        predictive_entropy: ``[H, W]``, nats.
+    """
+
+    name: str
+    image: Picture
+    mask: Picture | None
+    probability: AnyFloatArray
+    predictive_entropy: AnyFloatArray
+
+
+@dataclass(frozen=True)
+class GallerySection:
+    """Images shown under one heading.
+
+    Args:
+        title: the heading.
+        explanation: one sentence: how they were chosen.
+        images: the images.
+    """
+
+    title: str
+    explanation: str
+    images: tuple[GalleryImage, ...]
+
+
+def gallery_sections(selection: GallerySelection, images: Mapping[str, GalleryImage]) -> list[GallerySection]:
+    """The best, worst and most uncertain images, under their headings.
+
+    Args:
+        selection: from `pipelines.evaluation.select_gallery`.
+        images: name to image, for every name in ``selection.names``.
+    """
+    kinds = (
+        ("Best images", "The highest F-measures, among images that have a lane.", selection.best),
+        ("Worst images", "The lowest F-measures.", selection.worst),
+        ("Most uncertain images", "The highest mean predictive entropy.", selection.most_uncertain),
+    )
+    return [
+        GallerySection(title, explanation, tuple(images[name] for name in names))
+        for title, explanation, names in kinds
+        if names
+    ]
+
+
+def write_report(
+    path: Path, title: str, evaluation: Evaluation, gallery: Sequence[GallerySection] = ()
+) -> None:
+    """Writes the report, complete or not at all.
+
+    Args:
+        path: the HTML file, in an existing folder.
+        title: the heading.
+        evaluation: what to report.
+        gallery: images to show.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    text = render_report(title, evaluation, gallery, datetime.now(UTC))
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def render_report(
+    title: str, evaluation: Evaluation, gallery: Sequence[GallerySection], created: datetime
+) -> str:
+    """The report as HTML; arguments as `write_report`, and the time it states."""
+    folder = files("pipelines")
+    environment = Environment(
+        loader=DictLoader({name: folder.joinpath(name).read_text("utf-8") for name in _TEMPLATES}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    main = evaluation.results[-1]
+    return environment.get_template("report.html.jinja").render(
+        title=title,
+        created=f"{created:%d %B %Y, %H:%M} UTC",
+        version=version("gpimaging"),
+        application=evaluation.application,
+        examples=len(main.statistics.names),
+        methods=[result.name for result in evaluation.results],
+        main=main.name,
+        summary=_summary(evaluation),
+        data=list(_flat(evaluation.data)),
+        settings=list(_flat(evaluation.settings)),
+        details=[
+            (result.name, list(_flat(result.details))) for result in evaluation.results if result.details
+        ],
+        headline=_headline(evaluation),
+        groups=_groups(evaluation),
+        comparisons=_comparisons(evaluation),
+        figures=_figures(evaluation),
+        gallery=[_section(section) for section in gallery],
+        probability_scale=_png(overlays.colour_scale(overlays.PROBABILITY_COLOURS)),
+        uncertainty_scale=_png(overlays.colour_scale(overlays.UNCERTAINTY_COLOURS)),
+        entropy_limit=format_number(overlays.ENTROPY_LIMIT, 2),
+        colours={
+            "found": _css_colour(overlays.LANE_COLOUR),
+            "missed": _css_colour(overlays.MISSED_COLOUR),
+            "false": _css_colour(overlays.FALSE_COLOUR),
+            "ignored": _css_colour(overlays.IGNORED_COLOUR),
+        },
+        warnings=evaluation.all_warnings,
+    )
+
+
+def _summary(evaluation: Evaluation) -> list[str]:
+    """The findings in a few sentences."""
+    main = evaluation.results[-1]
+    scores = ", ".join(f"{s.title} {format_number(main.scores[s.key])}" for s in evaluation.headline)
+    sentences = [f"{main.name}: {scores}."]
+    definitions = {score.key: score for score in evaluation.definitions}
+    for comparison in evaluation.comparisons:
+        titles: dict[str, list[str]] = {"better": [], "worse": [], "no clear difference": [], "undefined": []}
+        for key, difference in comparison.differences.items():
+            titles[verdict(definitions[key], difference)].append(definitions[key].title)
+        parts = [f"{kind} in {', '.join(found)}" for kind, found in titles.items() if found]
+        sentences.append(f"{comparison.method} against {comparison.baseline}: {'; '.join(parts)}.")
+    return sentences
+
+
+def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as rows of dotted name and text."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            yield name, ", ".join(str(item) for item in value) or "none"
+        elif isinstance(value, float):
+            yield name, f"{value:.6g}"
+        else:
+            yield name, "none" if value is None else str(value)
+
+
+def _headline(evaluation: Evaluation) -> dict[str, object]:
+    best = {score.key: best_methods(score, evaluation.results) for score in evaluation.headline}
+    return {
+        "scores": [{"title": score.title, "better": score.better} for score in evaluation.headline],
+        "rows": [
+            {
+                "name": result.name,
+                "values": [
+                    {
+                        "text": format_number(result.scores[score.key]),
+                        "best": result.name in best[score.key],
+                    }
+                    for score in evaluation.headline
+                ],
+                "seconds": format_number(result.seconds_per_image, 3),
+                "memory": format_memory(result.peak_memory_bytes),
+            }
+            for result in evaluation.results
+        ],
+    }
+
+
+def _groups(evaluation: Evaluation) -> list[dict[str, object]]:
+    """All scores, by what they are about."""
+    return [
+        {
+            "title": group,
+            "scores": [
+                {
+                    "title": score.title,
+                    "better": score.better,
+                    "explanation": score.explanation,
+                    "values": [
+                        {
+                            "text": format_number(result.scores[score.key]),
+                            "best": result.name in best_methods(score, evaluation.results),
+                        }
+                        for result in evaluation.results
+                    ],
+                }
+                for score in scores
+            ],
+        }
+        for group, scores in groupby(evaluation.definitions, key=lambda score: score.group)
+    ]
+
+
+def _comparisons(evaluation: Evaluation) -> list[dict[str, object]]:
+    definitions = {score.key: score for score in evaluation.definitions}
+    return [
+        {
+            "method": comparison.method,
+            "baseline": comparison.baseline,
+            "rows": [
+                {
+                    "title": definitions[key].title,
+                    "better": definitions[key].better,
+                    "difference": format_difference(difference.difference),
+                    "lower": format_difference(difference.lower),
+                    "upper": format_difference(difference.upper),
+                    "p_value": format_p_value(difference.p_value),
+                    "verdict": verdict(definitions[key], difference),
+                }
+                for key, difference in comparison.differences.items()
+            ],
+        }
+        for comparison in evaluation.comparisons
+    ]
+
+
+def _figures(evaluation: Evaluation) -> dict[str, str | None]:
+    drawn = {
+        "reliability": reliability_figure(evaluation.results),
+        "risk_coverage": risk_coverage_figure(evaluation.results),
+        "uncertainty": uncertainty_figure(evaluation.results[-1]),
+    }
+    return {
+        key: None if svg is None else _data_uri(svg.encode(), "image/svg+xml") for key, svg in drawn.items()
+    }
+
+
+def _section(section: GallerySection) -> dict[str, object]:
+    return {
+        "title": section.title,
+        "explanation": section.explanation,
+        "images": [
+            {"name": image.name, "scores": _image_scores(image), "panels": _panels(image)}
+            for image in section.images
+        ],
+    }
+
+
+def _image_scores(image: GalleryImage) -> list[tuple[str, str]]:
+    """Captions of one image: its overlap with the truth, if there is one, and its uncertainty."""
+    captions = [("mean entropy", f"{format_number(float(image.predictive_entropy.mean()), 3)} nats")]
+    if image.mask is None:
+        return captions
+    measures = overlap_measures(pixel_confusion(image.mask, image.probability))
+    shown = (("F-measure", "f_measure"), ("recall", "recall"), ("precision", "precision"), ("IoU", "iou"))
+    return [*((title, format_number(float(measures[key]), 3)) for title, key in shown), *captions]
+
+
+def _panels(image: GalleryImage) -> list[dict[str, str]]:
+    lane = image.probability >= 0.5
+    pictures = [("Input", _jpeg(image.image))]
+    if image.mask is None:
+        pictures.append(("Prediction", _jpeg(overlays.lane_overlay(image.image, lane))))
+    else:
+        pictures.append(("Truth", _jpeg(overlays.truth_overlay(image.image, image.mask))))
+        pictures.append(("Prediction", _jpeg(overlays.error_overlay(image.image, lane, image.mask))))
+    pictures.append(("Probability", _png(overlays.probability_picture(image.probability))))
+    pictures.append(("Uncertainty", _png(overlays.uncertainty_picture(image.predictive_entropy))))
+    return [{"title": title, "source": source} for title, source in pictures]
+
+
+def _jpeg(picture: Picture) -> str:
+    return _encoded(picture, ".jpg", "image/jpeg", [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+
+
+def _png(picture: Picture) -> str:
+    return _encoded(picture, ".png", "image/png", [cv2.IMWRITE_PNG_COMPRESSION, 9])
+
+
+def _encoded(picture: Picture, suffix: str, media_type: str, parameters: list[int]) -> str:
+    blue_green_red = overlays.fit_within(picture, _LONGEST_SIDE)[..., ::-1]
+    encoded = cv2.imencode(suffix, blue_green_red, parameters)[1]
+    return _data_uri(encoded.tobytes(), media_type)
+
+
+def _data_uri(content: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def _css_colour(colour: tuple[int, int, int]) -> str:
+    return f"rgb({colour[0]}, {colour[1]}, {colour[2]})"
