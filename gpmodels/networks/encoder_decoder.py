@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from gpmodels.networks.batch_normalization import FusedBatchNormalization
 from gpmodels.networks.pooling import max_pool, unpool
 
 NUM_FEATURES = 64
@@ -37,7 +38,7 @@ class ConvolutionUnit(keras.layers.Layer):
                     dtype=self.dtype_policy,
                     name=f"convolution_{number}",
                 ),
-                keras.layers.BatchNormalization(
+                FusedBatchNormalization(
                     momentum=batch_norm_momentum, dtype=self.dtype_policy, name=f"normalisation_{number}"
                 ),
                 keras.layers.ReLU(dtype=self.dtype_policy, name=f"relu_{number}"),
@@ -62,7 +63,7 @@ class ConvolutionUnit(keras.layers.Layer):
 
 
 def _is_normalisation(layer: keras.layers.Layer) -> bool:
-    return isinstance(layer, keras.layers.BatchNormalization)
+    return isinstance(layer, FusedBatchNormalization)
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
