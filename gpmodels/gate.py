@@ -59,12 +59,12 @@ def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: flo
     # All zero (M = 1): fall back to the same variance for every feature, that is, to the nearest centre.
     scale = tf.reduce_mean(pooled)
     scale = tf.where(scale > 0.0, scale, tf.ones_like(scale))
-    pooled = tf.maximum(pooled, tf.cast(variance_floor, pooled.dtype) * scale)
+    pooled = tf.maximum(pooled, variance_floor * scale)
     offset = tf.linalg.matvec(centres, active, transpose_a=True) / num_active
     centred = centres - offset
     weights = centred / pooled
     bias = -0.5 * tf.reduce_sum(centred * weights, axis=-1)
-    bias = tf.where(active > 0.0, bias, tf.fill(tf.shape(bias), tf.cast(float("-inf"), bias.dtype)))
+    bias = tf.where(active > 0.0, bias, tf.fill(tf.shape(bias), tf.constant(float("-inf"), bias.dtype)))
     return Gate(offset, tf.transpose(weights), bias)
 
 

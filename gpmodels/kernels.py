@@ -25,7 +25,7 @@ def _squared_exponential(h: tf.Tensor) -> tf.Tensor:
 
 def _distance(h: tf.Tensor) -> tf.Tensor:
     """r = √(-2h), with a finite gradient at r = 0."""
-    return tf.sqrt(tf.maximum(-2.0 * h, tf.cast(1e-12, h.dtype)))
+    return tf.sqrt(tf.maximum(-2.0 * h, 1e-12))
 
 
 def _matern12(h: tf.Tensor) -> tf.Tensor:
@@ -35,13 +35,13 @@ def _matern12(h: tf.Tensor) -> tf.Tensor:
 
 def _matern32(h: tf.Tensor) -> tf.Tensor:
     """κ(r) = (1 + √3 r) exp(-√3 r)."""
-    s = tf.cast(3.0**0.5, h.dtype) * _distance(h)
+    s = 3.0**0.5 * _distance(h)
     return (1.0 + s) * tf.exp(-s)
 
 
 def _matern52(h: tf.Tensor) -> tf.Tensor:
     """κ(r) = (1 + √5 r + 5 r²/3) exp(-√5 r)."""
-    s = tf.cast(5.0**0.5, h.dtype) * _distance(h)
+    s = 5.0**0.5 * _distance(h)
     return (1.0 + s + s * s / 3.0) * tf.exp(-s)
 
 

@@ -6,13 +6,18 @@ entropy by Gauss-Hermite quadrature, the predictive probability in closed form.
 
 from __future__ import annotations
 
-import numpy as np
+import math
+
 import scipy.special
 import tensorflow as tf
 from check_shapes import check_shapes
 
 NUM_QUADRATURE_NODES = 20
 """Gauss-Hermite nodes, as many as GPflow's Bernoulli takes."""
+
+# Python numbers take the dtype of the tensor they meet; `tf.cast` of one would round it to float32 first.
+SQRT_HALF = math.sqrt(0.5)
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @check_shapes("z: [any...]", "return: [any...]")
@@ -26,15 +31,13 @@ def log_normal_cdf(z: tf.Tensor) -> tf.Tensor:
         >>> round(float(log_normal_cdf(tf.constant(0.0))), 4)
         -0.6931
     """
-    half_sqrt = tf.cast(0.5**0.5, z.dtype)
     near = tf.maximum(z, -10.0 if z.dtype == tf.float32 else -30.0)
     cut = near > z
-    direct = tf.math.log(0.5 * tf.math.erfc(-near * half_sqrt))
+    direct = tf.math.log(0.5 * tf.math.erfc(-near * SQRT_HALF))
     far = tf.minimum(z, -5.0)  # both branches of tf.where must stay finite for the gradient
     inverse_square = 1.0 / tf.square(far)
     series = 1.0 + inverse_square * (-1.0 + inverse_square * (3.0 - 15.0 * inverse_square))
-    half_log_two_pi = tf.cast(0.5 * np.log(2.0 * np.pi), z.dtype)
-    tail = -0.5 * tf.square(far) - tf.math.log(-far) - half_log_two_pi + tf.math.log(series)
+    tail = -0.5 * tf.square(far) - tf.math.log(-far) - HALF_LOG_TWO_PI + tf.math.log(series)
     return tf.where(cut, tail, direct)
 
 
@@ -71,7 +74,7 @@ def predictive_probability(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     The thesis prints E[log p(y | f)] in (4.35) and (4.40), which is no probability; a slip.
     """
     z = mean / tf.sqrt(1.0 + variance)
-    return 0.5 * tf.math.erfc(-z * tf.cast(0.5**0.5, z.dtype))
+    return 0.5 * tf.math.erfc(-z * SQRT_HALF)
 
 
 @check_shapes("probability: [batch...]", "return: [batch...]")
@@ -85,5 +88,5 @@ def bernoulli_entropy(probability: tf.Tensor) -> tf.Tensor:
 def expected_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     """E[H(Φ(f))] in nats, the part of the predictive entropy that more data would not remove."""
     f, weights = _nodes(mean, variance)
-    probability = 0.5 * tf.math.erfc(-f * tf.cast(0.5**0.5, f.dtype))
+    probability = 0.5 * tf.math.erfc(-f * SQRT_HALF)
     return tf.tensordot(bernoulli_entropy(probability), weights, axes=1)

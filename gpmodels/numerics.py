@@ -110,7 +110,7 @@ def inverse_cholesky(covariance: tf.Tensor, *, jitter: float, unit: str) -> tf.T
 def _cholesky_with_growing_jitter(k: tf.Tensor, jitter: float, unit: str) -> tf.Tensor:
     """L of ``K + j I`` with the least j of jitter·10ⁱ, one j per matrix, for which the factor is finite."""
     batch = tf.shape(k)[:-2]
-    jitters = tf.fill(batch, tf.cast(jitter, k.dtype))
+    jitters = tf.fill(batch, tf.constant(jitter, k.dtype))
 
     def factorise(jitters: tf.Tensor) -> tf.Tensor:
         return tf.linalg.cholesky(tf.linalg.set_diag(k, tf.linalg.diag_part(k) + jitters[..., None]))
@@ -119,7 +119,7 @@ def _cholesky_with_growing_jitter(k: tf.Tensor, jitter: float, unit: str) -> tf.
         return tf.logical_not(tf.reduce_all(tf.math.is_finite(chol), axis=[-2, -1]))
 
     def grow(step: tf.Tensor, jitters: tf.Tensor, chol: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        smallest = tf.cast(1e-10, k.dtype)  # a caller may start from no jitter at all
+        smallest = tf.constant(1e-10, k.dtype)  # a caller may start from no jitter at all
         grown = tf.where(failed(chol), tf.maximum(jitters, smallest) * JITTER_GROWTH, jitters)
         return step + 1, grown, factorise(grown)
 
@@ -134,7 +134,7 @@ def _cholesky_with_growing_jitter(k: tf.Tensor, jitter: float, unit: str) -> tf.
         tf.logical_not(tf.reduce_any(failed(chol))),
         [
             f"The inducing covariance of {unit} could not be factorised: matrices",
-            tf.where(tf.reshape(failed(chol), [-1])),  # a single matrix has no batch axis
+            tf.where(tf.reshape(failed(chol), [-1]))[:, 0],  # a single matrix has no batch axis
             "stay indefinite or hold NaN, even with jitter",
             tf.reduce_max(jitters),
             (
