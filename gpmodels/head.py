@@ -96,6 +96,19 @@ class Head(GPflowLayer, abc.ABC):
         """
         return self.predict_with(self.latent, features)
 
+    def _num_features(self, input_shape: tuple[int | None, ...]) -> int:
+        """D, the last axis of the input's shape.
+
+        Raises:
+            ValueError: It is not known.
+        """
+        if input_shape[-1] is None:
+            raise ValueError(
+                f"{self.name}: the number of features must be known, but the input is {input_shape}. "
+                "Give the network's last layer a fixed number of channels."
+            )
+        return int(input_shape[-1])
+
     def predict_with(self, latent: Callable[[tf.Tensor], Latent], features: Any) -> dict[str, tf.Tensor]:
         """:meth:`call` with another source of marginals, namely :meth:`for_inference`."""
         features = tf.cast(features, self.compute_dtype)

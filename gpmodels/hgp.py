@@ -119,8 +119,9 @@ class HGPHead(SVGPHead):
         super().build(input_shape)
         if not self.num_experts:
             return
-        num_features = self.global_unit.inducing_inputs.shape[-1]
-        self.experts = self._make_units(self.num_experts, self.num_expert_inducing, num_features, "experts")
+        self.experts = self._make_units(
+            self.num_experts, self.num_expert_inducing, self._num_features(input_shape), "experts"
+        )
         self.adopt(self.experts, "experts")
         self.active = self.add_weight(
             name="active",

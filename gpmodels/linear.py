@@ -42,8 +42,9 @@ class LinearHead(Head):
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features ``[..., input_shape[-1]]``."""
-        # Not zeros: in training end to end, equal weights give every feature the same gradient, and all become one.
-        self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1],), initializer=_glorot(input_shape[-1]))
+        num_features = self._num_features(input_shape)
+        # Not zeros: trained end to end, equal weights give all features the same gradient until they are one.
+        self.kernel = self.add_weight(name="kernel", shape=(num_features,), initializer=_glorot(num_features))
         self.bias = self.add_weight(name="bias", shape=(), initializer="zeros")
         self.temperature = self.add_weight(name="temperature", shape=(), initializer="ones", trainable=False)
         super().build(input_shape)

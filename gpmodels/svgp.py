@@ -60,11 +60,9 @@ class SVGPHead(Head):
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features ``[..., input_shape[-1]]``."""
-        if input_shape[-1] is None:
-            raise ValueError(
-                f"{self.name}: the number of features must be known, but the input is {input_shape}."
-            )
-        self.global_unit = self._make_units(1, self.num_inducing, int(input_shape[-1]), "global unit")
+        self.global_unit = self._make_units(
+            1, self.num_inducing, self._num_features(input_shape), "global unit"
+        )
         self.adopt(self.global_unit, "global")
         super().build(input_shape)
 
