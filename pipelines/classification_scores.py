@@ -192,7 +192,6 @@ PROBABILITY_SCORES: tuple[Score, ...] = (
         "lower",
         "Mean squared distance between the probability and the truth (0 or 1).",
         lambda sums: _per_prediction("brier", sums),
-        headline=True,
     ),
     Score(
         "ece",

@@ -219,6 +219,8 @@ class Evaluation:
             raise ValueError(f"an evaluation needs methods of different names, found {names}")
         if any(result.definitions is not self.results[0].definitions for result in self.results):
             raise ValueError("the methods of one evaluation must have the same scores")
+        if len({(comparison.method, *comparison.differences) for comparison in self.comparisons}) > 1:
+            raise ValueError("the comparisons of one evaluation must be of one method, by the same scores")
 
     @property
     def definitions(self) -> tuple[Score, ...]:

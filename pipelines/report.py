@@ -21,6 +21,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from data_prep.atomic import atomic_file
 from pipelines import overlays
+from pipelines.bootstrap import PairedDifference
 from pipelines.evaluation import Evaluation, GallerySelection
 from pipelines.figures import reliability_figure, risk_coverage_figure, uncertainty_figure
 from pipelines.overlays import Picture
@@ -32,7 +33,7 @@ from pipelines.results_tables import (
     format_p_value,
     verdict,
 )
-from pipelines.scores import AnyFloatArray
+from pipelines.scores import AnyFloatArray, Score
 from pipelines.segmentation_scores import overlap_measures, pixel_confusion
 
 _LONGEST_SIDE = 360
@@ -233,27 +234,34 @@ def _groups(evaluation: Evaluation) -> list[dict[str, object]]:
     ]
 
 
-def _comparisons(evaluation: Evaluation) -> list[dict[str, object]]:
-    definitions = {score.key: score for score in evaluation.definitions}
-    return [
-        {
-            "method": comparison.method,
-            "baseline": comparison.baseline,
-            "rows": [
-                {
-                    "title": definitions[key].title,
-                    "better": definitions[key].better,
-                    "difference": format_difference(difference.difference),
-                    "lower": format_difference(difference.lower),
-                    "upper": format_difference(difference.upper),
-                    "p_value": format_p_value(difference.p_value),
-                    "verdict": verdict(definitions[key], difference),
-                }
-                for key, difference in comparison.differences.items()
-            ],
-        }
-        for comparison in evaluation.comparisons
-    ]
+def _comparisons(evaluation: Evaluation) -> dict[str, object] | None:
+    """One row for each score, one cell for each baseline; None if nothing is compared."""
+    if not evaluation.comparisons:
+        return None
+    compared = evaluation.comparisons[0].differences
+    definitions = [score for score in evaluation.definitions if score.key in compared]
+    return {
+        "method": evaluation.comparisons[0].method,
+        "baselines": [comparison.baseline for comparison in evaluation.comparisons],
+        "rows": [
+            {
+                "title": score.title,
+                "better": score.better,
+                "cells": [_difference(score, c.differences[score.key]) for c in evaluation.comparisons],
+            }
+            for score in definitions
+        ],
+    }
+
+
+def _difference(score: Score, difference: PairedDifference) -> dict[str, str]:
+    return {
+        "difference": format_difference(difference.difference),
+        "lower": format_difference(difference.lower),
+        "upper": format_difference(difference.upper),
+        "p_value": format_p_value(difference.p_value),
+        "verdict": verdict(score, difference),
+    }
 
 
 def _figures(evaluation: Evaluation) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -26,8 +27,16 @@ def format_number(value: float | None, digits: int = 4) -> str:
 
 
 def format_difference(value: float) -> str:
-    """A number with its sign and four digits, a dash where it is undefined."""
-    return UNDEFINED if not math.isfinite(value) else f"{value:+.4f}".replace("-", "−")
+    """A number with its sign and five digits, a dash where it is undefined.
+
+    Example:
+        >>> format_difference(0.0123), format_difference(-1e-9)
+        ('+0.01230', '0.00000')
+    """
+    if not math.isfinite(value):
+        return UNDEFINED
+    text = f"{value:+.5f}".replace("-", "−")
+    return text[1:] if float(f"{value:.5f}") == 0.0 else text
 
 
 def format_p_value(value: float) -> str:
@@ -39,7 +48,7 @@ def format_p_value(value: float) -> str:
 
 def format_memory(size: int | None) -> str:
     """Bytes as gigabytes, a dash where not measured."""
-    return UNDEFINED if size is None else f"{size / 1e9:.2f} GB"
+    return UNDEFINED if size is None else f"{size / 1e9:.1f} GB"
 
 
 def best_methods(score: Score, results: Sequence[MethodResult]) -> set[str]:
@@ -62,12 +71,16 @@ def verdict(score: Score, difference: PairedDifference) -> str:
 
 
 def results_table(evaluation: Evaluation) -> Table:
-    """The methods and their most important scores, the best in bold, for the console."""
+    """The methods and their most important scores, the best in bold; fits a console of 80 columns."""
     examples = len(evaluation.results[0].statistics.names)
-    table = Table(title=f"{evaluation.application}: {examples} test examples")
-    for column, header in enumerate(_header(evaluation)):
-        table.add_column(header, justify="left" if column == 0 else "right")
-    for name, *cells in _rows(evaluation, lambda text: f"[bold]{text}[/bold]"):
+    title = f"{evaluation.application}: {examples} test examples"
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    header = _header(evaluation)[:-1]
+    table.add_column(header[0], vertical="bottom")
+    for text in header[1:]:
+        longest_word = max(len(word) for word in (*text.split(), "0.0000"))
+        table.add_column(text, justify="right", vertical="bottom", width=longest_word)
+    for name, *cells, _ in _rows(evaluation, lambda text: f"[bold]{text}[/bold]"):
         table.add_row(escape(name), *cells)
     return table
 

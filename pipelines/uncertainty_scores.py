@@ -258,7 +258,7 @@ def _referral_score(percent: int) -> Score:
 
     return Score(
         f"referral_accuracy_{percent}",
-        f"Accuracy, {percent} % referred",
+        f"Accuracy with {percent} % referred",
         UNCERTAINTY_GROUP,
         "higher",
         f"Share of right predictions when the {percent} % with the highest entropy are left to a person.",
@@ -275,12 +275,12 @@ def _risk_coverage_value(sums: Mapping[str, FloatArray]) -> FloatArray:
 UNCERTAINTY_SCORES: tuple[Score, ...] = (
     _auroc_score(
         PREDICTIVE_ENTROPY,
-        "AUROC, entropy",
+        "AUROC of entropy",
         "How often a wrong prediction has a higher predictive entropy than a right one; 0.5 is chance.",
     ),
     _auroc_score(
         MUTUAL_INFORMATION,
-        "AUROC, mutual information",
+        "AUROC of mutual information",
         "The same for mutual information, the model's own share of the uncertainty; 0.5 is chance.",
     ),
     *(_referral_score(percent) for percent in REFERRED_PERCENT),

@@ -6,6 +6,8 @@ import pytest
 
 from pipelines.classification_scores import classification_record
 from pipelines.evaluation import (
+    Evaluation,
+    caveats,
     classification_result,
     compare,
     peak_memory_bytes,
@@ -90,3 +92,40 @@ def test_peak_memory_is_that_of_a_python_process():
 def test_scoring_needs_no_tensorflow():
     code = "import sys, pipelines.evaluation; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_evaluation_must_be_consistent():
+    hgp, linear = (segmentation_result(name, RECORDS) for name in ("HGP", "linear"))
+    other = classification_result("SVGP", [classification_record("a", np.array([1]), np.array([0.75]), {})])
+    with pytest.raises(ValueError, match=r"different names, found \['HGP', 'HGP'\]"):
+        Evaluation("lane", (hgp, hgp))
+    with pytest.raises(ValueError, match=r"different names, found \[\]"):
+        Evaluation("lane", ())
+    with pytest.raises(ValueError, match="must have the same scores"):
+        Evaluation("lane", (hgp, other))
+    mixed = (*compare(hgp, [linear], ["nll"], resamples=5), *compare(hgp, [linear], ["ece"], resamples=5))
+    with pytest.raises(ValueError, match="of one method, by the same scores"):
+        Evaluation("lane", (linear, hgp), mixed)
+
+
+def test_caveats_tell_what_conventions_decided():
+    notes = "\n".join(caveats([segmentation_result("HGP", RECORDS)]))
+    assert "1 of 5 images has every pixel ignored" in notes
+    assert "1 of 5 images has no lane in the truth" in notes
+    assert "HGP finds no lane at all in 1 of the images that have one" in notes
+    assert "only 5 test examples" in notes
+    assert (
+        caveats(
+            [
+                segmentation_result(
+                    "HGP", [_record(str(i), [1, 0, 0], [0.9, 0.9, 0.1], 0.1) for i in range(20)]
+                )
+            ]
+        )
+        == ()
+    )
+
+
+def test_a_method_without_mistakes_is_named():
+    notes = caveats([segmentation_result("HGP", RECORDS[1:2])])
+    assert any("HGP makes no mistake" in note for note in notes)

@@ -156,7 +156,7 @@ def test_score_keys_are_unique_and_explained():
         ([[0, 1]], [[0.5]], [[0, 1]], r"a: probability \(1, 1\) and mask \(1, 2\)"),
         ([0, 1], [0.5, 0.5], [[0, 1]], r"must have one shape \[H, W\]"),
         ([[0, 3]], [[0.5, 0.5]], [[0, 1]], r"a: labels must be integers from 0 to 1"),
-        ([[0, 1]], [[0.5, 0.5]], [[0, 7]], r"a: mask values must be 0, 1 or 255, found 7"),
+        ([[0, 1]], [[0.5, 0.5]], [[0, 7]], r"a, at original size: mask values must be 0, 1 or 255, found 7"),
         ([[0, 1]], [[0.5, 0.5]], [0, 1], r"a: the original mask must be \[H, W\]"),
     ],
 )

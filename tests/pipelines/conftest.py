@@ -1,0 +1,72 @@
+"""A small evaluation of three methods on made-up images, for the tests of what shows results."""
+
+import numpy as np
+import pytest
+
+from pipelines.evaluation import Evaluation, MethodResult, compare, segmentation_result
+from pipelines.report import GalleryImage
+from pipelines.segmentation_scores import segmentation_record
+
+IMAGE_NAMES = tuple(f"scene {i}.png" for i in range(6))
+
+
+def _image(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Picture, mask and log-odds of one image: a noisy ramp whose right half is lane."""
+    random = np.random.default_rng(IMAGE_NAMES.index(name))
+    logit = np.linspace(-6, 6, 24)[None, :] + random.normal(0, 2, (16, 24))
+    mask = np.zeros((16, 24), np.uint8)
+    mask[:, 12:] = 1
+    mask[0] = 255
+    reddish = np.array([200, 120, 40], np.uint8) + random.integers(0, 40, (16, 24, 3), np.uint8)
+    return reddish, mask, logit
+
+
+def _entropy(probability: np.ndarray) -> np.ndarray:
+    return -probability * np.log(probability) - (1 - probability) * np.log1p(-probability)
+
+
+def _result(name: str, sharpness: float, **costs: float | dict[str, float]) -> MethodResult:
+    records = []
+    for image in IMAGE_NAMES:
+        _, mask, logit = _image(image)
+        probability = 1 / (1 + np.exp(-sharpness * logit))
+        uncertainty = {"predictive_entropy": _entropy(probability)}
+        original_mask = np.kron(mask, np.ones((2, 2), np.uint8))
+        records.append(segmentation_record(image, mask, probability, uncertainty, original_mask))
+    return segmentation_result(name, records, **costs)
+
+
+@pytest.fixture(scope="session")
+def evaluation() -> Evaluation:
+    results = (
+        _result("linear", 3.0),
+        _result("linear + temperature", 1.5, details={"temperature": 2.0}),
+        _result("HGP", 1.0, seconds_per_image=0.25, peak_memory_bytes=1_500_000_000),
+    )
+    return Evaluation(
+        "lane",
+        results,
+        tuple(compare(results[-1], results[:-1], resamples=50)),
+        settings={"head": {"num_experts": 9, "pixels": None}, "size": [16, 24], "learning_rate": 0.001},
+        data={"test_images": 6, "name": "<scenes> & more"},
+        warnings=("2 files were skipped: <i>a</i>.png",),
+    )
+
+
+@pytest.fixture(scope="session")
+def perfect_evaluation() -> Evaluation:
+    """One method, no mistakes, nothing compared, nothing measured: most of the optional parts are missing."""
+    mask = np.array([[0, 1]], np.uint8)
+    record = segmentation_record("a", mask, np.array([[0.25, 0.75]]), {}, mask)
+    return Evaluation("lane", (segmentation_result("linear", [record]),))
+
+
+@pytest.fixture(scope="session")
+def gallery_images() -> dict[str, GalleryImage]:
+    """Every image of `evaluation` with the prediction of its last method."""
+    images = {}
+    for name in IMAGE_NAMES:
+        image, mask, logit = _image(name)
+        probability = 1 / (1 + np.exp(-logit))
+        images[name] = GalleryImage(name, image, mask, probability, _entropy(probability))
+    return images
