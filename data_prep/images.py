@@ -25,8 +25,8 @@ IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".
 MAX_PIXELS = 80_000_000
 """Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
 
-_FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "BMP", "TIFF")
-_LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
+_LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})  # MPO: JPEG with further frames, as some phones write
 _LOSSY_TINT = 4  # grey levels by which lossy compression may tint a grey pixel
 
 # What Pillow's decoders raise on damaged files (found by truncating and altering files of every format).
@@ -34,10 +34,7 @@ _DAMAGED = (
     OSError,
     SyntaxError,
     ValueError,
-    EOFError,
-    LookupError,
     TypeError,
-    OverflowError,
     struct.error,
     zlib.error,
     Image.DecompressionBombError,
@@ -186,14 +183,14 @@ def _decoding(path: Path) -> Iterator[None]:
     except _DAMAGED as error:
         raise InputError(
             f"{path}: unreadable or truncated ({error}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
-            "file. "
-            "Copy or export it again, or remove it."
+            "file. Copy or export it again, or remove it."
         ) from error
 
 
 def _open_upright(path: Path) -> tuple[Image.Image, str | None]:
     """Load all pixels, apply the EXIF orientation; return the image and the file's format."""
-    with Image.open(path, formats=_FORMATS) as image:
+    # Given a path, Pillow maps uncompressed TIFFs into memory and then turns them wrongly.
+    with path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
         if image.width * image.height > MAX_PIXELS:
             raise InputError(
                 f"{path}: {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are accepted. "

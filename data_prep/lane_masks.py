@@ -20,7 +20,7 @@ _SMALLEST_GREY_SCALE = 64  # a set whose largest level is below this holds class
 _NEAR = 1 / 8  # levels this near an extreme, as a share of the largest level, are taken for ringing around it
 _EDGE_SHARE = 0.10  # blurred edges make up at most this share of a set
 _SPIKE_SHARE = 0.02  # and none of their levels alone makes up this share
-_FEW_LEVELS = 3  # and they have more than this many levels
+_FEW_LEVELS = 3  # and, unless there is ringing too, they have more than this many levels
 _LISTED_LEVELS = 20
 
 
@@ -102,9 +102,9 @@ def lane_pixels(coding: LaneCoding, counts: Mapping[int, int]) -> int:
 def populated_levels(counts: Mapping[int, int]) -> list[int]:
     """Levels of a set of masks that carry meaning, as opposed to ringing and blur between two of them.
 
-    Class numbers (a largest level below 64) all count. Otherwise levels within an eighth of the lowest or
-    highest level are ringing around it, and what lies between is blur as long as it is spread over many
-    levels of small share.
+    Class numbers all count: a largest level below 64, or one large level above many small ones. Otherwise
+    levels within an eighth of the lowest or highest level are ringing around it, and what lies between is
+    blur as long as it is spread over many levels of small share.
 
     Args:
         counts: number of pixels of each level over the whole set.
@@ -115,17 +115,16 @@ def populated_levels(counts: Mapping[int, int]) -> list[int]:
     levels = sorted(level for level, n in counts.items() if n)
     if len(levels) <= 2 or levels[-1] < _SMALLEST_GREY_SCALE:
         return levels
-    lowest, highest = levels[0], levels[-1]
+    lowest, highest, inner = levels[0], levels[-1], levels[1:-1]
+    if all(level <= (lowest + highest) / 2 for level in inner):
+        return levels  # class numbers beside a mark such as 255: ringing and blur reach both extremes
     reach = _NEAR * (highest - lowest)
-    above_lowest = [level for level in levels[1:-1] if level <= lowest + reach]
-    below_highest = [level for level in levels[1:-1] if level >= highest - reach]
-    between = [level for level in levels[1:-1] if lowest + reach < level < highest - reach]
-    if above_lowest and not below_highest and not between:
-        return levels  # class numbers beside a mark such as 255: ringing would surround both extremes
+    between = [level for level in inner if lowest + reach < level < highest - reach]
     total = sum(counts.values())
     shares = {level: counts[level] / total for level in between}
-    if len(between) <= _FEW_LEVELS or sum(shares.values()) > _EDGE_SHARE:
-        return [lowest, *between, highest]
+    few = len(between) <= _FEW_LEVELS and len(between) == len(inner)
+    if few or sum(shares.values()) > _EDGE_SHARE:
+        return levels
     return [lowest, *(level for level in between if shares[level] > _SPIKE_SHARE), highest]
 
 
