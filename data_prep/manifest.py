@@ -67,10 +67,6 @@ class Manifest(BaseModel):
                 raise ValueError(f"{name!r} is not a plain file name")
         return value
 
-    def example(self, name: str) -> Example:
-        """Look up an example by its name; `InputError` if the manifest has none of that name."""
-        return self.select([name])[0]
-
     def select(self, names: Iterable[str]) -> list[Example]:
         """Look up examples by name, in the order given.
 

@@ -1,6 +1,7 @@
 """Which examples train, select and test: given lists, k folds, or a fraction; sequences kept together."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,7 @@ def read_name_list(path: Path) -> tuple[str, ...]:
 
 def example_name(file: str) -> str:
     """Name of an example: the file's name without folders and without an image suffix."""
-    base = file.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    base = unicodedata.normalize("NFC", file.replace("\\", "/").rsplit("/", 1)[-1])
     stem, dot, suffix = base.rpartition(".")
     return stem if dot and stem and f".{suffix.lower()}" in IMAGE_SUFFIXES else base
 
