@@ -86,7 +86,19 @@ def bernoulli_entropy(probability: tf.Tensor) -> tf.Tensor:
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "return: [batch...]")
 def expected_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """E[H(Φ(f))] in nats, the part of the predictive entropy that more data would not remove."""
-    f, weights = _nodes(mean, variance)
-    probability = 0.5 * tf.math.erfc(-f * SQRT_HALF)
-    return tf.tensordot(bernoulli_entropy(probability), weights, axes=1)
+    """E[H(Φ(f))] in nats, the part of the predictive entropy that more data would not remove.
+
+    H(Φ(f)) falls off like exp(-f²/2), and nodes spread over a wide N(μ, σ²) miss it, by 0.1 nats at σ² = 100.
+    So the quadrature is over N(μ, σ²) exp(-f²/2) ∝ N(μ/(1 + σ²), σ²/(1 + σ²)), which is narrow.
+
+    Example:
+        >>> round(float(expected_entropy(tf.constant(0.0), tf.constant(1.0))), 4)
+        0.5
+    """
+    spread = 1.0 + variance
+    f, weights = _nodes(mean / spread, variance / spread)
+    tail_probability = 0.5 * tf.math.erfc(tf.abs(f) * SQRT_HALF)  # H is even; the small tail keeps its digits
+    # At most half the largest node's square, 29, but for rounding.
+    exponent = tf.minimum(0.5 * (tf.square(f) - (tf.square(mean) / spread)[..., None]), 30.0)
+    integrand = bernoulli_entropy(tail_probability) * tf.exp(exponent)
+    return tf.tensordot(integrand, weights, axes=1) / tf.sqrt(spread)
