@@ -6,6 +6,7 @@ import pytest
 from data_prep.errors import InputError
 from pipelines.evaluation import Evaluation
 from pipelines.metrics_file import METRICS_SCHEMA_VERSION, metrics_content, write_metrics
+from pipelines.segmentation_scores import SEGMENTATION_SCORES
 
 
 def test_the_file_has_every_number_under_its_key(evaluation, tmp_path):
@@ -37,8 +38,6 @@ def test_the_file_has_every_number_under_its_key(evaluation, tmp_path):
 
 def test_keys_of_scores_stay():
     """Files of users and acceptance checks read these: a change needs a new schema version."""
-    from pipelines.segmentation_scores import SEGMENTATION_SCORES
-
     overlap = ["accuracy", "recall", "precision", "f_measure", "iou"]
     assert [score.key for score in SEGMENTATION_SCORES] == [
         *overlap,
@@ -74,5 +73,5 @@ def test_infinite_settings_are_null_and_strange_ones_refused(evaluation):
 
 
 def test_a_folder_that_is_not_there_is_named(evaluation, tmp_path):
-    with pytest.raises(InputError, match="metrics.json"):
+    with pytest.raises(InputError, match=r"metrics\.json"):
         write_metrics(tmp_path / "missing" / "metrics.json", evaluation)
