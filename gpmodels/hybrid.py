@@ -277,7 +277,7 @@ class HybridModel(keras.Model):
         dtype = self.head.compute_dtype
         points = tf.data.Dataset.from_tensor_slices((features.astype(dtype), labels.astype(dtype)))
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(batch_size)
-        alone.fit(points, steps_per_epoch=steps, verbose=0)
+        alone.fit(points, steps_per_epoch=steps, shuffle=False, verbose=0)
 
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
         """Drop the experts that no point of ``data`` chooses, re-routing all of it after each drop.
@@ -312,7 +312,11 @@ class HybridModel(keras.Model):
     def inference_function(self) -> Any:
         """``inputs -> predictions`` with the head folded into constants, to be traced into a SavedModel."""
         latent = self.head.for_inference()
-        return lambda inputs: self.head.predict_with(latent, self.network(inputs, training=False))
+
+        def infer(inputs: Any) -> dict[str, tf.Tensor]:
+            return self.head.predict_with(latent, self.network(inputs, training=False))
+
+        return tf.autograph.experimental.do_not_convert(infer)
 
     def export(self, filepath: str, **kwargs: Any) -> None:
         """Write a SavedModel whose ``serve`` endpoint runs the network and the folded head.

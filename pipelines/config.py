@@ -24,6 +24,9 @@ from pipelines.settings_yaml import format_yaml, parse_yaml
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
+CONFIG_NAME = "config.yaml"
+"""Name under which a run or a bundle keeps the settings it was made with."""
+
 _LARGEST_FILE = 1_000_000  # bytes; settings are a page or two
 _LONGEST_VALUE = 80  # characters of a value shown in a message
 

@@ -6,35 +6,34 @@ writes one folder, and says what it did on a console.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import tensorflow as tf
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress, TaskID, track
 
 from data_prep.errors import InputError
-from data_prep.lane_dataset import lane_records
-from data_prep.manifest import Manifest, load_manifest
+from data_prep.lane import LanePrepareSettings, PrepareResult, prepare_lane
+from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import LinearHead
-from pipelines.bundle import Metadata, current_versions, image_signatures, load_signatures, write_image_bundle
-from pipelines.config import dump_settings, load_settings
+from pipelines.bundle import load_signatures, write_image_bundle
+from pipelines.config import load_settings
 from pipelines.evaluation import Evaluation, compare, select_gallery
-from pipelines.lane_evaluation import LanePredictor, judge, predictor, selection_temperature
+from pipelines.lane_bundle import lane_metadata, sample_image
+from pipelines.lane_evaluation import gallery_images, judge, run_predictors
 from pipelines.lane_models import load_model
-from pipelines.lane_settings import EvaluateSettings, ExportSettings, HeadName, PredictSettings, TrainSettings
+from pipelines.lane_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.lane_training import CONFIG, LaneTraining
-from pipelines.metrics_file import metrics_content, write_metrics
+from pipelines.metrics_file import write_metrics
 from pipelines.prediction import Prediction, find_sources, predict_files
-from pipelines.report import GalleryImage, gallery_sections, write_report
+from pipelines.report import gallery_sections, write_report
 from pipelines.results_tables import results_table
 from pipelines.runs import RunDescription, load_run
 from pipelines.serving import ImageServer
 from pipelines.training import make_deterministic
-
-TITLES: dict[HeadName, str] = {"linear": "Linear", "svgp": "SVGP", "hgp": "HGP"}
-TEMPERED = "Linear + temperature"
 
 
 def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> RunDescription:
@@ -65,7 +64,11 @@ def evaluate(
     names = getattr(splits, settings.split)
     if not names:
         raise InputError(f"{data} has no {settings.split} example. Prepare it with one, or pass --set split=...")
-    require_size(run, manifest, data)
+    if manifest.size != run.size:
+        raise InputError(
+            f"{data} has images of {manifest.size}, but {model} was trained on {run.size}. "
+            f"Prepare the data with --size {run.size[0]}x{run.size[1]}."
+        )
     predictors = run_predictors(model, run, training)
     results = [
         judge(p, data, manifest, track(names, description=p.title, console=console, transient=True))
@@ -108,10 +111,10 @@ def export(
     write_image_bundle(
         out,
         server,
-        bundle_metadata(out.name, head, training, run),
+        lane_metadata(out.name, head, training, run),
         sample=sample_image(run.size),
         config=model / CONFIG,
-        metrics=None if metrics is None else json_object(metrics),
+        metrics=None if metrics is None else read_metrics(metrics),
         overwrite=overwrite,
     )
     console.print(f"Bundle written to {out}. Check it with: gpimaging verify {out}")
@@ -143,3 +146,85 @@ def predict(
         )
     summarise_predictions(lines, out, console)
     return lines
+
+
+def prepare(
+    settings: LanePrepareSettings,
+    *,
+    images: Path,
+    masks: Path,
+    out: Path,
+    jobs: int,
+    overwrite: bool,
+    console: Console,
+) -> PrepareResult:
+    """Turn folders of images and masks into a prepared folder; see :func:`data_prep.lane.prepare_lane`.
+
+    Raises:
+        InputError: No pair can be used, or ``out`` cannot be written.
+    """
+    with Progress(console=console, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        result = prepare_lane(images, masks, out, settings, jobs=jobs, overwrite=overwrite, progress=advance)
+    say_prepared(result, out, console)
+    return result
+
+
+def run_settings(run: Path) -> TrainSettings:
+    """Settings a run was trained with.
+
+    Raises:
+        InputError: They cannot be read.
+    """
+    return load_settings(TrainSettings, config=run / CONFIG)
+
+
+def evaluation_warnings(settings: EvaluateSettings) -> tuple[str, ...]:
+    """What a reader of the report must know."""
+    if settings.split == "test":
+        return ()
+    return (f"Judged on the {settings.split} part, which training has seen: the numbers flatter the model.",)
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Contents of a ``metrics.json``.
+
+    Raises:
+        InputError: The file is missing or no JSON object.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}). Pass the metrics.json of an evaluation.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds no JSON object. Pass the metrics.json of an evaluation.")
+    return content
+
+
+def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
+    """Summary of `prepare`: what was written, what was left out."""
+    manifest = result.manifest
+    console.print(f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]} written to {out}")
+    if result.without_lane:
+        console.print(f"{len(result.without_lane)} of them show no lane, for example {result.without_lane[0]}")
+    for skipped in result.skipped[:10]:
+        console.print(f"Left out: {skipped.reason}")
+    if len(result.skipped) > 10:
+        console.print(f"... and {len(result.skipped) - 10} more; see {out / 'skipped.csv'}")
+
+
+def summarise_predictions(lines: Sequence[Prediction], out: Path, console: Console) -> None:
+    """Summary of `predict`: how many, how fast, what was left out."""
+    good = [line for line in lines if line.status == "ok"]
+    seconds = sum(line.seconds or 0.0 for line in good) / len(good)
+    referred = sum(bool(line.referred) for line in good)
+    console.print(f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person")
+    for line in lines:
+        if line.status != "ok":
+            console.print(f"Left out: {line.status}")

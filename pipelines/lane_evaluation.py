@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +12,20 @@ import tensorflow as tf
 
 from data_prep.lane_dataset import lane_dataset, lane_records
 from data_prep.manifest import Manifest
-from gpmodels import HybridModel
+from gpmodels import HybridModel, LinearHead
 from pipelines.calibration import fit_temperature
 from pipelines.evaluation import MethodResult, peak_memory_bytes, segmentation_result
+from pipelines.lane_models import load_model
+from pipelines.lane_settings import HeadName, TrainSettings
+from pipelines.report import GalleryImage
+from pipelines.runs import RunDescription
 from pipelines.segmentation_scores import SegmentationRecord, segmentation_record
 
 UNCERTAINTIES = ("predictive_entropy", "mutual_information")
+TITLES: dict[str, str] = {"linear": "Linear", "svgp": "SVGP", "hgp": "HGP"}
+TEMPERED = "Linear + temperature"
+
+Maps = dict[str, tf.Tensor]
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class LanePredictor:
     """
 
     title: str
-    predict: object
+    predict: Callable[[tf.Tensor], Maps]
     details: dict[str, float | int | str]
 
     def maps(self, image: np.ndarray) -> dict[str, np.ndarray]:
@@ -42,8 +50,42 @@ class LanePredictor:
 
 def predictor(title: str, model: HybridModel, **details: float | int | str) -> LanePredictor:
     """The model as evaluation and export run it: folded, traced once for any batch."""
-    function = tf.function(model.inference_function(), reduce_retracing=True)
+    function = tf.function(model.inference_function(), reduce_retracing=True, autograph=False)
     return LanePredictor(title, function, details)
+
+
+def run_predictors(run_folder: Path, run: RunDescription, settings: TrainSettings) -> list[LanePredictor]:
+    """The rows of the report: each head of the run, the linear one with and without its temperature."""
+    rows: list[LanePredictor] = []
+    for name in run.heads:
+        model = load_model(run_folder, name, settings, run)
+        rows.append(predictor(TITLES[name], model, **_head_details(name, model)))
+        if isinstance(model.head, LinearHead) and run.temperature is not None:
+            model.head.set_temperature(run.temperature)
+            rows.append(predictor(TEMPERED, model, temperature=round(run.temperature, 4)))
+    return rows
+
+
+def _head_details(name: HeadName, model: HybridModel) -> dict[str, float | int | str]:
+    occupancy = model.head.expert_occupancy()
+    if not occupancy:
+        return {}
+    shares = sorted(occupancy.values(), reverse=True)
+    return {
+        "experts": len(shares),
+        "expert occupancy in training": ", ".join(f"{share:.0%}" for share in shares),
+    }
+
+
+def gallery_images(
+    predictor: LanePredictor, data: Path, manifest: Manifest, names: Sequence[str]
+) -> dict[str, GalleryImage]:
+    """What the report shows of a few images, by name."""
+    images = {}
+    for name, image, mask, _ in lane_records(data, manifest, names):
+        maps = predictor.maps(image)
+        images[name] = GalleryImage(name, image, mask, maps["probability"], maps["predictive_entropy"])
+    return images
 
 
 def selection_temperature(model: HybridModel, data: Path, manifest: Manifest, names: Sequence[str]) -> float:
@@ -56,9 +98,7 @@ def selection_temperature(model: HybridModel, data: Path, manifest: Manifest, na
     return fit_temperature(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights))
 
 
-def judge(
-    predictor: LanePredictor, data: Path, manifest: Manifest, names: Iterable[str], progress: object = None
-) -> MethodResult:
+def judge(predictor: LanePredictor, data: Path, manifest: Manifest, names: Iterable[str]) -> MethodResult:
     """Scores of one method on the judged images, with the time per image.
 
     The first image is predicted once before the clock starts, since it pays for tracing the graph.

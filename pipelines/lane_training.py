@@ -1,11 +1,11 @@
-"""The pedestrian-lane application: what each step of ``gpimaging lane`` does."""
+"""Training a lane run: one pretrained network, then every head from that checkpoint."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from rich.console import Console
@@ -16,12 +16,14 @@ from data_prep.manifest import MANIFEST_NAME, Manifest, file_sha256, load_manife
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel
 from pipelines.config import dump_settings
-from pipelines.lane_models import load_model, make_model, momentum_for
+from pipelines.lane_evaluation import selection_temperature
+from pipelines.lane_models import make_model, momentum_for
+from pipelines.lane_panels import LanePanels
 from pipelines.lane_settings import HeadName, TrainSettings
 from pipelines.progress import EpochProgress
 from pipelines.runs import RunDescription, head_folder, load_run
 from pipelines.tensorboard import TensorBoardHook
-from pipelines.training import StageSettings, make_deterministic, train_stage
+from pipelines.training import EpochHook, EpochReport, StageSettings, train_stage
 
 PRETRAINING = "pretraining"
 CONFIG = "config.yaml"
@@ -48,6 +50,8 @@ class LaneTraining:
             raise InputError(f"{data} holds no training example for fold {settings.fold}. Prepare it with more images.")
         self.steps_per_epoch = math.ceil(len(self.splits.train) / settings.batch_size)
         self.run = describe_run(settings, self.manifest, self.splits, data, self.steps_per_epoch)
+        if resume and (out / "run.json").exists():
+            self.run = continued(load_run(out), self.run, out)
 
     def train(self) -> RunDescription:
         """Run all stages and write the run's description."""
@@ -81,10 +85,16 @@ class LaneTraining:
                     head_learning_rate=settings.head_step_learning_rate,
                 )
         self._stage(name, model, settings.head_epochs, settings.head_epoch_learning_rate)
+        if name == "linear":
+            temperature = selection_temperature(model, self.data, self.manifest, self.splits.selection)
+            self._update_run(temperature=temperature)
+            self.console.print(f"Temperature of the linear head, fitted on the selection images: {temperature:.3f}")
         return model
 
     def _stage(self, name: str, model: HybridModel, epochs: int, learning_rate: float) -> None:
         progress = EpochProgress(self.console, name, epochs, self.steps_per_epoch)
+        panels = LanePanels(self.data, self.manifest, self.splits.selection, self.settings.panel_images)
+        board = TensorBoardHook(self.out / "tensorboard" / name, num_data=self.run.num_data, panels=panels)
         started = time.perf_counter()
         try:
             state = train_stage(
@@ -92,22 +102,26 @@ class LaneTraining:
                 StageSettings(epochs, learning_rate, self.settings.patience),
                 folder=head_folder(self.out, name),
                 training=self._batches,
+                routing=self._batches(0, augmented=False),
                 selection=self._selection(),
                 steps_per_epoch=self.steps_per_epoch,
                 resume=self.resume,
-                hooks=[TensorBoardHook(self.out / "tensorboard" / name, num_data=self.run.num_data), self._say(name)],
+                hooks=[board, self._say(name)],
                 callbacks=[progress],
             )
         finally:
             progress.close()
-        seconds = {**self.run.seconds, name: round(time.perf_counter() - started, 1)}
+        seconds = self.run.seconds.get(name, 0.0) + time.perf_counter() - started
         finished = self.run.heads + ((name,) if name in self.settings.heads and name not in self.run.heads else ())
-        self.run = self.run.model_copy(update={"seconds": seconds, "heads": finished})
-        self.run.save(self.out)
+        self._update_run(seconds={**self.run.seconds, name: round(seconds, 1)}, heads=finished)
         self.console.print(f"{name}: best epoch {state.best_epoch}, selection bound per pixel {-state.best:.4f}")
 
-    def _say(self, name: str):
-        def say(report) -> None:
+    def _update_run(self, **changes: Any) -> None:
+        self.run = self.run.model_copy(update=changes)
+        self.run.save(self.out)
+
+    def _say(self, name: str) -> EpochHook:
+        def say(report: EpochReport) -> None:
             numbers = report.numbers
             self.console.print(
                 f"{name} epoch {report.epoch}: loss {numbers['loss']:.4f}, "
@@ -147,14 +161,17 @@ def describe_run(
     )
 
 
-def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> RunDescription:
-    """`gpimaging lane train`: see :class:`LaneTraining`.
+def continued(before: RunDescription, now: RunDescription, out: Path) -> RunDescription:
+    """The description of a resumed run: what it has reached, checked against the data and settings of now.
 
     Raises:
-        InputError: The data cannot be used, or ``out`` holds another run.
-        TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+        InputError: The run was started on other data, or with another batch size or selection part.
     """
-    if (out / "run.json").exists() and not resume:
-        raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
-    make_deterministic(settings.seed)
-    return LaneTraining(settings, data=data, out=out, resume=resume, console=console).train()
+    fixed = ("manifest_sha256", "size", "num_data", "counts", "batch_norm_momentum")
+    changed = [name for name in fixed if getattr(before, name) != getattr(now, name)]
+    if changed:
+        raise InputError(
+            f"{out} cannot be resumed: {', '.join(changed)} changed since it was started. Resume with the data and "
+            "settings it was started with, or train into another --out."
+        )
+    return before

@@ -31,13 +31,13 @@ class ImageServer(tf.Module):
         self._size = size
         self.network = network
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")])
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")], autograph=False)
     def serving_default(self, images: tf.Tensor) -> Maps:
         """Maps at the images' own size, for decoded images ``[B, H, W, 3]``."""
         maps = self._predict(to_network_size(images, self._size))
         return at_size(maps, tf.shape(images)[1:3])
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="encoded")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="encoded")], autograph=False)
     def serve_bytes(self, encoded: tf.Tensor) -> Maps:
         """Maps at the network's size and ``original_size [B, 2]``, for encoded images ``[B]``."""
         spec = (tf.TensorSpec([*self._size, 3], tf.float32), tf.TensorSpec([2], tf.int32))

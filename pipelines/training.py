@@ -71,7 +71,6 @@ class StageState:
     epochs_done: int = 0
     best_epoch: int = 0
     best: float = math.inf
-    finished: bool = False
     history: list[dict[str, float]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
@@ -98,6 +97,7 @@ def train_stage(
     *,
     folder: Path,
     training: EpochData,
+    routing: tf.data.Dataset,
     selection: tf.data.Dataset,
     steps_per_epoch: int,
     resume: bool = False,
@@ -111,6 +111,7 @@ def train_stage(
         settings: Epochs, learning rate, patience.
         folder: Where ``last.weights.h5``, ``best.weights.h5`` and ``state.json`` go; created if need be.
         training: Batches of an epoch.
+        routing: All training data as it is, to confirm that an expert is unused before it is dropped.
         selection: Held-out training data on which the best epoch is chosen; never the judged split.
         steps_per_epoch: Batches in an epoch, for the learning-rate schedule.
         resume: Continue from ``folder`` if it holds a checkpoint; otherwise start anew.
@@ -139,10 +140,11 @@ def train_stage(
         _checkpoint(model, state, folder, is_best=True)
 
     for epoch in range(state.epochs_done, settings.epochs):
-        if state.finished:
+        if 0 < settings.patience <= epoch - state.best_epoch:
+            LOGGER.info("Stopping early: %d epochs without a better bound", settings.patience)
             break
         numbers = _one_epoch(model, epoch, training(epoch), settings, folder, callbacks)
-        dropped = _drop_unused_experts(model, training(epoch))
+        dropped = _drop_unused_experts(model, routing)
         numbers["learning_rate"] = float(schedule(model.optimizer.iterations))
         numbers |= {f"selection_{name}": value for name, value in _evaluate(model, selection).items()}
         is_best = numbers[MONITORED] < state.best
@@ -150,8 +152,6 @@ def train_stage(
         state.history.append(numbers)
         if is_best:
             state.best, state.best_epoch = numbers[MONITORED], epoch + 1
-        stale = state.epochs_done - state.best_epoch
-        state.finished = state.epochs_done == settings.epochs or 0 < settings.patience <= stale
         _checkpoint(model, state, folder, is_best=is_best)
         if dropped:
             LOGGER.info("Dropped experts %s: no training point chooses them", [k + 1 for k in dropped])

@@ -1,0 +1,148 @@
+"""What the command line says: one console, progress of batch steps, short tables, errors with exit codes."""
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from data_prep.errors import InputError
+from pipelines.config import describe_settings
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+_WIDTH_OF_A_LOG: Final = 200  # columns where nobody told how wide the page is: tables and paths stay whole
+
+_REMEDIES: Final = {
+    errno.ENOSPC: "Free some space, or choose another --out.",
+    errno.EDQUOT: "Free some of your quota, or choose another --out.",
+    errno.EACCES: "Check the permissions, or choose another path.",
+    errno.EPERM: "Check the permissions, or choose another path.",
+    errno.EROFS: "The disk is read-only: choose another --out.",
+    errno.ENOENT: "Check the path.",
+    errno.ENOTDIR: "Check the path: a part of it is a file.",
+    errno.EISDIR: "Check the path: it is a folder.",
+    errno.ENAMETOOLONG: "Choose a shorter name.",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n), or lower --jobs.",
+    errno.ENOMEM: "Lower --jobs, or the batch size.",
+    errno.EIO: "Check the disk.",
+}
+
+
+def make_console() -> Console:
+    """Return the console for tables and progress; in a log it is wide enough to break no line."""
+    is_log = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=_WIDTH_OF_A_LOG if is_log else None, highlight=False)
+
+
+def configure_logging(console: Console) -> None:
+    """Show what this project's own modules log, and only errors of TensorFlow."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    handler = RichHandler(console=console, show_time=False, show_level=False, show_path=False)
+    for package in ("pipelines", "gpmodels", "data_prep"):
+        logger = logging.getLogger(package)
+        logger.handlers = [handler]
+        logger.setLevel(logging.INFO)
+
+
+@contextmanager
+def exit_codes(interrupted: str) -> Iterator[None]:
+    """Turn what a user can put right into one message and an exit code; anything else keeps its traceback.
+
+    Args:
+        interrupted: what to say after Ctrl-C.
+
+    Raises:
+        typer.Exit: with 2 for bad input, 1 for what the system refused, 130 for Ctrl-C.
+    """
+    try:
+        yield
+    except InputError as error:
+        show_error(str(error))
+        raise typer.Exit(BAD_INPUT) from error
+    except KeyboardInterrupt as error:
+        show_error(f"Interrupted. {interrupted}")
+        raise typer.Exit(INTERRUPTED) from error
+    except OSError as error:
+        if error.errno not in _REMEDIES:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        detail = "" if error.filename else f" ({error})"
+        show_error(f"{where}{os.strerror(error.errno)}{detail}. {_REMEDIES[error.errno]}")
+        raise typer.Exit(FAILED) from error
+
+
+def show_error(message: str) -> None:
+    """Write a message to standard error."""
+    typer.echo(f"Error: {message}", err=True)
+
+
+def show_note(message: str) -> None:
+    """Write a remark to standard error."""
+    typer.echo(f"Note: {message}", err=True)
+
+
+def show_table(console: Console, title: str, rows: Mapping[str, object]) -> None:
+    """Show a short table of names and values."""
+    table = Table(title=escape(title), show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(escape(name), escape(str(value)))
+    console.print(table)
+
+
+def show_settings(console: Console, command: str, cls: type[BaseModel]) -> None:
+    """Show every setting of a step: key, type, default, purpose."""
+    table = Table(title=f"Settings of {command}", title_justify="left")
+    for header in ("Key", "Type", "Default", "Purpose"):
+        table.add_column(header)
+    for row in describe_settings(cls):
+        table.add_row(*(escape(text) for text in (row.key, row.type, row.default, row.description)))
+    console.print(table)
+    console.print(
+        "Give them as --set KEY=VALUE, or as lines KEY: VALUE in a file for --config.", markup=False
+    )
+
+
+def show_skipped(console: Console, reasons: Sequence[str], listing: str, *, shown: int = 20) -> None:
+    """List what a batch step left out, the first few in full."""
+    if not reasons:
+        return
+    console.print(f"{len(reasons)} left out:", style="bold")
+    for reason in reasons[:shown]:
+        console.print(f"  {reason}", markup=False)
+    if len(reasons) > shown:
+        console.print(f"  and {len(reasons) - shown} more, all in {listing}", markup=False)
+
+
+@contextmanager
+def stage_progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Draw a bar for each stage of a batch step; give a function to call with (stage, done, total)."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+        tasks = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(stage, total=total)
+            progress.update(tasks[stage], completed=done)
+
+        yield show

@@ -1,0 +1,96 @@
+"""``gpimaging demo``: the whole way on rendered scenes, in a few minutes and without a download."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.lane import LanePrepareSettings
+from data_prep.scenes import write_scenes
+from pipelines import lane
+from pipelines.bundle import verify_bundle
+from pipelines.lane_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+
+SIZE = (64, 80)
+TRAINING_TEXTURES = ("brick", "grass")
+UNSEEN_TEXTURE = "gravel"
+NUM_TRAINING, NUM_TEST = 160, 40
+
+SETTINGS = TrainSettings(
+    network="C3K3",
+    pretraining_epochs=5,
+    head_epochs=2,
+    batch_size=4,
+    num_experts=4,
+    num_inducing=30,
+    head_steps=300,
+    patience=0,
+)
+
+
+def run_demo(out: Path, *, seed: int, console: Console) -> None:
+    """Render scenes, train a small configuration, judge it on an unseen lane texture, export and predict.
+
+    Args:
+        out: Folder for everything; must not exist yet.
+        seed: Of scenes and training.
+        console: Where to tell about it.
+
+    Raises:
+        InputError: ``out`` exists.
+    """
+    if out.exists():
+        raise InputError(f"{out} exists already. Remove it, or give another --out.")
+    scenes, unseen = out / "scenes", out / "unseen_scenes"
+    console.rule("1. Rendering scenes from scikit-image's photographs")
+    write_scenes(scenes, count=NUM_TRAINING, seed=seed, lane_textures=TRAINING_TEXTURES, size=_twice(SIZE))
+    write_scenes(unseen, count=NUM_TEST, seed=seed + 1, lane_textures=[UNSEEN_TEXTURE], size=_twice(SIZE))
+    console.print(f"{NUM_TRAINING} scenes with lanes of {' and '.join(TRAINING_TEXTURES)}, {NUM_TEST} of {UNSEEN_TEXTURE}")
+
+    console.rule("2. Preparing")
+    for source, name, test_fraction in ((scenes, "prepared", 0.0), (unseen, "prepared_unseen", 1.0)):
+        settings = LanePrepareSettings(size=SIZE, test_fraction=test_fraction)
+        images, masks = source / "images", source / "masks"
+        lane.prepare(
+            settings, images=images, masks=masks, out=out / name, jobs=1, overwrite=False, console=console
+        )
+
+    console.rule("3. Training: linear head first, then each head from that checkpoint")
+    training = SETTINGS.model_copy(update={"seed": seed})
+    lane.train(training, data=out / "prepared", out=out / "run", resume=False, console=console)
+
+    console.rule(f"4. Judging on unseen scenes with an unseen lane texture ({UNSEEN_TEXTURE})")
+    judged = out / "evaluation"
+    lane.evaluate(EvaluateSettings(), data=out / "prepared_unseen", model=out / "run", out=judged, console=console)
+
+    console.rule("5. Exporting and predicting")
+    bundle = out / "bundle"
+    metrics = judged / "metrics.json"
+    lane.export(ExportSettings(), model=out / "run", out=bundle, metrics=metrics, overwrite=False, console=console)
+    console.print(f"Verified: largest difference to the stored outputs {verify_bundle(bundle).worst:.1e}")
+    inputs = [unseen / "images"]
+    lane.predict(PredictSettings(refer_above=0.15), inputs=inputs, model=bundle, out=out / "predictions", console=console)
+    shutil.rmtree(scenes)
+
+    console.rule("Done. Look at")
+    console.print(f"  {judged / 'report.html'}\n  {out / 'predictions' / 'overlays'}")
+    console.print("Try next:", *next_commands(out), sep="\n  ", highlight=False, soft_wrap=True)
+
+
+def next_commands(out: Path) -> list[str]:
+    """Commands to copy."""
+    return [
+        f"tensorboard --logdir {out / 'run' / 'tensorboard'}",
+        f"gpimaging lane predict --model {out / 'bundle'} --input YOUR_PHOTOS --out predictions",
+        "gpimaging lane prepare --images IMAGES --masks MASKS --out prepared",
+        "gpimaging lane train --data prepared --out run",
+        "gpimaging lane evaluate --data prepared --model run --out evaluation",
+    ]
+
+
+def _twice(size: tuple[int, int]) -> tuple[int, int]:
+    """Scenes are rendered larger than the network sees them, as photographs are."""
+    return 2 * size[0], 2 * size[1]

@@ -1,0 +1,134 @@
+"""Steps of `gpimaging lane` with options of their own: prepare and predict."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from data_prep.errors import InputError
+from pipelines.console import show_skipped, show_table, stage_progress
+from pipelines.steps import StepCall
+from pipelines.tensorflow_start import start_tensorflow
+
+if TYPE_CHECKING:
+    from data_prep.lane import PrepareResult
+
+
+def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    call: StepCall,
+    images: Annotated[Path, typer.Option(help="Folder of images: PNG, JPEG, WebP, BMP or TIFF.")],
+    masks: Annotated[Path, typer.Option(help="Folder of masks with the same names but for the suffix.")],
+    out: Path,
+    lane_values: Annotated[
+        str | None,
+        typer.Option(metavar="3,4", help="Mask values that mean lane; without it, bright means lane."),
+    ] = None,
+    ignore_values: Annotated[
+        str | None, typer.Option(metavar="11", help="Mask values left out of loss and metrics.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="HxW", help="Height and width to resize to; 306x306 without it.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    group_pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Names that agree in its first group stay in one part, e.g. a sequence."
+        ),
+    ] = None,
+    train_list: Annotated[Path | None, typer.Option(help="File with one training name a line.")] = None,
+    test_list: Annotated[Path | None, typer.Option(help="File with one test name a line.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
+    ] = False,
+) -> None:
+    """Turn a folder of images and a folder of masks into shards for training."""
+    import joblib  # noqa: PLC0415 - help must not wait for it
+
+    from data_prep.lane import SKIPPED_NAME, LanePrepareSettings, prepare_lane  # noqa: PLC0415
+
+    settings = call.settings(
+        LanePrepareSettings,
+        lane_values=None if lane_values is None else _levels("--lane-values", lane_values),
+        ignore_values=None if ignore_values is None else _levels("--ignore-values", ignore_values),
+        size=None if size is None else _height_and_width(size),
+        folds=folds,
+        group_pattern=group_pattern,
+        train_list=train_list,
+        test_list=test_list,
+    )
+    start_tensorflow(call.jobs)  # writes the shards
+    with stage_progress(call.console) as progress:
+        result = prepare_lane(
+            images,
+            masks,
+            out,
+            settings,
+            jobs=call.jobs or joblib.cpu_count(),
+            overwrite=overwrite,
+            progress=progress,
+        )
+    show_skipped(call.console, [entry.reason for entry in result.skipped], str(out / SKIPPED_NAME))
+    show_table(call.console, f"Prepared {out}", _summary(result))
+
+
+def predict(
+    call: StepCall,
+    inputs: Annotated[
+        list[Path],
+        typer.Option("--input", metavar="PATH...", help="Images, videos, or folders of them."),
+    ],
+    model: Path,
+    out: Path,
+    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...", hidden=True)] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="A pixel is lane above this probability; 0.5 without it.")
+    ] = None,
+    refer_above: Annotated[
+        float | None, typer.Option(help="Refer an image to a person above this mean entropy, in nats.")
+    ] = None,
+) -> None:
+    """Write lane masks, probability and uncertainty maps of images and videos, with an exported bundle."""
+    start_tensorflow(call.jobs)
+    from pipelines import lane  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.lane_settings import PredictSettings  # noqa: PLC0415
+
+    # A wildcard after --input leaves all names but the first as arguments.
+    inputs = [*inputs, *(more_inputs or ())]
+    settings = call.settings(PredictSettings, threshold=threshold, refer_above=refer_above)
+    lane.predict(settings, inputs=inputs, model=model, out=out, console=call.console)
+
+
+def _height_and_width(text: str) -> tuple[int, int]:
+    height, _, width = text.lower().partition("x")
+    if not (height.isdecimal() and width.isdecimal()):
+        raise InputError(f"--size {text}: expected HEIGHTxWIDTH in pixels, for example 306x306.")
+    return int(height), int(width)
+
+
+def _levels(option: str, text: str) -> tuple[int, ...]:
+    levels = [level.strip() for level in text.split(",")]
+    if not all(level.isdecimal() for level in levels):
+        raise InputError(f"{option} {text}: expected mask values parted by commas, for example 3,4.")
+    return tuple(int(level) for level in levels)
+
+
+def _summary(result: "PrepareResult") -> dict[str, object]:
+    manifest = result.manifest
+    pixels = sum(example.labelled_pixels for example in manifest.examples)
+    lane_pixels = sum(example.lane_pixels for example in manifest.examples)
+    coding = manifest.coding
+    lane = f"above {coding.lane_above:g}" if coding.lane_values is None else coding.lane_values
+    parts = Counter(
+        f"fold {example.fold}" if example.split is None else example.split for example in manifest.examples
+    )
+    return {
+        "examples": manifest.num_examples,
+        **dict(sorted(parts.items())),
+        "left out": manifest.num_skipped,
+        "without lane": len(result.without_lane),
+        "size": f"{manifest.size[0]} x {manifest.size[1]}",
+        "lane values": lane,
+        "lane share of pixels": f"{lane_pixels / max(pixels, 1):.1%}",
+    }
