@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -97,7 +98,7 @@ def reliability_diagram(count: FloatArray, confidence: FloatArray, correct: Floa
 
 
 def fit_temperature(
-    logits: AnyFloatArray, labels: NDArray[np.generic], weights: NDArray[np.generic] | None = None
+    logits: AnyFloatArray, labels: NDArray[Any], weights: NDArray[Any] | None = None
 ) -> float:
     """The temperature T that minimises the negative log-likelihood of sigmoid(logit / T).
 
@@ -146,10 +147,10 @@ def fit_temperature(
 
 
 def _flat_temperature_data(
-    logits: AnyFloatArray, labels: NDArray[np.generic], weights: NDArray[np.generic] | None
-) -> tuple[AnyFloatArray, NDArray[np.generic], FloatArray]:
-    """Flat logits, labels and weights of what has weight; checked."""
-    weight = np.ones(logits.shape) if weights is None else weights.astype(np.float64)
+    logits: AnyFloatArray, labels: NDArray[Any], weights: NDArray[Any] | None
+) -> tuple[AnyFloatArray, NDArray[Any], NDArray[Any]]:
+    """Flat logits, labels and weights of what has weight; checked, and not copied to a larger dtype."""
+    weight = np.ones(logits.shape, np.uint8) if weights is None else weights
     if not logits.shape == labels.shape == weight.shape:
         raise ValueError(
             f"logits {logits.shape}, labels {labels.shape} and weights {weight.shape} differ in shape"
@@ -160,6 +161,6 @@ def _flat_temperature_data(
     flat_logits, flat_labels = logits[used], labels[used]
     if not np.isfinite(flat_logits).all():
         raise ValueError("found a logit that is not finite; did the training diverge?")
-    if not np.isin(flat_labels, (0, 1)).all():
+    if not ((flat_labels == 0) | (flat_labels == 1)).all():
         raise ValueError(f"labels must be 0 or 1, found {np.unique(flat_labels)[:5].tolist()}")
     return flat_logits, flat_labels, weight[used]
