@@ -1,7 +1,7 @@
 """The command `gpimaging`: applications and their steps, `demo` and `verify`.
 
-Nothing here imports TensorFlow before a step runs, so that help answers at once. Exit codes: 0 done, 1 failed,
-2 bad usage or bad input, 130 interrupted.
+Nothing here imports TensorFlow before a step runs, so that help answers at once. Exit codes: 0 done,
+1 failed, 2 bad usage or bad input, 130 interrupted.
 """
 
 from dataclasses import dataclass

@@ -96,7 +96,8 @@ def show_note(message: str) -> None:
 
 def show_table(console: Console, title: str, rows: Mapping[str, object]) -> None:
     """Show a short table of names and values."""
-    table = Table(title=escape(title), show_header=False, title_justify="left")
+    console.print(title, style="bold", markup=False)
+    table = Table(show_header=False)
     for name, value in rows.items():
         table.add_row(escape(name), escape(str(value)))
     console.print(table)
@@ -104,7 +105,8 @@ def show_table(console: Console, title: str, rows: Mapping[str, object]) -> None
 
 def show_settings(console: Console, command: str, cls: type[BaseModel]) -> None:
     """Show every setting of a step: key, type, default, purpose."""
-    table = Table(title=f"Settings of {command}", title_justify="left")
+    console.print(f"Settings of {command}", style="bold")
+    table = Table()
     for header in ("Key", "Type", "Default", "Purpose"):
         table.add_column(header)
     for row in describe_settings(cls):

@@ -81,7 +81,7 @@ def predict(
     ],
     model: Path,
     out: Path,
-    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...", hidden=True)] = None,
+    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
     threshold: Annotated[
         float | None, typer.Option(help="A pixel is lane above this probability; 0.5 without it.")
     ] = None,

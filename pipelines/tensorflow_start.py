@@ -1,4 +1,4 @@
-"""Starting TensorFlow from the command line: late, without its start-up messages, with a number of threads."""
+"""Starting TensorFlow from the command line: late, without its start-up notes, with a number of threads."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from typing import Final
 
 _STDERR: Final = 2
 
-# What TensorFlow 2.21 writes straight to file descriptor 2 on every start: its log level does not hold back notes on
-# how it was built and, where there is no GPU driver (303), an error about that.
+# What TensorFlow 2.21 writes straight to file descriptor 2 on every start. Its log level does not hold back
+# notes on how it was built and, where there is no GPU driver (303), an error about that.
 _START_UP_NOTES: Final = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog|To enable the following instructions|"
     rb"[IW]\d{4} \d\d:|E\d{4} \d\d:.*UNKNOWN ERROR \(303\)"

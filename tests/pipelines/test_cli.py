@@ -1,0 +1,370 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated
+
+import pytest
+import typer
+from pydantic import BaseModel, ConfigDict, Field
+from typer.testing import CliRunner
+
+import pipelines
+from data_prep.errors import InputError
+from data_prep.scenes import write_scenes
+from pipelines.cli import APPLICATIONS, make_app
+from pipelines.config import dump_settings
+from pipelines.steps import SettingsClass, StepCall, make_command
+
+STEPS = ("prepare", "train", "evaluate", "predict", "export")
+
+
+class TrainSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(default=10, ge=1, description="Passes over the data.")
+    seed: int = Field(default=0, description="Seed.")
+
+
+class PredictSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threshold: float = Field(default=0.5, description="Threshold.")
+    refer_above: float | None = Field(default=None, description="Mean entropy.")
+
+
+class ExportSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Recorder:
+    """Stands for `pipelines.lane`: remembers calls, or raises what a test wants."""
+
+    def __init__(self):
+        self.calls: list[tuple[str, tuple, dict]] = []
+        self.error: BaseException | None = None
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def call(*args, **kwargs):
+            self.calls.append((name, args, kwargs))
+            if self.error is not None:
+                raise self.error
+            return SimpleNamespace(differences={"serving_default/label": 0.0})
+
+        return call
+
+
+@pytest.fixture
+def steps(monkeypatch) -> Recorder:
+    recorder = Recorder()
+    settings = SimpleNamespace(
+        TrainSettings=TrainSettings,
+        EvaluateSettings=TrainSettings,
+        PredictSettings=PredictSettings,
+        ExportSettings=ExportSettings,
+    )
+    replaced = {"lane": recorder, "demo": recorder, "bundle": recorder, "lane_settings": settings}
+    for name, module in replaced.items():
+        monkeypatch.setitem(sys.modules, f"pipelines.{name}", module)
+        monkeypatch.setattr(pipelines, name, module, raising=False)
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace())  # counts as started
+    return recorder
+
+
+def run(*arguments: object, expected: int = 0):
+    result = CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
+    assert result.exit_code == expected, (result.output, result.exception)
+    return result
+
+
+def test_train_gets_settings_folders_and_console(steps, tmp_path):
+    run("lane", "train", "--data", tmp_path, "--out", tmp_path / "run", "--seed", 3, "--set", "epochs=2")
+    ((name, (settings,), options),) = steps.calls
+    assert name == "train"
+    assert settings == TrainSettings(epochs=2, seed=3)
+    console = options.pop("console")
+    assert callable(console.print)
+    assert options == {"data": tmp_path, "out": tmp_path / "run", "resume": False}
+
+
+def test_precedence_of_file_set_and_option(steps, tmp_path):
+    config = tmp_path / "train.yaml"
+    config.write_text("epochs: 5\nseed: 5")
+    run("lane", "train", "--data", "d", "--out", "o", "--config", config)
+    run(
+        "lane",
+        "train",
+        "--data",
+        "d",
+        "--out",
+        "o",
+        "--config",
+        config,
+        "--set",
+        "epochs=6",
+        "--set",
+        "seed=6",
+    )
+    run("lane", "train", "--data", "d", "--out", "o", "--config", config, "--set", "seed=6", "--seed", 7)
+    assert [args[0] for _, args, _ in steps.calls] == [
+        TrainSettings(epochs=5, seed=5),
+        TrainSettings(epochs=6, seed=6),
+        TrainSettings(epochs=5, seed=7),
+    ]
+
+
+def test_a_resumed_run_keeps_the_settings_it_was_started_with(steps, tmp_path):
+    dump_settings(TrainSettings(epochs=4), tmp_path / "config.yaml")
+    run("lane", "train", "--data", "d", "--out", tmp_path, "--resume", "--set", "seed=9")
+    run("lane", "train", "--data", "d", "--out", tmp_path)
+    assert [args[0] for _, args, _ in steps.calls] == [TrainSettings(epochs=4, seed=9), TrainSettings()]
+    assert [options["resume"] for _, _, options in steps.calls] == [True, False]
+
+
+def test_evaluate_and_export_get_their_arguments(steps):
+    run("lane", "evaluate", "--data", "d", "--model", "m", "--out", "o", "--seed", 1)
+    run("lane", "export", "--model", "m", "--out", "o", "--metrics", "metrics.json", "--overwrite")
+    (_, (evaluate,), evaluate_options), (_, (export,), export_options) = steps.calls
+    assert evaluate == TrainSettings(seed=1)
+    assert (evaluate_options["data"], evaluate_options["model"]) == (Path("d"), Path("m"))
+    assert isinstance(export, ExportSettings)
+    assert (export_options["metrics"], export_options["overwrite"]) == (Path("metrics.json"), True)
+
+
+def test_predict_takes_several_inputs_as_a_wildcard_gives_them(steps):
+    common = ("lane", "predict", "--model", "m", "--threshold", 0.7, "--refer-above", 0.2)
+    run(*common, "--input", "a.jpg", "b.jpg", "c.jpg", "--out", "o")
+    run(*common, "--out", "o", "--input", "a.jpg", "--input", "folder")
+    assert [options["inputs"] for _, _, options in steps.calls] == [
+        [Path("a.jpg"), Path("b.jpg"), Path("c.jpg")],
+        [Path("a.jpg"), Path("folder")],
+    ]
+    assert steps.calls[0][1][0] == PredictSettings(threshold=0.7, refer_above=0.2)
+
+
+def test_demo_and_verify(steps, tmp_path):
+    run("demo", "--out", tmp_path, "--seed", 2)
+    result = run("verify", tmp_path)
+    (demo, demo_args, demo_options), (verify, verify_args, _) = steps.calls
+    assert (demo, demo_args, demo_options["seed"]) == ("run_demo", (tmp_path,), 2)
+    assert (verify, verify_args) == ("verify_bundle", (tmp_path,))
+    assert "serving_default/label" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("step", "own", "ignored"),
+    [
+        ("train", [], ["model"]),
+        ("evaluate", [], ["resume"]),
+        ("predict", ["--input", "i"], ["data", "resume", "seed"]),
+        ("export", [], ["data", "resume", "seed"]),
+    ],
+)
+def test_every_step_accepts_every_shared_option(steps, tmp_path, step, own, ignored):
+    config = tmp_path / "empty.yaml"
+    config.write_text("")
+    shared = ["--data", "d", "--model", "m", "--out", "o", "--config", config, "--seed", 1, "--jobs", 1]
+    result = run("lane", step, *shared, "--resume", *own)
+    assert [name for name, _, _ in steps.calls] == [step]
+    notes = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
+    assert notes == [f"Note: `lane {step}` has no use for --{name}; it is ignored." for name in ignored]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("lane", "train", "--out", "o"),
+        ("lane", "train", "--data", "d", "--out", "o", "--jobs", 0),
+        ("lane", "train", "--data", "d", "--out", "o", "--seed", "x"),
+        ("lane", "train", "--data", "d", "--out", "o", "extra"),
+        ("lane", "walk"),
+        ("sonnar", "train"),
+        ("verify",),
+        ("lane", "train", "--data", "d", "--out", "o", "--set", "epoch=1"),
+        ("lane", "train", "--data", "d", "--out", "o", "--set", "epochs"),
+        ("lane", "train", "--data", "d", "--out", "o", "--config", "no.yaml"),
+        ("lane", "prepare", "--images", "i", "--masks", "m", "--out", "o", "--size", "96"),
+        ("lane", "prepare", "--images", "i", "--masks", "m", "--out", "o", "--size", "0x96"),
+        ("lane", "prepare", "--images", "i", "--masks", "m", "--out", "o", "--lane-values", "3;4"),
+        ("lane", "prepare", "--images", "i", "--masks", "m", "--out", "o", "--group-pattern", "("),
+    ],
+)
+def test_bad_usage_ends_with_2_without_a_traceback_or_a_step(steps, arguments):
+    result = run(*arguments, expected=2)
+    assert "Traceback" not in result.output
+    assert result.stderr
+    assert not steps.calls
+
+
+def test_an_unknown_setting_names_the_nearest(steps):
+    result = run("lane", "train", "--data", "d", "--out", "o", "--set", "epoch=1", expected=2)
+    assert "Error: --set: 'epoch' is no setting of TrainSettings. Did you mean 'epochs'?" in result.stderr
+
+
+TRAIN = ("lane", "train", "--data", "the data", "--out", "run")
+
+
+def test_bad_input_ends_with_2_and_one_message(steps):
+    steps.error = InputError("mask.png: no lane. Check it.")
+    result = run(*TRAIN, expected=2)
+    assert result.stderr == "Error: mask.png: no lane. Check it.\n"
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            OSError(errno.ENOSPC, "full", "run/last.h5"),
+            "Error: run/last.h5: No space left on device. Free some space, or choose another --out.\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "denied", "run"),
+            "Error: run: Permission denied. Check the permissions, or choose another path.\n",
+        ),
+        (
+            OSError(errno.ENOSPC, "file write failed"),
+            (
+                "Error: No space left on device ([Errno 28] file write failed). "
+                "Free some space, or choose another --out.\n"
+            ),
+        ),
+    ],
+)
+def test_what_the_system_refuses_ends_with_1_and_one_message(steps, error, message):
+    steps.error = error
+    assert run(*TRAIN, expected=1).stderr == message
+
+
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps):
+    steps.error = KeyboardInterrupt()
+    assert run(*TRAIN, expected=130).stderr == (
+        "Error: Interrupted. Continue with: gpimaging lane train --data 'the data' --out run --resume\n"
+    )
+    assert "Run the command again" in run("lane", "export", "--model", "m", "--out", "o", expected=130).stderr
+    assert "Run the command again" in run("demo", expected=130).stderr
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), OSError("a bug"), ValueError("a bug")])
+def test_an_unexpected_error_keeps_its_traceback(steps, error):
+    steps.error = error
+    result = run(*TRAIN, expected=1)
+    assert result.exception is error
+
+
+def test_every_application_has_every_step():
+    for application in APPLICATIONS:
+        commands = run(application.name, "--help").stdout
+        for step in STEPS:
+            assert step in commands
+
+
+def test_options_of_a_step_become_its_parameters(tmp_path):
+    seen = {}
+
+    def count(call: StepCall, data: Path, times: Annotated[int, typer.Option(help="How often.")] = 2) -> None:
+        """Count."""
+        seen.update(data=data, times=times, jobs=call.jobs, overrides=call.overrides)
+
+    app = typer.Typer()
+    app.command()(make_command("numbers count", SettingsClass("unused", "Unused"), count))
+    result = CliRunner().invoke(app, ["--data", str(tmp_path), "--times", "4", "--jobs", "3", "--set", "a=1"])
+    assert result.exit_code == 0, result.output
+    assert seen == {"data": tmp_path, "times": 4, "jobs": 3, "overrides": ("a=1",)}
+    assert "How often." in CliRunner().invoke(app, ["--help"]).stdout
+    assert CliRunner().invoke(app, []).exit_code == 2
+
+
+def test_the_settings_of_a_step_can_be_shown_without_its_required_options(steps):
+    shown = run("lane", "train", "--help-settings").stdout
+    assert "epochs" in shown
+    assert "whole number ≥ 1" in shown
+    assert "Passes over the data." in shown
+    assert not steps.calls
+
+
+def test_prepare_prints_a_table_and_what_was_left_out(tmp_path):
+    write_scenes(tmp_path, count=4, seed=0, lane_textures=["brick"], size=(24, 32))
+    (tmp_path / "images" / "torn.png").write_bytes(b"no image")
+    (tmp_path / "masks" / "torn.png").write_bytes(b"no mask")
+    config = tmp_path / "prepare.yaml"
+    config.write_text("size: [10, 10]\ntest_fraction: 0.25")
+    out = tmp_path / "prepared folder [1]"
+    arguments = (
+        "lane",
+        "prepare",
+        "--images",
+        tmp_path / "images",
+        "--masks",
+        tmp_path / "masks",
+        "--out",
+        out,
+    )
+    result = run(*arguments, "--config", config, "--size", "16x24", "--jobs", 1, "--model", "m", "--resume")
+    assert result.stderr.count("has no use for") == 2
+    assert f"Prepared {out}" in result.stdout
+    assert "16 x 24" in result.stdout
+    assert "1 left out:" in result.stdout
+    assert "torn.png" in result.stdout
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["size"] == [16, 24]
+    assert manifest["settings"]["test_fraction"] == 0.25
+    assert manifest["num_examples"] == 4
+    assert "already exists" in run(*arguments, "--size", "16x24", expected=2).stderr
+    run(*arguments, "--size", "8x8", "--lane-values", "200,255", "--overwrite", "--jobs", 1)
+    assert json.loads((out / "manifest.json").read_text())["settings"]["lane_values"] == [200, 255]
+
+
+def outcome_in_a_fresh_process(code: str) -> str:
+    root = Path(pipelines.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=root
+    ).stdout
+
+
+def test_neither_import_nor_help_imports_anything_heavy():
+    code = (
+        "import sys; from typer.testing import CliRunner; from pipelines.cli import make_app\n"
+        "for words in ('--help', 'lane --help', 'lane train --help', 'lane prepare --help', 'verify --help'):\n"
+        "    assert CliRunner().invoke(make_app(), words.split()).exit_code == 0\n"
+        "heavy = {'tensorflow', 'keras', 'gpflow', 'tensorflow_probability', 'sklearn', 'scipy'}\n"
+        "heavy |= {'matplotlib', 'cv2', 'skimage', 'joblib', 'numpy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    assert outcome_in_a_fresh_process(code).strip() == "[]"
+
+
+def test_the_module_is_the_same_command():
+    code = (
+        "import runpy, sys; sys.argv = ['pipelines', '--version']\n"
+        "try:\n    runpy.run_module('pipelines', run_name='__main__')\n"
+        "except SystemExit as stop:\n    print(stop.code)"
+    )
+    version, exit_code = outcome_in_a_fresh_process(code).split("\n")[:2]
+    assert version.startswith("gpimaging ")
+    assert exit_code == "0"
+
+
+def test_start_up_notes_are_hidden_and_other_messages_are_not():
+    code = (
+        "import os, sys\nfrom pipelines.tensorflow_start import _start_up_notes_hidden\n"
+        "os.dup2(1, 2)\n"
+        "with _start_up_notes_hidden():\n"
+        "    os.write(2, b'I0000 00:00:17.3 1 port.cc:153] oneDNN\\n')\n"
+        "    os.write(2, b'E0000 00:00:17.3 1 x.cc:5] UNKNOWN ERROR (303)\\n')\n"
+        "    os.write(2, b'E0000 00:00:17.3 1 x.cc:5] the disk burns\\n')\n"
+        "    print('a warning', file=sys.stderr)\n"
+        "print('after', file=sys.stderr, flush=True)"
+    )
+    assert outcome_in_a_fresh_process(code).splitlines() == [
+        "E0000 00:00:17.3 1 x.cc:5] the disk burns",
+        "a warning",
+        "after",
+    ]
