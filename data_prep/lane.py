@@ -185,6 +185,7 @@ def prepare_lane(
         results = _run("Preparing pairs", prepare_pair, pairs, (coding, settings.size), jobs, progress)
         examples = _write_shards(_good(results, skipped), folder, settings.examples_per_shard)
         _require_good(examples, masks, skipped)
+        _require_lane(examples, masks, settings.size)
         assignments = _assign([example.name for example in examples], settings, train, test)
         _write_skipped(folder / SKIPPED_NAME, skipped)
         manifest = _manifest(examples, assignments, coding, settings, len(skipped), folder)
@@ -307,6 +308,19 @@ def _require_good(good: Sequence[object], folder: Path, skipped: Sequence[Skippe
         reasons = "\n".join(f"  {entry.reason}" for entry in skipped[:10])
         more = f"\n  and {len(skipped) - 10} more" if len(skipped) > 10 else ""
         raise InputError(f"{folder}: no pair of image and mask can be used.\n{reasons}{more}")
+
+
+def _require_lane(examples: Sequence[StoredExample], masks: Path, size: tuple[int, int]) -> None:
+    if not any(example.lane_pixels for example in examples):
+        names = ", ".join(example.name for example in examples[:5])
+        more = f" and {len(examples) - 5} more" if len(examples) > 5 else ""
+        raise InputError(
+            f"{masks}: none of the {len(examples)} usable masks has a lane pixel ({names}{more}) at the "
+            "prepared size of "
+            f"{size[0]} x {size[1]}. Expected one at least. Correct the files that could not be used, or "
+            "prepare at a "
+            "larger size if lanes are very thin."
+        )
 
 
 def _write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:

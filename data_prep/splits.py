@@ -166,14 +166,8 @@ def assign_folds(
 
 def assign_fraction(groups: Mapping[str, str], test_fraction: float) -> dict[str, Assignment]:
     """Take a fraction of the examples for the test, in contiguous blocks of names; 0 takes none, 1 all."""
-    if test_fraction in {0, 1}:
-        test = set(groups) if test_fraction else set()
-    elif len(set(groups.values())) < 2:
-        raise InputError(
-            f"One group of {len(groups)} examples cannot be divided by test_fraction {test_fraction}. Set it "
-            "to 0 or 1, "
-            "prepare more data, or choose another group_pattern."
-        )
+    if test_fraction in {0, 1} or len(set(groups.values())) == 1:
+        test = set(groups) if round(test_fraction) else set()  # one group cannot be divided
     else:
         test = _fraction_blocks(groups, test_fraction)
     return _fixed(groups, test)

@@ -146,11 +146,10 @@ def test_all_of_a_folder_can_be_one_side(fraction: float, train: int, test: int)
     assert len(splits.selection) == (3 if train else 0)
 
 
-def test_fraction_cannot_divide_one_group() -> None:
-    with pytest.raises(
-        InputError, match=r"One group of 2 examples cannot be divided by test_fraction 0\.2\. Set it"
-    ):
-        assign_fraction({"a": "walk", "b": "walk"}, 0.2)
+@pytest.mark.parametrize(("fraction", "side"), [(0.2, "train"), (0.8, "test")])
+def test_one_group_is_not_divided(fraction: float, side: str) -> None:
+    assigned = assign_fraction({"a": "walk", "b": "walk"}, fraction)
+    assert {assignment.split for assignment in assigned.values()} == {side}
 
 
 def test_more_folds_than_groups() -> None:
