@@ -11,7 +11,6 @@ from typing import Final
 import typer
 from pydantic import BaseModel
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -45,12 +44,21 @@ def make_console() -> Console:
     return Console(width=_WIDTH_OF_A_LOG if is_log else None, highlight=False)
 
 
+class _ConsoleHandler(logging.Handler):
+    """Prints log records as lines that do not disturb a progress bar."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        style = "yellow" if record.levelno >= logging.WARNING else None
+        self._console.print(self.format(record), style=style, markup=False)
+
+
 def configure_logging(console: Console) -> None:
-    """Show what this project's own modules log, and only errors of TensorFlow."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    handler = RichHandler(console=console, show_time=False, show_level=False, show_path=False)
+    """Show what this project's own modules log."""
+    handler = _ConsoleHandler(console)
     for package in ("pipelines", "gpmodels", "data_prep"):
         logger = logging.getLogger(package)
         logger.handlers = [handler]
@@ -139,6 +147,7 @@ def stage_progress(console: Console) -> Iterator[Callable[[str, int, int], None]
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as progress:
         tasks = {}
 

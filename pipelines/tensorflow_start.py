@@ -1,5 +1,6 @@
 """Starting TensorFlow from the command line: late, without its start-up notes, with a number of threads."""
 
+import logging
 import os
 import re
 import sys
@@ -26,6 +27,8 @@ def start_tensorflow(threads: int | None) -> None:
     """
     if "tensorflow" in sys.modules:
         return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     with _start_up_notes_hidden():
         import tensorflow as tf  # noqa: PLC0415 - takes seconds, and help must not wait for it
 
@@ -33,6 +36,8 @@ def start_tensorflow(threads: int | None) -> None:
         if threads is not None:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
             tf.config.threading.set_inter_op_parallelism_threads(threads)
+    for name in ("tensorflow", "absl"):  # only now: absl must create its logger itself
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @contextmanager

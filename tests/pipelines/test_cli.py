@@ -1,5 +1,6 @@
 import errno
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -202,7 +203,8 @@ def test_bad_usage_ends_with_2_without_a_traceback_or_a_step(steps, arguments):
     assert not steps.calls
 
 
-def test_an_unknown_setting_names_the_nearest(steps):
+@pytest.mark.usefixtures("steps")
+def test_an_unknown_setting_names_the_nearest():
     result = run("lane", "train", "--data", "d", "--out", "o", "--set", "epoch=1", expected=2)
     assert "Error: --set: 'epoch' is no setting of TrainSettings. Did you mean 'epochs'?" in result.stderr
 
@@ -256,6 +258,16 @@ def test_an_unexpected_error_keeps_its_traceback(steps, error):
     steps.error = error
     result = run(*TRAIN, expected=1)
     assert result.exception is error
+
+
+def test_what_the_project_logs_is_printed_and_a_log_has_whole_lines(steps, monkeypatch):
+    def train(*_, **__):
+        logging.getLogger("pipelines.training").info("Dropped experts [4] %s", "x" * 150)
+        logging.getLogger("somebody.else").info("hidden")
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(steps, "train", train, raising=False)
+    assert run(*TRAIN).stdout == f"Dropped experts [4] {'x' * 150}\n"
 
 
 def test_every_application_has_every_step():
@@ -332,7 +344,7 @@ def outcome_in_a_fresh_process(code: str) -> str:
 def test_neither_import_nor_help_imports_anything_heavy():
     code = (
         "import sys; from typer.testing import CliRunner; from pipelines.cli import make_app\n"
-        "for words in ('--help', 'lane --help', 'lane train --help', 'lane prepare --help', 'verify --help'):\n"
+        "for words in ('--help', 'lane --help', 'lane train --help', 'lane prepare --help'):\n"
         "    assert CliRunner().invoke(make_app(), words.split()).exit_code == 0\n"
         "heavy = {'tensorflow', 'keras', 'gpflow', 'tensorflow_probability', 'sklearn', 'scipy'}\n"
         "heavy |= {'matplotlib', 'cv2', 'skimage', 'joblib', 'numpy'}\n"
