@@ -34,8 +34,12 @@ def cluster_centres(
 def split_into_regions(
     points: npt.NDArray[np.floating[Any]], num_regions: int, rng: np.random.Generator
 ) -> npt.NDArray[np.floating[Any]]:
-    """Region of each point, ``[N]`` integers below ``num_regions``, by k-means."""
+    """Region of each point, ``[N]`` integers below ``num_regions``, by k-means.
+
+    With fewer distinct points than regions, the last regions stay empty.
+    """
     seed = int(rng.integers(2**31 - 1))
+    num_regions = min(num_regions, len(np.unique(points, axis=0)))
     return KMeans(num_regions, n_init=3, max_iter=100, random_state=seed).fit_predict(points)
 
 
