@@ -147,7 +147,7 @@ def assign_folds(
         InputError: fewer groups than folds.
     """
     members = _members(groups)
-    keys = sorted(members)
+    keys = list(members)  # in the order of their first names
     if len(keys) < num_folds:
         raise InputError(
             f"{num_folds} folds were asked for, but there are {len(keys)} groups of examples. Use fewer "
@@ -257,7 +257,7 @@ def _fraction_blocks(groups: Mapping[str, str], fraction: float) -> set[str]:
     At least one group is taken and at least one is left.
     """
     members = _members(groups)
-    keys = sorted(members)
+    keys = list(members)  # in the order of their first names
     wanted = fraction * len(groups)
     num_segments = min(_BLOCKS, len(keys), max(1, round(fraction * len(keys))))
     segments = _contiguous_blocks([len(members[key]) for key in keys], num_segments)

@@ -289,7 +289,7 @@ def test_resize_image_averages_and_rounds_once() -> None:
 
 def test_resize_image_averages_the_side_that_shrinks_while_the_other_grows() -> None:
     image = np.zeros((2, 8, 3), dtype=np.uint8)
-    image[:, ::4] = 200  # every fourth column: a mean of 50 that sampling would miss
+    image[:, 1::4] = 200  # every fourth column: a mean of 50 that sampling would miss
     assert np.all(resize_image(image, (4, 2)) == 50)
 
 

@@ -1,4 +1,4 @@
-"""Decoding and resizing here equal what an exported graph does: a served model sees what it was trained on."""
+"""Decoding and resizing here equal what an exported graph does: models serve what they learnt from."""
 
 import io
 from pathlib import Path

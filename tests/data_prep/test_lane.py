@@ -231,6 +231,14 @@ def test_folds_and_groups(write_pairs: WritePairs, tmp_path: Path) -> None:
     assert manifest_splits(manifest, fold=1, selection_fraction=0).test == tuple(NAMES[4:8])
 
 
+def test_folds_are_even_over_the_good_pairs(write_pairs: WritePairs, tmp_path: Path) -> None:
+    images, masks = write_pairs(NAMES)
+    for name in NAMES[:4]:
+        (images / f"{name}.png").write_bytes(b"broken")
+    manifest = prepare_lane(images, masks, tmp_path / "out", SMALL.model_copy(update={"folds": 2})).manifest
+    assert [example.fold for example in manifest.examples] == [0] * 4 + [1] * 4
+
+
 def test_lists(write_pairs: WritePairs, tmp_path: Path) -> None:
     images, masks = write_pairs(NAMES)
     (images / "walk0_01.png").write_bytes(b"broken")
