@@ -14,7 +14,7 @@ import typer
 
 from pipelines import lane_steps
 from pipelines.config import CONFIG_NAME
-from pipelines.console import configure_logging, exit_codes, make_console, show_table
+from pipelines.console import FAILED, configure_logging, exit_codes, make_console, show_error, show_table
 from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
 from pipelines.tensorflow_start import start_tensorflow
 
@@ -62,15 +62,14 @@ def train_step(application: Application, settings: SettingsClass) -> StepFunctio
         """Train the network with each head; write checkpoints and a TensorBoard log."""
         start_tensorflow(call.jobs)
         module = import_module(application.module)
+        # A run is continued with the settings it was started with.
         earlier = out / CONFIG_NAME
-        module.train(
-            # A run is continued with the settings it was started with.
-            call.settings(settings.load(), config=earlier if resume and earlier.is_file() else None),
-            data=data,
-            out=out,
-            resume=resume,
-            console=call.console,
-        )
+        chosen = call.settings(settings.load(), config=earlier if resume and earlier.is_file() else None)
+        try:
+            module.train(chosen, data=data, out=out, resume=resume, console=call.console)
+        except import_module("pipelines.training").TrainingDiverged as error:
+            show_error(str(error))
+            raise typer.Exit(FAILED) from error
 
     return train
 

@@ -41,6 +41,10 @@ class ExportSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Diverged(RuntimeError):
+    pass
+
+
 class Recorder:
     """Stands for `pipelines.lane`: remembers calls, or raises what a test wants."""
 
@@ -70,7 +74,14 @@ def steps(monkeypatch) -> Recorder:
         PredictSettings=PredictSettings,
         ExportSettings=ExportSettings,
     )
-    replaced = {"lane": recorder, "demo": recorder, "bundle": recorder, "lane_settings": settings}
+    training = SimpleNamespace(TrainingDiverged=Diverged)
+    replaced = {
+        "training": training,
+        "lane": recorder,
+        "demo": recorder,
+        "bundle": recorder,
+        "lane_settings": settings,
+    }
     for name, module in replaced.items():
         monkeypatch.setitem(sys.modules, f"pipelines.{name}", module)
         monkeypatch.setattr(pipelines, name, module, raising=False)
@@ -242,6 +253,11 @@ def test_bad_input_ends_with_2_and_one_message(steps):
 def test_what_the_system_refuses_ends_with_1_and_one_message(steps, error, message):
     steps.error = error
     assert run(*TRAIN, expected=1).stderr == message
+
+
+def test_a_loss_that_is_no_number_ends_with_1_and_one_message(steps):
+    steps.error = Diverged("Training stopped in epoch 3: the loss is nan. The checkpoint is kept.")
+    assert run(*TRAIN, expected=1).stderr == f"Error: {steps.error}\n"
 
 
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps):
