@@ -41,7 +41,7 @@ class ExportSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Diverged(RuntimeError):
+class DivergedError(RuntimeError):
     pass
 
 
@@ -74,7 +74,7 @@ def steps(monkeypatch) -> Recorder:
         PredictSettings=PredictSettings,
         ExportSettings=ExportSettings,
     )
-    training = SimpleNamespace(TrainingDiverged=Diverged)
+    training = SimpleNamespace(TrainingDiverged=DivergedError)
     replaced = {
         "training": training,
         "lane": recorder,
@@ -256,7 +256,7 @@ def test_what_the_system_refuses_ends_with_1_and_one_message(steps, error, messa
 
 
 def test_a_loss_that_is_no_number_ends_with_1_and_one_message(steps):
-    steps.error = Diverged("Training stopped in epoch 3: the loss is nan. The checkpoint is kept.")
+    steps.error = DivergedError("Training stopped in epoch 3: the loss is nan. The checkpoint is kept.")
     assert run(*TRAIN, expected=1).stderr == f"Error: {steps.error}\n"
 
 
