@@ -104,6 +104,5 @@ def _explained(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise InputError(
             f"{path}: cannot be written ({reason}). Nothing was kept. Free some space, check that you may "
-            "write "
-            "there, or choose another output folder."
+            "write there, or choose another output folder."
         ) from error

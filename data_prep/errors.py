@@ -8,9 +8,8 @@ class InputError(ValueError):
     prints it without a traceback and ends with exit code 2.
 
     Example:
-        >>> raise InputError("masks/a.png: 20x30 pixels, but images/a.jpg has 40x60. Export the mask again.")
+        >>> raise InputError("a.png: 20 x 30 pixels, but a.jpg has 40 x 60. Export it again.")
         Traceback (most recent call last):
         ...
-        data_prep.errors.InputError: masks/a.png: 20x30 pixels, but images/a.jpg has 40x60. Export the mask
-        again.
+        data_prep.errors.InputError: a.png: 20 x 30 pixels, but a.jpg has 40 x 60. Export it again.
     """

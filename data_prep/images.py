@@ -159,7 +159,7 @@ def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArr
 
 def _resize_by_area(channel: cv2.typing.MatLike, size: tuple[int, int]) -> cv2.typing.MatLike:
     height, width = size
-    # Where one side shrinks and the other grows OpenCV would not average at all: shrink first.
+    # Where one side shrinks and the other grows OpenCV would only interpolate: shrink first.
     shrunk = (min(width, channel.shape[1]), min(height, channel.shape[0]))
     return cv2.resize(
         cv2.resize(channel, shrunk, interpolation=cv2.INTER_AREA),
@@ -232,8 +232,7 @@ def _common_level(image: Image.Image, image_format: str | None, path: Path) -> n
         row, column = np.unravel_index(tint.argmax(), tint.shape)
         raise InputError(
             f"{path}: a coloured mask (pixel {column}, {row} is {tuple(colours[row, column].tolist())} in "
-            "red, green, "
-            "blue); expected one level per pixel. Save it as a grey image or with a palette, one value per "
-            "class."
+            "red, green, blue); expected one level per pixel. Save it as a grey image or with a palette, "
+            "one value per class."
         )
     return np.array(image.convert("RGB").convert("L"))

@@ -45,9 +45,8 @@ class LanePrepareSettings(BaseModel):
     )
     lane_values: tuple[int, ...] | None = Field(
         default=None,
-        description="Mask values that mean lane. Without them: values above half of the largest in the set, "
-        "which then must "
-        "have no more than two populated levels.",
+        description="Mask values that mean lane. Without them: values above half of the largest in the "
+        "set, which then must have no more than two populated levels.",
     )
     ignore_values: tuple[int, ...] = Field(
         default=(), description="Mask values of pixels that are left out of the loss and of the metrics."
@@ -62,8 +61,8 @@ class LanePrepareSettings(BaseModel):
     group_pattern: str | None = Field(
         default=None,
         description="Regular expression searched in each name; examples that agree in its first capture "
-        "group (its whole "
-        "match if it has none) stay together in every split, for example the frames of one sequence.",
+        "group (its whole match if it has none) stay together in every split, for example the frames of "
+        "one sequence.",
     )
     train_list: Path | None = Field(
         default=None,
@@ -71,15 +70,15 @@ class LanePrepareSettings(BaseModel):
     )
     test_list: Path | None = Field(
         default=None,
-        description="Text file with one name per line: the test examples. The others are trained on.",
+        description="Text file with one name per line: the test examples. The others are trained on; with both "
+        "lists, they are left out.",
     )
     test_fraction: float = Field(
         default=0.2,
         ge=0,
         le=1,
         description="Share of the examples to test on, in contiguous blocks of names, where neither lists "
-        "nor folds are given; "
-        "0 puts all into training, 1 all into the test.",
+        "nor folds are given; 0 puts all into training, 1 all into the test.",
     )
     seed: int = Field(default=0, ge=0, description='Seed of the shuffling, with fold_order "seed".')
     examples_per_shard: int = Field(
@@ -163,9 +162,9 @@ def prepare_lane(
             exists or cannot be written.
 
     Example:
-        >>> result = prepare_lane(  # doctest: +SKIP
-        ...     Path("images"), Path("masks"), Path("prepared"), LanePrepareSettings(size=(96, 128),
-        lane_values=(3, 4)) ... ) >>> result.manifest.num_examples, len(result.skipped)  # doctest: +SKIP
+        >>> settings = LanePrepareSettings(size=(96, 128), lane_values=(3, 4))
+        >>> result = prepare_lane(Path("images"), Path("masks"), Path("out"), settings)  # doctest: +SKIP
+        >>> result.manifest.num_examples, len(result.skipped)  # doctest: +SKIP
         (367, 0)
     """
     settings = settings or LanePrepareSettings()
@@ -316,10 +315,8 @@ def _require_lane(examples: Sequence[StoredExample], masks: Path, size: tuple[in
         more = f" and {len(examples) - 5} more" if len(examples) > 5 else ""
         raise InputError(
             f"{masks}: none of the {len(examples)} usable masks has a lane pixel ({names}{more}) at the "
-            "prepared size of "
-            f"{size[0]} x {size[1]}. Expected one at least. Correct the files that could not be used, or "
-            "prepare at a "
-            "larger size if lanes are very thin."
+            f"prepared size of {size[0]} x {size[1]}. Expected one at least. Correct the files that could "
+            "not be used, or prepare at a larger size if lanes are very thin."
         )
 
 

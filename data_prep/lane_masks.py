@@ -133,15 +133,13 @@ def _check_two_levels(folder: Path, counts: Mapping[int, int]) -> None:
     if len(populated) > 2:
         raise InputError(
             f"{folder}: the masks have {len(populated)} populated levels: "
-            f"{describe_levels(counts, populated)}. Expected two "
-            "(background and lane). Say which values mean lane with lane_values, and which to leave out with "
-            "ignore_values."
+            f"{describe_levels(counts, populated)}. Expected two (background and lane). Say which values "
+            "mean lane with lane_values, and which to leave out with ignore_values."
         )
     if len(populated) == 1 and populated[0] > 0:
         raise InputError(
             f"{folder}: every pixel of every mask has level {populated[0]}. Expected two levels (background "
-            "and lane). Check "
-            "the masks, or say with lane_values which values mean lane."
+            "and lane). Check the masks, or say with lane_values which values mean lane."
         )
 
 
@@ -154,8 +152,8 @@ def _refuse_without_lane(
     )
     raise InputError(
         f"{folder}: no mask has a pixel {wanted} ({listed}). Levels found: "
-        f"{describe_levels(counts, sorted(counts))}. "
-        "Expected lane pixels in at least one mask. Check the masks and give lane_values that occur in them."
+        f"{describe_levels(counts, sorted(counts))}. Expected lane pixels in at least one mask. Check the "
+        "masks and give lane_values that occur in them."
     )
 
 

@@ -82,7 +82,6 @@ def _sizes_differ(pair: Pair, image_size: tuple[int, ...], mask_size: tuple[int,
     turned = " (the mask may have been drawn on the image as stored, before its EXIF rotation)"
     return (
         f"{pair.mask}: {mask_size[1]} x {mask_size[0]} pixels, but {pair.image} has {image_size[1]} x "
-        f"{image_size[0]}"
-        f"{turned if image_size == mask_size[::-1] else ''}. Expected equal sizes. Export the mask again at "
-        "the image's size."
+        f"{image_size[0]}{turned if image_size == mask_size[::-1] else ''}. Expected equal sizes. Export "
+        "the mask again at the image's size."
     )

@@ -135,14 +135,13 @@ def _check_file(path: Path, expected: str) -> None:
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}), but {MANIFEST_NAME} lists it. Restore the file or "
-            "run "
-            "`prepare` again."
+            "run `prepare` again."
         ) from error
     if found != expected:
         raise InputError(
-            f"{path}: does not match {MANIFEST_NAME} (SHA-256 {found[:12]}..., expected {expected[:12]}...): "
-            "the file "
-            "was changed or not copied completely. Restore it or run `prepare` again."
+            f"{path}: does not match {MANIFEST_NAME} (SHA-256 {found[:12]}..., expected "
+            f"{expected[:12]}...): the file was changed or not copied completely. Restore it or run "
+            "`prepare` again."
         )
 
 
@@ -151,6 +150,5 @@ def _check_shards_listed(path: Path, manifest: Manifest) -> None:
     if unlisted or manifest.num_examples != len(manifest.examples):
         raise InputError(
             f"{path}: contradicts itself ({len(manifest.examples)} examples, {manifest.num_examples} "
-            "announced, "
-            f"shards without checksum: {unlisted}). Run `prepare` again."
+            f"announced, shards without checksum: {unlisted}). Run `prepare` again."
         )

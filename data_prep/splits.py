@@ -69,8 +69,7 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
         if len(set(groups.values())) < 2:
             raise InputError(
                 f"Only one group of {len(groups)} training examples: no selection part can be taken out of "
-                "it. "
-                "Prepare more data, choose another group_pattern, or set selection_fraction to 0."
+                "it. Prepare more data, choose another group_pattern, or set selection_fraction to 0."
             )
         selection = _fraction_blocks(groups, selection_fraction)
     return Splits(
@@ -120,15 +119,16 @@ def group_names(names: Iterable[str], pattern: str | None) -> dict[str, str]:
     if pattern is None:
         return {name: name for name in names}
     compiled = re.compile(pattern)
+    which = 1 if compiled.groups else 0
     matches = {name: compiled.search(name) for name in names}
-    unmatched = [name for name, match in matches.items() if match is None]
+    groups = {name: match.group(which) for name, match in matches.items() if match is not None}
+    unmatched = [name for name in matches if groups.get(name) is None]
     if unmatched:
         raise InputError(
             f"group_pattern {pattern!r} is not found in {len(unmatched)} names ({', '.join(unmatched[:5])}). "
             "Expected a group for each. Change the pattern."
         )
-    which = 1 if compiled.groups else 0
-    return {name: match.group(which) or "" for name, match in matches.items() if match is not None}
+    return groups
 
 
 def assign_folds(
@@ -151,8 +151,7 @@ def assign_folds(
     if len(keys) < num_folds:
         raise InputError(
             f"{num_folds} folds were asked for, but there are {len(keys)} groups of examples. Use fewer "
-            "folds or a "
-            "group_pattern that gives more groups."
+            "folds or a group_pattern that gives more groups."
         )
     if order == "seed":
         keys = [keys[i] for i in np.random.default_rng(seed).permutation(len(keys))]
@@ -221,8 +220,7 @@ def _check_groups_intact(assigned: Mapping[str, Assignment]) -> None:
     if torn:
         raise InputError(
             f"The lists put examples of one group on both sides ({', '.join(torn[:5])}). Correct the lists "
-            "or drop "
-            "group_pattern."
+            "or drop group_pattern."
         )
 
 

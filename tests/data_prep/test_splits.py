@@ -216,6 +216,8 @@ def test_groups_by_pattern() -> None:
     assert group_names(names, None) == {name: name for name in names}
     assert group_names(names, "^[^_]+") == {"0001TP_01": "0001TP", "0001TP_02": "0001TP", "seq05_7": "seq05"}
     assert group_names(names, "^(....).*_") == {"0001TP_01": "0001", "0001TP_02": "0001", "seq05_7": "seq0"}
+    with pytest.raises(InputError, match=r"is not found in 1 names \(seq05_7\)"):
+        group_names(names, "(TP)?_")  # the name matches, its group does not
     with pytest.raises(InputError, match=r"group_pattern '\^0' is not found in 1 names \(seq05_7\)"):
         group_names(names, "^0")
 
