@@ -1,10 +1,10 @@
-"""What the command line says: one console, progress of batch steps, short tables, errors with exit codes."""
+"""What the command line says: one console, log lines, short tables, errors with exit codes."""
 
 import errno
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,7 +12,6 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from data_prep.errors import InputError
@@ -123,37 +122,3 @@ def show_settings(console: Console, command: str, cls: type[BaseModel]) -> None:
     console.print(
         "Give them as --set KEY=VALUE, or as lines KEY: VALUE in a file for --config.", markup=False
     )
-
-
-def show_skipped(console: Console, reasons: Sequence[str], listing: str, *, shown: int = 20) -> None:
-    """List what a batch step left out, the first few in full."""
-    if not reasons:
-        return
-    console.print(f"{len(reasons)} left out:", style="bold")
-    for reason in reasons[:shown]:
-        console.print(f"  {reason}", markup=False)
-    if len(reasons) > shown:
-        console.print(f"  and {len(reasons) - shown} more, all in {listing}", markup=False)
-
-
-@contextmanager
-def stage_progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Draw a bar for each stage of a batch step; give a function to call with (stage, done, total)."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        tasks = {}
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total)
-            progress.update(tasks[stage], completed=done)
-
-        yield show

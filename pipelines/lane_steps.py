@@ -1,18 +1,13 @@
 """Steps of `gpimaging lane` with options of their own: prepare and predict."""
 
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from data_prep.errors import InputError
-from pipelines.console import show_skipped, show_table, stage_progress
 from pipelines.steps import StepCall
 from pipelines.tensorflow_start import start_tensorflow
-
-if TYPE_CHECKING:
-    from data_prep.lane import PrepareResult
 
 
 def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -44,9 +39,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = False,
 ) -> None:
     """Turn a folder of images and a folder of masks into shards for training."""
-    import joblib  # noqa: PLC0415 - help must not wait for it
-
-    from data_prep.lane import SKIPPED_NAME, LanePrepareSettings, prepare_lane  # noqa: PLC0415
+    from data_prep.lane import LanePrepareSettings  # noqa: PLC0415 - imports OpenCV
 
     settings = call.settings(
         LanePrepareSettings,
@@ -58,19 +51,20 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         train_list=train_list,
         test_list=test_list,
     )
-    start_tensorflow(call.jobs)  # writes the shards
-    with stage_progress(call.console) as progress:
-        result = prepare_lane(
-            images,
-            masks,
-            out,
-            settings,
-            jobs=call.jobs or joblib.cpu_count(),
-            overwrite=overwrite,
-            progress=progress,
-        )
-    show_skipped(call.console, [entry.reason for entry in result.skipped], str(out / SKIPPED_NAME))
-    show_table(call.console, f"Prepared {out}", _summary(result))
+    start_tensorflow(call.jobs)
+    from joblib import cpu_count  # noqa: PLC0415
+
+    from pipelines import lane  # noqa: PLC0415 - imports TensorFlow
+
+    lane.prepare(
+        settings,
+        images=images,
+        masks=masks,
+        out=out,
+        jobs=call.jobs or cpu_count(),
+        overwrite=overwrite,
+        console=call.console,
+    )
 
 
 def predict(
@@ -112,23 +106,3 @@ def _levels(option: str, text: str) -> tuple[int, ...]:
     if not all(level.isdecimal() for level in levels):
         raise InputError(f"{option} {text}: expected mask values parted by commas, for example 3,4.")
     return tuple(int(level) for level in levels)
-
-
-def _summary(result: "PrepareResult") -> dict[str, object]:
-    manifest = result.manifest
-    pixels = sum(example.labelled_pixels for example in manifest.examples)
-    lane_pixels = sum(example.lane_pixels for example in manifest.examples)
-    coding = manifest.coding
-    lane = f"above {coding.lane_above:g}" if coding.lane_values is None else coding.lane_values
-    parts = Counter(
-        f"fold {example.fold}" if example.split is None else example.split for example in manifest.examples
-    )
-    return {
-        "examples": manifest.num_examples,
-        **dict(sorted(parts.items())),
-        "left out": manifest.num_skipped,
-        "without lane": len(result.without_lane),
-        "size": f"{manifest.size[0]} x {manifest.size[1]}",
-        "lane values": lane,
-        "lane share of pixels": f"{lane_pixels / max(pixels, 1):.1%}",
-    }

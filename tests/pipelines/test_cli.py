@@ -1,5 +1,4 @@
 import errno
-import json
 import logging
 import os
 import subprocess
@@ -15,7 +14,7 @@ from typer.testing import CliRunner
 
 import pipelines
 from data_prep.errors import InputError
-from data_prep.scenes import write_scenes
+from data_prep.lane import LanePrepareSettings
 from pipelines.cli import APPLICATIONS, make_app
 from pipelines.config import dump_settings
 from pipelines.steps import SettingsClass, StepCall, make_command
@@ -172,6 +171,7 @@ def test_demo_and_verify(steps, tmp_path):
 @pytest.mark.parametrize(
     ("step", "own", "ignored"),
     [
+        ("prepare", ["--images", "i", "--masks", "m"], ["data", "model", "resume"]),
         ("train", [], ["model"]),
         ("evaluate", [], ["resume"]),
         ("predict", ["--input", "i"], ["data", "resume", "seed"]),
@@ -317,36 +317,31 @@ def test_the_settings_of_a_step_can_be_shown_without_its_required_options(steps)
     assert not steps.calls
 
 
-def test_prepare_prints_a_table_and_what_was_left_out(tmp_path):
-    write_scenes(tmp_path, count=4, seed=0, lane_textures=["brick"], size=(24, 32))
-    (tmp_path / "images" / "torn.png").write_bytes(b"no image")
-    (tmp_path / "masks" / "torn.png").write_bytes(b"no mask")
+PREPARE = ("lane", "prepare", "--images", "i", "--masks", "m", "--out", "o")
+
+
+def test_options_of_prepare_become_its_settings(steps, tmp_path):
     config = tmp_path / "prepare.yaml"
-    config.write_text("size: [10, 10]\ntest_fraction: 0.25")
-    out = tmp_path / "prepared folder [1]"
-    arguments = (
-        "lane",
-        "prepare",
-        "--images",
-        tmp_path / "images",
-        "--masks",
-        tmp_path / "masks",
-        "--out",
-        out,
+    config.write_text("size: [10, 10]\nexamples_per_shard: 5")
+    own = ("--size", "16x24", "--lane-values", "3, 4", "--ignore-values", "11", "--folds", 3, "--overwrite")
+    run(*PREPARE, *own, "--config", config, "--jobs", 2, "--seed", 4, "--group-pattern", "^[a-z]+")
+    run(*PREPARE, "--train-list", "a.txt", "--test-list", "b.txt")
+    (name, (first,), options), (_, (second,), defaults) = steps.calls
+    assert name == "prepare"
+    assert first == LanePrepareSettings(
+        size=(16, 24),
+        lane_values=(3, 4),
+        ignore_values=(11,),
+        folds=3,
+        group_pattern="^[a-z]+",
+        examples_per_shard=5,
+        seed=4,
     )
-    result = run(*arguments, "--config", config, "--size", "16x24", "--jobs", 1, "--model", "m", "--resume")
-    assert result.stderr.count("has no use for") == 2
-    assert f"Prepared {out}" in result.stdout
-    assert "16 x 24" in result.stdout
-    assert "1 left out:" in result.stdout
-    assert "torn.png" in result.stdout
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["size"] == [16, 24]
-    assert manifest["settings"]["test_fraction"] == 0.25
-    assert manifest["num_examples"] == 4
-    assert "already exists" in run(*arguments, "--size", "16x24", expected=2).stderr
-    run(*arguments, "--size", "8x8", "--lane-values", "200,255", "--overwrite", "--jobs", 1)
-    assert json.loads((out / "manifest.json").read_text())["settings"]["lane_values"] == [200, 255]
+    assert second == LanePrepareSettings(train_list=Path("a.txt"), test_list=Path("b.txt"))
+    assert (options["images"], options["masks"], options["out"]) == (Path("i"), Path("m"), Path("o"))
+    assert (options["jobs"], options["overwrite"]) == (2, True)
+    assert defaults["jobs"] >= 1
+    assert defaults["overwrite"] is False
 
 
 def outcome_in_a_fresh_process(code: str) -> str:
