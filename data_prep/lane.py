@@ -70,8 +70,8 @@ class LanePrepareSettings(BaseModel):
     )
     test_list: Path | None = Field(
         default=None,
-        description="Text file with one name per line: the test examples. The others are trained on; with both "
-        "lists, they are left out.",
+        description="Text file with one name per line: the test examples. The others are trained on; with "
+        "both lists, they are left out.",
     )
     test_fraction: float = Field(
         default=0.2,

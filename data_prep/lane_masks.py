@@ -54,8 +54,9 @@ class LaneCoding(BaseModel):
 
 def count_levels(mask: Path) -> dict[int, int]:
     """Count the pixels of each level of one mask file."""
-    levels, counts = np.unique(read_mask(mask), return_counts=True)
-    return dict(zip(levels.tolist(), counts.tolist(), strict=True))
+    counts = np.bincount(read_mask(mask).ravel())
+    levels = np.flatnonzero(counts)
+    return dict(zip(levels.tolist(), counts[levels].tolist(), strict=True))
 
 
 def choose_coding(
