@@ -93,7 +93,6 @@ class HybridModel(keras.Model):
         self.num_data = num_data
         self.points_per_example = points_per_example
         self.seed = seed
-        self._point_seed = keras.random.SeedGenerator(seed)
         self._expected_log_likelihood = keras.metrics.Mean("expected_log_likelihood")
         self._nll = keras.metrics.BinaryCrossentropy("nll")
         self._accuracy = keras.metrics.BinaryAccuracy("accuracy")
@@ -169,9 +168,14 @@ class HybridModel(keras.Model):
         return _Points(self.head.latent(flatten_points(features)), _checked(labels, weights), weights)
 
     def _choose_points(self, shape: tf.Tensor) -> tf.Tensor:
-        """Indices ``[examples, points_per_example]``, drawn with replacement."""
-        uniform = keras.random.uniform((shape[0], self.points_per_example), seed=self._point_seed)
-        return tf.minimum(tf.cast(uniform * tf.cast(shape[1], uniform.dtype), tf.int32), shape[1] - 1)
+        """Indices ``[examples, points_per_example]``, drawn with replacement.
+
+        They depend on the seed and the step alone: Keras does not save the state of a seed generator, and a
+        resumed run must draw what an uninterrupted one would.
+        """
+        seed = tf.stack([tf.constant(self.seed, tf.int64), tf.cast(self.optimizer.iterations, tf.int64)])
+        size = [shape[0], self.points_per_example]
+        return tf.random.stateless_uniform(size, seed, maxval=shape[1], dtype=tf.int32)
 
     def _expected(self, points: _Points) -> tf.Tensor:
         """Weighted mean over the batch of each point's expected log-likelihood terms."""
