@@ -1,0 +1,131 @@
+"""Checks of heads that change a whole process: two logical devices, and bitwise determinism.
+
+Reads ``{name: serialised head}`` as JSON from standard input and prints ``{name: results}`` as its last line.
+The assertions are in ``layer_contract.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gpmodels import HybridModel
+
+FEATURES = 4
+POINTS = 6
+
+
+def batches(epoch: int) -> tf.data.Dataset:
+    """Four batches of eight examples of six points each, a pure function of the epoch."""
+    rng = np.random.default_rng(epoch)
+    x = rng.normal(size=(32, POINTS, FEATURES)).astype("float32")
+    y = (x[..., 0] * x[..., 1] > 0).astype("float32")
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+
+
+def make_model(head: dict[str, Any], *, points_per_example: int | None = None) -> HybridModel:
+    keras.utils.set_random_seed(0)
+    network = keras.Sequential([keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(FEATURES)])
+    model = HybridModel(
+        network,
+        keras.saving.deserialize_keras_object(head),
+        num_data=32 * POINTS,
+        points_per_example=points_per_example,
+    )
+    model.build((None, POINTS, FEATURES))
+    return model
+
+
+def check_replicas(head: dict[str, Any]) -> dict[str, Any]:
+    """One step of stochastic gradient descent on two devices and on one, from the same weights."""
+    single = make_model(head)
+    single.initialize(batches(0))
+    single.compile(optimizer=keras.optimizers.SGD(0.1))
+    single.fit(batches(0), verbose=0)  # away from q = prior, where some gradients vanish
+    start = single.get_weights()
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        mirrored = make_model(head)
+        mirrored.compile(optimizer=keras.optimizers.SGD(0.1))
+        mirrored.set_weights(start)
+    for model in (single, mirrored):
+        model.head.reset_assignments()
+        model.fit(batches(1), verbose=0)
+    pairs = list(zip(single.trainable_weights, mirrored.trainable_weights, strict=True))
+    return {
+        "num_replicas": strategy.num_replicas_in_sync,
+        "largest_difference": max(float(np.abs(a.numpy() - b.numpy()).max()) for a, b in pairs),
+        "moved": min(
+            float(np.abs(a - b).max()) for a, b in zip(start, single.get_weights(), strict=True) if a.ndim > 1
+        ),
+        "counts_equal": single.head.expert_occupancy() == mirrored.head.expert_occupancy(),
+    }
+
+
+def train(model: HybridModel, epochs: range) -> None:
+    for epoch in epochs:
+        model.fit(batches(epoch), verbose=0, shuffle=False)
+
+
+def compiled(head: dict[str, Any]) -> HybridModel:
+    model = make_model(head, points_per_example=3)
+    model.compile(optimizer=keras.optimizers.Adam(0.01))
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def check_resume(head: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Three epochs at once, against one epoch, a checkpoint, and two more epochs in a new model."""
+    uninterrupted = compiled(head)
+    uninterrupted.initialize(batches(0))
+    train(uninterrupted, range(3))
+
+    interrupted = compiled(head)
+    interrupted.initialize(batches(0))
+    train(interrupted, range(1))
+    interrupted.save_weights(folder / "checkpoint.weights.h5")
+    interrupted.save(folder / "checkpoint.keras")
+
+    from_weights = compiled(head)
+    from_weights.load_weights(folder / "checkpoint.weights.h5")
+    from_file = keras.models.load_model(folder / "checkpoint.keras")
+    equal = {}
+    for name, resumed in (("weights", from_weights), ("keras", from_file)):
+        train(resumed, range(1, 3))
+        equal[name] = bitwise_equal(resumed, uninterrupted)
+    return {
+        "resumed_equals_uninterrupted": equal,
+        "interrupted_differs": not bitwise_equal(interrupted, uninterrupted),
+    }
+
+
+def bitwise_equal(first: HybridModel, second: HybridModel) -> bool:
+    pairs = zip(
+        [*first.weights, *first.optimizer.variables],
+        [*second.weights, *second.optimizer.variables],
+        strict=True,
+    )
+    return all(a.numpy().tobytes() == b.numpy().tobytes() for a, b in pairs)
+
+
+def main() -> None:
+    heads = json.load(sys.stdin)
+    results = {name: check_replicas(head) for name, head in heads.items()}
+    tf.config.experimental.enable_op_determinism()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, head in heads.items():
+            results[name] |= check_resume(head, Path(folder))
+    sys.stdout.write("\n" + json.dumps(results) + "\n")
+
+
+if __name__ == "__main__":
+    half = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [half, half])
+    main()

@@ -1,0 +1,274 @@
+"""What every head must do, whatever its mathematics: subclass :class:`LayerContract` in its test file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras.src.testing.test_case import TestCase
+
+from gpmodels import HybridModel
+from gpmodels.head import Head
+
+OUTPUTS = {
+    "probability",
+    "label",
+    "latent_mean",
+    "latent_variance",
+    "predictive_entropy",
+    "mutual_information",
+}
+NUM_FEATURES = 4
+
+
+class LayerContract:
+    """Tests of one head.
+
+    Attributes:
+        head_class: The head's class.
+        settings: Its arguments.
+        trainable_values: Number of trainable values the head has for ``NUM_FEATURES`` features.
+    """
+
+    head_class: ClassVar[type[Head]]
+    settings: ClassVar[dict[str, Any]]
+    trainable_values: ClassVar[int]
+
+    @classmethod
+    def make_head(cls, **overrides: Any) -> Head:
+        return cls.head_class(**(cls.settings | overrides))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def model(cls) -> HybridModel:
+        """The head on a small network, a few training steps away from where it starts."""
+        keras.utils.set_random_seed(3)
+        return trained_model(cls.make_head())
+
+    def test_number_of_trainable_values(self):
+        head = self.make_head()
+        head.build((None, NUM_FEATURES))
+        assert sum(int(np.prod(weight.shape)) for weight in head.trainable_weights) == self.trainable_values
+
+    def test_training_step_moves_every_weight(self):
+        model = trained_model(self.make_head())
+        before = [weight.numpy() for weight in model.trainable_weights]
+        model.train_step(labelled_points())
+        for weight, old in zip(model.trainable_weights, before, strict=True):
+            assert np.isfinite(weight.numpy()).all(), weight.path
+            assert np.any(weight.numpy() != old), f"{weight.path} did not move"
+
+    def test_starts_at_the_prior_with_one_divergence_for_each_unit(self):
+        head = self.make_head()
+        head.build((None, NUM_FEATURES))
+        np.testing.assert_array_equal(head.prior_kl(), np.zeros(len(head.unit_names)))
+        assert len(set(head.unit_names)) == len(head.unit_names)
+        if head.unit_names:
+            assert head.lengthscales().shape == (len(head.unit_names), NUM_FEATURES)
+
+    @pytest.mark.parametrize("leading", [(1,), (7,), (2, 5), (2, 3, 4), (0,)], ids=str)
+    def test_outputs_have_the_features_leading_shape(self, model, leading):
+        outputs = model.head(random_features(*leading))
+        assert set(outputs) == OUTPUTS
+        for name, value in outputs.items():
+            assert value.shape == leading
+            assert value.dtype == ("int32" if name == "label" else "float32"), name
+            assert np.isfinite(value).all(), name
+
+    def test_outputs_are_consistent_with_each_other(self, model):
+        outputs = {name: value.numpy() for name, value in model.head(3 * random_features(200)).items()}
+        probability = outputs["probability"]
+        assert np.all((probability >= 0.0) & (probability <= 1.0))
+        np.testing.assert_array_equal(outputs["label"], probability > 0.5)
+        np.testing.assert_array_equal(outputs["label"], outputs["latent_mean"] > 0.0)
+        assert np.all(outputs["latent_variance"] >= 0.0)
+        assert np.all(outputs["mutual_information"] >= 0.0)
+        assert np.all(outputs["mutual_information"] <= outputs["predictive_entropy"] + 1e-6)
+        q = probability.astype("float64")
+        entropy = -q * np.log(q) - (1 - q) * np.log1p(-q)
+        np.testing.assert_allclose(outputs["predictive_entropy"], entropy, atol=1e-5)
+
+    def test_prediction_of_a_point_does_not_depend_on_its_batch(self, model):
+        features = random_features(60)
+        together = model.head(features)
+        for start, stop in ((0, 1), (1, 8), (8, 60)):
+            alone = model.head(features[start:stop])
+            for name in OUTPUTS:
+                np.testing.assert_allclose(together[name][start:stop], alone[name], rtol=1e-4, atol=1e-5)
+
+    def test_symbolic_call_keeps_unknown_sizes(self):
+        outputs = self.make_head()(keras.Input((None, None, NUM_FEATURES)))
+        assert all(value.shape == (None, None, None) for value in outputs.values())
+
+    def test_unknown_number_of_features_is_an_error(self):
+        with pytest.raises(ValueError, match="number of features must be known"):
+            self.make_head().build((None, None))
+
+    def test_eager_equals_graph(self, model):
+        inputs = random_features(2, 9)
+        traced = tf.function(model, input_signature=[tf.TensorSpec([None, None, NUM_FEATURES])])
+        assert_same_outputs(traced(inputs), model(inputs))
+
+    def test_folded_for_inference_equals_training_marginals(self, model):
+        features = random_features(50)
+        ours, folded = model.head.latent(features), model.head.for_inference()(features)
+        for name in ("mean", "variance", "global_mean", "global_variance"):
+            np.testing.assert_allclose(getattr(folded, name), getattr(ours, name), rtol=1e-5, atol=1e-6)
+
+    def test_config_makes_an_equal_model(self, model):
+        copy = HybridModel.from_config(model.get_config())
+        assert copy.get_config() == model.get_config()
+        assert copy.head.get_config() == model.head.get_config()
+        copy.build((None, NUM_FEATURES))
+        assert [weight.name for weight in copy.weights] == [weight.name for weight in model.weights]
+
+    def test_weights_file_round_trip(self, model, tmp_path):
+        model.save_weights(tmp_path / "model.weights.h5")
+        copy = HybridModel.from_config(model.get_config())
+        copy.build((None, NUM_FEATURES))
+        copy.load_weights(tmp_path / "model.weights.h5")
+        assert_same_outputs(copy(random_features(9)), model(random_features(9)), exactly=True)
+
+    def test_keras_file_round_trip_with_optimiser(self, model, tmp_path):
+        model.save(tmp_path / "model.keras")
+        copy = keras.models.load_model(tmp_path / "model.keras")
+        assert_same_outputs(copy(random_features(9)), model(random_features(9)), exactly=True)
+        assert len(copy.optimizer.variables) > 2
+        for ours, theirs in zip(copy.optimizer.variables, model.optimizer.variables, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def test_exported_model_predicts_alike_for_any_batch(self, model, tmp_path):
+        model.export(str(tmp_path / "exported"))
+        served = tf.saved_model.load(str(tmp_path / "exported"))
+        for size in (1, 33):
+            inputs = random_features(size)
+            assert_same_outputs(served.serve(inputs), model(inputs))
+            assert_same_outputs(served.signatures["serving_default"](inputs), model(inputs))
+
+    def test_half_precision_stays_outside_the_head(self):
+        keras.config.set_dtype_policy("mixed_float16")
+        try:
+            # Serialised without a dtype of its own, as a user would write it.
+            model = trained_model(self.make_head(), optimizer=keras.optimizers.Adam(1e-3))
+            outputs = model(random_features(9))
+            assert model.network.compute_dtype == "float16"
+            assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        assert model.head.compute_dtype == "float32"
+        assert {weight.dtype for weight in model.head.trainable_weights} == {"float32"}
+        for name, value in outputs.items():
+            assert value.dtype == ("int32" if name == "label" else "float32")
+            assert np.isfinite(value).all()
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_half_precision_head_is_refused(self, dtype):
+        with pytest.raises(ValueError, match="float32 or float64"):
+            self.make_head(dtype=dtype)
+
+    def test_double_precision_head(self):
+        model = trained_model(self.make_head(dtype="float64"))
+        assert {weight.dtype for weight in model.head.trainable_weights} == {"float64"}
+        outputs = model(random_features(9))
+        assert all(
+            value.dtype == ("int32" if name == "label" else "float64") for name, value in outputs.items()
+        )
+
+    def test_same_seed_initialises_alike(self):
+        heads = [self.make_head(name="head") for _ in range(2)]
+        keras.utils.set_random_seed(1)
+        for head in heads:
+            keras.utils.set_random_seed(1)
+            head.build((None, NUM_FEATURES))
+            head.initialize(np.asarray(random_features(100)), seed=5)
+        for first, second in zip(heads[0].weights, heads[1].weights, strict=True):
+            np.testing.assert_array_equal(first, second)
+
+    def test_keras_own_layer_test(self):
+        case = TestCase()
+        case.setUp()
+        try:
+            case.run_layer_test(
+                self.head_class,
+                init_kwargs=self.settings,
+                input_shape=(2, 3, NUM_FEATURES),
+                expected_output_shape=dict.fromkeys(OUTPUTS, (2, 3)),
+                expected_output_dtype={name: "int32" if name == "label" else "float32" for name in OUTPUTS},
+                expected_num_losses=0,
+                expected_num_seed_generators=0,
+                # Keras sums the outputs as a loss, which takes one tensor; `HybridModel` has its own.
+                run_training_check=False,
+            )
+        finally:
+            keras.config.enable_traceback_filtering()
+
+    @pytest.mark.slow
+    def test_resumed_training_repeats_uninterrupted_training_bit_by_bit(self):
+        result = isolated_results()[type(self).__name__]
+        assert result["resumed_equals_uninterrupted"] == dict.fromkeys(
+            result["resumed_equals_uninterrupted"], True
+        )
+        assert result["interrupted_differs"]
+
+    @pytest.mark.slow
+    def test_two_replicas_step_like_one_device(self):
+        result = isolated_results()[type(self).__name__]
+        assert result["num_replicas"] == 2
+        assert result["moved"] > 1e-4
+        assert result["largest_difference"] < 1e-5
+        assert result["counts_equal"]
+
+
+def random_features(*leading: int) -> tf.Tensor:
+    return tf.constant(np.random.default_rng(8).normal(size=(*leading, NUM_FEATURES)), "float32")
+
+
+def labelled_points(size: int = 64) -> tuple[tf.Tensor, tf.Tensor]:
+    features = random_features(size)
+    return features, tf.cast(features[:, 0] * features[:, 1] > 0.0, "float32")
+
+
+def trained_model(head: Head, optimizer: Any = None) -> HybridModel:
+    """The head on a dense layer, initialised and trained for three steps."""
+    x, y = labelled_points()
+    model = HybridModel(keras.layers.Dense(NUM_FEATURES), head, num_data=len(x))
+    model.compile(optimizer=optimizer or keras.optimizers.Adam(0.05))
+    model.initialize((x, y))
+    for _ in range(3):
+        model.train_step((x, y))
+    return model
+
+
+def assert_same_outputs(ours: dict[str, Any], theirs: dict[str, Any], *, exactly: bool = False) -> None:
+    assert set(ours) == set(theirs) == OUTPUTS
+    tolerance = 0.0 if exactly else 1e-5
+    for name in OUTPUTS:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@functools.cache
+def isolated_results() -> dict[str, dict[str, Any]]:
+    """Checks of all collected heads that need a process of their own: determinism and devices are global."""
+    heads = {
+        contract.__name__: keras.saving.serialize_keras_object(contract.make_head())
+        for contract in LayerContract.__subclasses__()
+    }
+    root = Path(__file__).parents[2]
+    process = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("isolated_checks.py"))],
+        input=json.dumps(heads),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=root,
+    )
+    assert process.returncode == 0, process.stderr[-4000:]
+    return json.loads(process.stdout.splitlines()[-1])

@@ -1,0 +1,77 @@
+"""The linear head: logistic regression with a temperature."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special
+
+from gpmodels import HybridModel, LinearHead
+
+from .layer_contract import NUM_FEATURES, LayerContract, labelled_points, random_features
+
+
+class TestLinearHeadContract(LayerContract):
+    head_class = LinearHead
+    settings = {}  # noqa: RUF012
+    trainable_values = NUM_FEATURES + 1
+
+
+def fixed_head() -> LinearHead:
+    head = LinearHead()
+    head.build((None, 2))
+    head.kernel.assign([1.0, -2.0])
+    head.bias.assign(0.5)
+    return head
+
+
+def test_golden_numbers():
+    outputs = fixed_head()(tf.constant([[1.0, 1.0], [0.5, 0.5], [2.0, 0.0]]))
+    np.testing.assert_allclose(outputs["latent_mean"], [-0.5, 0.0, 2.5])
+    np.testing.assert_allclose(outputs["probability"], [0.3775407, 0.5, 0.9241418], rtol=1e-6)
+    np.testing.assert_array_equal(outputs["label"], [0, 0, 1])
+    np.testing.assert_allclose(outputs["predictive_entropy"], [0.6628473, 0.6931472, 0.2685349], rtol=1e-5)
+    np.testing.assert_array_equal(outputs["latent_variance"], 0.0)
+    np.testing.assert_array_equal(outputs["mutual_information"], 0.0)
+
+
+def test_temperature_divides_the_logit_and_is_not_trained():
+    head = fixed_head()
+    x = random_features(9)[:, :2]
+    logit = head(x)["latent_mean"]
+    head.set_temperature(4.0)
+    np.testing.assert_allclose(head(x)["latent_mean"], logit / 4.0, rtol=1e-6)
+    np.testing.assert_allclose(head.for_inference()(x).mean, logit / 4.0, rtol=1e-6)
+    assert [weight.name for weight in head.trainable_weights] == ["kernel", "bias"]
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+def test_temperature_must_be_positive(temperature):
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        fixed_head().set_temperature(temperature)
+
+
+def test_loss_is_the_cross_entropy():
+    x, y = labelled_points()
+    model = HybridModel(keras.layers.Identity(), LinearHead(), num_data=len(x))
+    model.compile()
+    model.build((None, NUM_FEATURES))
+    probability = special.expit(model(x)["latent_mean"].numpy())
+    cross_entropy = -np.mean(np.where(y == 1.0, np.log(probability), np.log1p(-probability)))
+    assert float(model.test_step((x, y))["loss"]) == pytest.approx(cross_entropy, rel=1e-5)
+
+
+def test_extreme_logits_have_a_finite_loss():
+    head = fixed_head()
+    terms = head.expected_log_likelihood(
+        head.latent(tf.constant([[1e4, 0.0], [-1e4, 0.0]])), tf.constant([0, 1])
+    )
+    np.testing.assert_allclose(terms, [-1e4 - 0.5, -1e4 + 0.5])
+
+
+def test_first_weights_differ_from_each_other():
+    head = LinearHead()
+    head.build((None, 30))
+    kernel = head.kernel.numpy()
+    assert len(np.unique(kernel)) == 30
+    assert 0.3 < np.abs(kernel).max() <= (6 / 31) ** 0.5
