@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from data_prep.augmentation import LaneAugmentation, augment, random_numbers
+from data_prep.augmentation import augment, random_numbers
+from data_prep.augmentation_settings import LaneAugmentation
 from data_prep.errors import InputError
 from data_prep.lane_masks import IGNORED, LANE
 from data_prep.lane_shards import read_record

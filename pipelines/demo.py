@@ -14,16 +14,16 @@ from pipelines import lane
 from pipelines.bundle import verify_bundle
 from pipelines.lane_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 
-SIZE = (64, 80)
-TRAINING_TEXTURES = ("brick", "grass")
+SIZE = (48, 64)
+TRAINING_TEXTURES = ("brick", "grass", "moon")
 UNSEEN_TEXTURE = "gravel"
-NUM_TRAINING, NUM_TEST = 160, 40
+NUM_TRAINING, NUM_TEST = 240, 40
 
 SETTINGS = TrainSettings(
     network="C3K3",
-    pretraining_epochs=5,
-    head_epochs=2,
-    batch_size=4,
+    pretraining_epochs=10,
+    head_epochs=3,
+    batch_size=6,
     num_experts=4,
     num_inducing=30,
     head_steps=300,

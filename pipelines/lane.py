@@ -20,13 +20,13 @@ from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import LinearHead
 from pipelines.bundle import load_signatures, write_image_bundle
-from pipelines.config import load_settings
+from pipelines.config import CONFIG_NAME, load_settings
 from pipelines.evaluation import Evaluation, compare, select_gallery
 from pipelines.lane_bundle import lane_metadata, sample_image
 from pipelines.lane_evaluation import gallery_images, judge, run_predictors
 from pipelines.lane_models import load_model
 from pipelines.lane_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
-from pipelines.lane_training import CONFIG, LaneTraining
+from pipelines.lane_training import LaneTraining
 from pipelines.metrics_file import write_metrics
 from pipelines.prediction import Prediction, find_sources, predict_files
 from pipelines.report import gallery_sections, write_report
@@ -71,7 +71,7 @@ def evaluate(
         )
     predictors = run_predictors(model, run, training)
     results = [
-        judge(p, data, manifest, track(names, description=p.title, console=console, transient=True))
+        judge(p, data, manifest, track(names, p.title, console=console, transient=True, disable=not console.is_terminal))
         for p in predictors
     ]
     comparisons = compare(results[-1], results[:-1], resamples=settings.resamples, seed=settings.seed)
@@ -113,11 +113,11 @@ def export(
         server,
         lane_metadata(out.name, head, training, run),
         sample=sample_image(run.size),
-        config=model / CONFIG,
+        config=model / CONFIG_NAME,
         metrics=None if metrics is None else read_metrics(metrics),
         overwrite=overwrite,
     )
-    console.print(f"Bundle written to {out}. Check it with: gpimaging verify {out}")
+    console.print(f"Bundle written to {out}. Check it with: gpimaging verify {out}", markup=False)
 
 
 def predict(
@@ -163,7 +163,7 @@ def prepare(
     Raises:
         InputError: No pair can be used, or ``out`` cannot be written.
     """
-    with Progress(console=console, transient=True) as bars:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
         tasks: dict[str, TaskID] = {}
 
         def advance(stage: str, done: int, total: int) -> None:
@@ -182,7 +182,7 @@ def run_settings(run: Path) -> TrainSettings:
     Raises:
         InputError: They cannot be read.
     """
-    return load_settings(TrainSettings, config=run / CONFIG)
+    return load_settings(TrainSettings, config=run / CONFIG_NAME)
 
 
 def evaluation_warnings(settings: EvaluateSettings) -> tuple[str, ...]:
@@ -210,13 +210,13 @@ def read_metrics(path: Path) -> dict[str, Any]:
 def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
     """Summary of `prepare`: what was written, what was left out."""
     manifest = result.manifest
-    console.print(f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]} written to {out}")
+    console.print(f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]} written to {out}", markup=False)
     if result.without_lane:
-        console.print(f"{len(result.without_lane)} of them show no lane, for example {result.without_lane[0]}")
+        console.print(f"{len(result.without_lane)} of them show no lane, for example {result.without_lane[0]}", markup=False)
     for skipped in result.skipped[:10]:
-        console.print(f"Left out: {skipped.reason}")
+        console.print(f"Left out: {skipped.reason}", markup=False)
     if len(result.skipped) > 10:
-        console.print(f"... and {len(result.skipped) - 10} more; see {out / 'skipped.csv'}")
+        console.print(f"... and {len(result.skipped) - 10} more; see {out / 'skipped.csv'}", markup=False)
 
 
 def summarise_predictions(lines: Sequence[Prediction], out: Path, console: Console) -> None:
@@ -224,7 +224,7 @@ def summarise_predictions(lines: Sequence[Prediction], out: Path, console: Conso
     good = [line for line in lines if line.status == "ok"]
     seconds = sum(line.seconds or 0.0 for line in good) / len(good)
     referred = sum(bool(line.referred) for line in good)
-    console.print(f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person")
+    console.print(f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person", markup=False)
     for line in lines:
         if line.status != "ok":
-            console.print(f"Left out: {line.status}")
+            console.print(f"Left out: {line.status}", markup=False)

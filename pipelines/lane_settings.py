@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_prep.augmentation import LaneAugmentation
+from data_prep.augmentation_settings import LaneAugmentation
 
 HeadName = Literal["linear", "svgp", "hgp"]
 

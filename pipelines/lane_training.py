@@ -15,7 +15,7 @@ from data_prep.lane_dataset import lane_dataset
 from data_prep.manifest import MANIFEST_NAME, Manifest, file_sha256, load_manifest
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel
-from pipelines.config import dump_settings
+from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.lane_evaluation import selection_temperature
 from pipelines.lane_models import make_model, momentum_for
 from pipelines.lane_panels import LanePanels
@@ -26,7 +26,6 @@ from pipelines.tensorboard import TensorBoardHook
 from pipelines.training import EpochHook, EpochReport, StageSettings, train_stage
 
 PRETRAINING = "pretraining"
-CONFIG = "config.yaml"
 
 
 class LaneTraining:
@@ -56,7 +55,7 @@ class LaneTraining:
     def train(self) -> RunDescription:
         """Run all stages and write the run's description."""
         self.out.mkdir(parents=True, exist_ok=True)
-        dump_settings(self.settings, self.out / CONFIG)
+        dump_settings(self.settings, self.out / CONFIG_NAME)
         self.run.save(self.out)
         pretrained = self.pretrain()
         for name in self.settings.heads:

@@ -35,6 +35,7 @@ class EpochProgress(keras.callbacks.Callback):
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
+            disable=not self._console.is_terminal,
         )
         self._progress.start()
         description = f"{self._title} {epoch + 1}/{self._epochs}"

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from check_shapes.exceptions import ShapeMismatchError
 
-from data_prep.augmentation import LaneAugmentation, augment, random_numbers
+from data_prep.augmentation import augment, random_numbers
+from data_prep.augmentation_settings import LaneAugmentation
 
 STILL = {"flip_probability": 0.0, "brightness": 0.0, "contrast": 0.0, "scale": 0.0, "shift": 0.0}
 MIDDLE = [0.5] * 6  # no change, but for the flip

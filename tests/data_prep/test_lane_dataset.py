@@ -9,7 +9,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorflow.python.framework import config
 
-from data_prep.augmentation import LaneAugmentation
+from data_prep.augmentation_settings import LaneAugmentation
 from data_prep.errors import InputError
 from data_prep.images import read_image, resize_image, resize_mask
 from data_prep.lane import PrepareResult
