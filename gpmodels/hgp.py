@@ -237,7 +237,9 @@ class HGPHead(SVGPHead):
         """Add the points of positive weight to their experts' counts."""
         if self.num_experts:
             used = tf.cast(weight > 0.0, tf.int32)
-            self.expert_counts.assign_add(tf.math.unsorted_segment_sum(used, latent.expert, self.num_experts))
+            counts = tf.math.unsorted_segment_sum(used, latent.expert, self.num_experts)
+            # TensorFlow's own method sums the replicas' counts; that of Keras sums the old value as well.
+            self.expert_counts.value.assign_add(counts)
 
     def reset_assignments(self) -> None:
         """Set all counts to 0."""
