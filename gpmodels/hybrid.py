@@ -138,7 +138,8 @@ class HybridModel(keras.Model):
             replicas = tf.distribute.get_strategy().num_replicas_in_sync
             scaled_loss = self.optimizer.scale_loss(loss / replicas)
         variables = self.trainable_variables
-        self.optimizer.apply_gradients(zip(tape.gradient(scaled_loss, variables), variables, strict=True))
+        gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
         return self._update_metrics(points, expected, loss)
 
@@ -341,6 +342,11 @@ class HybridModel(keras.Model):
     @property
     def _build_shape(self) -> tuple[int | None, ...]:
         return self._build_shapes_dict["input_shape"]
+
+
+def _zero_unless(finite: tf.Tensor, gradients: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
+    """The gradients of a finite loss, else zeros: one NaN would spread to all weights and hide its origin."""
+    return [None if g is None else tf.where(finite, g, tf.zeros_like(g)) for g in gradients]
 
 
 def _checked(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

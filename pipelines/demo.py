@@ -48,7 +48,9 @@ def run_demo(out: Path, *, seed: int, console: Console) -> None:
     console.rule("1. Rendering scenes from scikit-image's photographs")
     write_scenes(scenes, count=NUM_TRAINING, seed=seed, lane_textures=TRAINING_TEXTURES, size=_twice(SIZE))
     write_scenes(unseen, count=NUM_TEST, seed=seed + 1, lane_textures=[UNSEEN_TEXTURE], size=_twice(SIZE))
-    console.print(f"{NUM_TRAINING} scenes with lanes of {' and '.join(TRAINING_TEXTURES)}, {NUM_TEST} of {UNSEEN_TEXTURE}")
+    console.print(
+        f"{NUM_TRAINING} scenes with lanes of {', '.join(TRAINING_TEXTURES)}, {NUM_TEST} of {UNSEEN_TEXTURE}"
+    )
 
     console.rule("2. Preparing")
     for source, name, test_fraction in ((scenes, "prepared", 0.0), (unseen, "prepared_unseen", 1.0)):
@@ -64,15 +66,25 @@ def run_demo(out: Path, *, seed: int, console: Console) -> None:
 
     console.rule(f"4. Judging on unseen scenes with an unseen lane texture ({UNSEEN_TEXTURE})")
     judged = out / "evaluation"
-    lane.evaluate(EvaluateSettings(), data=out / "prepared_unseen", model=out / "run", out=judged, console=console)
+    lane.evaluate(
+        EvaluateSettings(), data=out / "prepared_unseen", model=out / "run", out=judged, console=console
+    )
 
     console.rule("5. Exporting and predicting")
     bundle = out / "bundle"
     metrics = judged / "metrics.json"
-    lane.export(ExportSettings(), model=out / "run", out=bundle, metrics=metrics, overwrite=False, console=console)
+    lane.export(
+        ExportSettings(), model=out / "run", out=bundle, metrics=metrics, overwrite=False, console=console
+    )
     console.print(f"Verified: largest difference to the stored outputs {verify_bundle(bundle).worst:.1e}")
     inputs = [unseen / "images"]
-    lane.predict(PredictSettings(refer_above=0.15), inputs=inputs, model=bundle, out=out / "predictions", console=console)
+    lane.predict(
+        PredictSettings(refer_above=0.15),
+        inputs=inputs,
+        model=bundle,
+        out=out / "predictions",
+        console=console,
+    )
     shutil.rmtree(scenes)
 
     console.rule("Done. Look at")

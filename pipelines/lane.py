@@ -1,7 +1,7 @@
 """The pedestrian-lane application: what each step of ``gpimaging lane`` does.
 
-prepare (in :mod:`data_prep.lane`) -> train -> evaluate -> export -> predict. Each step takes settings and folders,
-writes one folder, and says what it did on a console.
+prepare (in :mod:`data_prep.lane`) -> train -> evaluate -> export -> predict. Each step takes settings and
+folders, writes one folder, and says what it did on a console.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, TaskID, track
 
+from data_prep.atomic import refuse_existing
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, PrepareResult, prepare_lane
-from data_prep.manifest import load_manifest
+from data_prep.lane_dataset import lane_records
+from data_prep.manifest import MANIFEST_NAME, Manifest, file_sha256, load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import LinearHead
 from pipelines.bundle import load_signatures, write_image_bundle
@@ -25,18 +27,24 @@ from pipelines.evaluation import Evaluation, compare, select_gallery
 from pipelines.lane_bundle import lane_metadata, sample_image
 from pipelines.lane_evaluation import gallery_images, judge, run_predictors
 from pipelines.lane_models import load_model
-from pipelines.lane_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.lane_settings import (
+    EvaluateSettings,
+    ExportSettings,
+    LaneRun,
+    PredictSettings,
+    TrainSettings,
+)
 from pipelines.lane_training import LaneTraining
 from pipelines.metrics_file import write_metrics
 from pipelines.prediction import Prediction, find_sources, predict_files
 from pipelines.report import gallery_sections, write_report
 from pipelines.results_tables import results_table
-from pipelines.runs import RunDescription, load_run
+from pipelines.runs import load_run
 from pipelines.serving import ImageServer
 from pipelines.training import make_deterministic
 
 
-def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> RunDescription:
+def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> LaneRun:
     """Train the network with each head; see :class:`pipelines.lane_training.LaneTraining`.
 
     Raises:
@@ -57,31 +65,38 @@ def evaluate(
     Raises:
         InputError: The run or the data cannot be used.
     """
-    run, training = load_run(model), run_settings(model)
+    run, training = trained_run(model), run_settings(model)
     manifest = load_manifest(data)
     fold = training.fold if settings.fold is None else settings.fold
-    splits = manifest_splits(manifest, fold=fold, selection_fraction=training.selection_fraction)
-    names = getattr(splits, settings.split)
-    if not names:
-        raise InputError(f"{data} has no {settings.split} example. Prepare it with one, or pass --set split=...")
+    names = judged_names(settings, training, manifest, fold, data)
     if manifest.size != run.size:
         raise InputError(
             f"{data} has images of {manifest.size}, but {model} was trained on {run.size}. "
             f"Prepare the data with --size {run.size[0]}x{run.size[1]}."
         )
     predictors = run_predictors(model, run, training)
-    results = [
-        judge(p, data, manifest, track(names, p.title, console=console, transient=True, disable=not console.is_terminal))
-        for p in predictors
-    ]
-    comparisons = compare(results[-1], results[:-1], resamples=settings.resamples, seed=settings.seed)
+    results = []
+    for predictor in predictors:
+        examples = track(
+            lane_records(data, manifest, names),
+            predictor.title,
+            total=len(names),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        results.append(judge(predictor, examples))
+    judged = {"split": settings.split, "images": len(names), "size": f"{run.size[0]} x {run.size[1]}"}
+    seen = fold != training.fold and file_sha256(data / MANIFEST_NAME) == run.manifest_sha256
     evaluation = Evaluation(
         application="lane",
         results=tuple(results),
-        comparisons=tuple(comparisons),
+        comparisons=tuple(
+            compare(results[-1], results[:-1], resamples=settings.resamples, seed=settings.seed)
+        ),
         settings=training.model_dump(mode="json"),
-        data={"split": settings.split, "images": len(names), "size": f"{run.size[0]} x {run.size[1]}", **run.counts},
-        warnings=evaluation_warnings(settings),
+        data={**judged, **run.counts},
+        warnings=evaluation_warnings(settings.split, seen_fold=fold if seen else None),
     )
     selection = select_gallery(results[-1], settings.gallery_images)
     gallery = gallery_sections(selection, gallery_images(predictors[-1], data, manifest, selection.names))
@@ -93,19 +108,28 @@ def evaluate(
 
 
 def export(
-    settings: ExportSettings, *, model: Path, out: Path, metrics: Path | None, overwrite: bool, console: Console
+    settings: ExportSettings,
+    *,
+    model: Path,
+    out: Path,
+    metrics: Path | None,
+    overwrite: bool,
+    console: Console,
 ) -> None:
     """Write a run's head as a bundle; ``metrics`` is the ``metrics.json`` of an evaluation to enclose.
 
     Raises:
         InputError: The run cannot be used, or ``out`` exists.
     """
-    run, training = load_run(model), run_settings(model)
+    refuse_existing(out, overwrite=overwrite)  # before the work
+    run, training = trained_run(model), run_settings(model)
     head = settings.head or run.heads[-1]
     if head not in run.heads:
-        raise InputError(f"{model} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them.")
+        raise InputError(
+            f"{model} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
+        )
     trained = load_model(model, head, training, run)
-    if isinstance(trained.head, LinearHead) and settings.tempered and run.temperature:
+    if isinstance(trained.head, LinearHead) and settings.tempered and run.temperature is not None:
         trained.head.set_temperature(run.temperature)
     server = ImageServer(trained.inference_function(), run.size, trained.network)
     write_image_bundle(
@@ -185,11 +209,49 @@ def run_settings(run: Path) -> TrainSettings:
     return load_settings(TrainSettings, config=run / CONFIG_NAME)
 
 
-def evaluation_warnings(settings: EvaluateSettings) -> tuple[str, ...]:
-    """What a reader of the report must know."""
-    if settings.split == "test":
+def trained_run(run: Path) -> LaneRun:
+    """Description of a run that has at least one trained head.
+
+    Raises:
+        InputError: It has none yet, or is no run.
+    """
+    description = load_run(run, LaneRun)
+    if not description.heads:
+        raise InputError(f"{run} has no trained head yet. Continue its training with --resume.")
+    return description
+
+
+def judged_names(
+    settings: EvaluateSettings, training: TrainSettings, manifest: Manifest, fold: int, data: Path
+) -> tuple[str, ...]:
+    """Names of the examples to judge.
+
+    Raises:
+        InputError: There are none.
+    """
+    splits = manifest_splits(manifest, fold=fold, selection_fraction=training.selection_fraction)
+    names = {"train": splits.train, "selection": splits.selection, "test": splits.test}[settings.split]
+    if not names:
+        raise InputError(
+            f"{data} has no {settings.split} example. Prepare it with one, or pass --set split=..."
+        )
+    return names
+
+
+def evaluation_warnings(split: str, *, seen_fold: int | None) -> tuple[str, ...]:
+    """What a reader of the report must know.
+
+    Args:
+        split: Part of the data that is judged.
+        seen_fold: Fold that is judged but was trained on; None if it was left out.
+    """
+    seen = {"test": None, "selection": "chose the best epoch by", "train": "was fitted to"}[split]
+    if seen is None and seen_fold is not None:
+        seen = "was fitted to"
+        split = f"fold {seen_fold}"
+    if seen is None:
         return ()
-    return (f"Judged on the {settings.split} part, which training has seen: the numbers flatter the model.",)
+    return (f"Judged on the {split} part, which training {seen}: the numbers flatter the model.",)
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
@@ -199,24 +261,31 @@ def read_metrics(path: Path) -> dict[str, Any]:
         InputError: The file is missing or no JSON object.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}). Pass the metrics.json of an evaluation.") from error
+        raise InputError(
+            f"{path} cannot be read ({error}). Pass the metrics.json of an evaluation."
+        ) from error
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no JSON object. Pass the metrics.json of an evaluation.")
     return content
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
     """Summary of `prepare`: what was written, what was left out."""
-    manifest = result.manifest
-    console.print(f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]} written to {out}", markup=False)
-    if result.without_lane:
-        console.print(f"{len(result.without_lane)} of them show no lane, for example {result.without_lane[0]}", markup=False)
-    for skipped in result.skipped[:10]:
-        console.print(f"Left out: {skipped.reason}", markup=False)
-    if len(result.skipped) > 10:
-        console.print(f"... and {len(result.skipped) - 10} more; see {out / 'skipped.csv'}", markup=False)
+    manifest, without_lane, skipped = result.manifest, result.without_lane, result.skipped
+    size = f"{manifest.size[0]} x {manifest.size[1]}"
+    lines = [f"{manifest.num_examples} examples of {size} written to {out}"]
+    if without_lane:
+        lines.append(f"{len(without_lane)} of them show no lane, for example {without_lane[0]}")
+    lines += [f"Left out: {entry.reason}" for entry in skipped[:10]]
+    if len(skipped) > 10:
+        lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
+    console.print("\n".join(lines), markup=False)
 
 
 def summarise_predictions(lines: Sequence[Prediction], out: Path, console: Console) -> None:
@@ -224,7 +293,10 @@ def summarise_predictions(lines: Sequence[Prediction], out: Path, console: Conso
     good = [line for line in lines if line.status == "ok"]
     seconds = sum(line.seconds or 0.0 for line in good) / len(good)
     referred = sum(bool(line.referred) for line in good)
-    console.print(f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person", markup=False)
+    console.print(
+        f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person",
+        markup=False,
+    )
     for line in lines:
         if line.status != "ok":
             console.print(f"Left out: {line.status}", markup=False)

@@ -6,8 +6,8 @@ import numpy as np
 
 from data_prep.scenes import render_scene
 from pipelines.bundle import Metadata, current_versions, image_signatures
-from pipelines.lane_settings import HeadName, TrainSettings
-from pipelines.runs import RunDescription
+from pipelines.lane_settings import HeadName, LaneRun, TrainSettings
+from pipelines.overlays import Picture
 
 _HEADS = {
     "linear": "linear",
@@ -16,7 +16,7 @@ _HEADS = {
 }
 
 
-def lane_metadata(name: str, head: HeadName, settings: TrainSettings, run: RunDescription) -> Metadata:
+def lane_metadata(name: str, head: HeadName, settings: TrainSettings, run: LaneRun) -> Metadata:
     """Description of a bundle.
 
     Args:
@@ -33,8 +33,8 @@ def lane_metadata(name: str, head: HeadName, settings: TrainSettings, run: RunDe
         class_names=("background", "lane"),
         network_size=run.size,
         preprocessing=(
-            f"Inside the graph: area-averaging resize to {height} x {width}, rounding to whole grey levels, scaling to "
-            "-1..1. To be done before: applying EXIF orientation, decoding TIFF and palette BMP."
+            f"Inside the graph: area-averaging resize to {height} x {width}, rounding to whole grey levels, "
+            "scaling to -1..1. To be done before: applying EXIF orientation, decoding TIFF and palette BMP."
         ),
         signatures=image_signatures(run.size),
         versions=current_versions(),
@@ -47,18 +47,18 @@ def lane_metadata(name: str, head: HeadName, settings: TrainSettings, run: RunDe
             "manifest_sha256": run.manifest_sha256,
         },
         intended_use=(
-            "Finding the surface a pedestrian can walk on in photographs like those it was trained on, with an "
-            "uncertainty for every pixel that says where not to trust it."
+            "Finding the surface a pedestrian can walk on in photographs like those it was trained on, with "
+            "an uncertainty for every pixel that says where not to trust it."
         ),
         limitations=(
-            "No safety device. Probabilities are calibrated only for images like the training images; on others the "
-            "uncertainty rises, but a confident mistake remains possible. Judge it on your own labelled images with "
-            "`gpimaging lane evaluate` before relying on it."
+            "No safety device. Probabilities are calibrated only for images like the training images; on "
+            "others the uncertainty rises, but a confident mistake remains possible. Judge it on your own "
+            "labelled images with `gpimaging lane evaluate` before relying on it."
         ),
     )
 
 
-def sample_image(size: tuple[int, int]) -> np.ndarray:
+def sample_image(size: tuple[int, int]) -> Picture:
     """A rendered scene, larger than the network's size, on which a bundle is verified."""
-    scene = render_scene(np.random.default_rng(0), lane_texture="brick", size=(size[0] * 3 // 2, size[1] * 3 // 2))
-    return scene.image
+    larger = (size[0] * 3 // 2, size[1] * 3 // 2)
+    return render_scene(np.random.default_rng(0), lane_texture="brick", size=larger).image

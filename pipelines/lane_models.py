@@ -9,8 +9,9 @@ import numpy as np
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
 from gpmodels.head import Head
 from gpmodels.networks.encoder_decoder import encoder_decoder
-from pipelines.lane_settings import HeadName, TrainSettings
-from pipelines.runs import RunDescription, head_folder
+from pipelines.lane_settings import HeadName, LaneRun, TrainSettings
+from pipelines.runs import head_folder
+from pipelines.training import BEST, load_checkpoint
 
 
 def make_head(name: HeadName, settings: TrainSettings) -> Head:
@@ -29,7 +30,7 @@ def make_head(name: HeadName, settings: TrainSettings) -> Head:
     )
 
 
-def make_model(name: HeadName, settings: TrainSettings, run: RunDescription) -> HybridModel:
+def make_model(name: HeadName, settings: TrainSettings, run: LaneRun) -> HybridModel:
     """An untrained, built model with a head."""
     network = encoder_decoder(settings.network, batch_norm_momentum=run.batch_norm_momentum)
     model = HybridModel(
@@ -44,16 +45,21 @@ def make_model(name: HeadName, settings: TrainSettings, run: RunDescription) -> 
     return model
 
 
-def load_model(run_folder: Path, name: HeadName, settings: TrainSettings, run: RunDescription) -> HybridModel:
-    """A trained model with the weights of its best epoch."""
+def load_model(run_folder: Path, name: HeadName, settings: TrainSettings, run: LaneRun) -> HybridModel:
+    """A trained model with the weights of its best epoch.
+
+    Raises:
+        InputError: They are missing, damaged, or of another model.
+    """
     model = make_model(name, settings, run)
-    model.load_weights(head_folder(run_folder, name) / "best.weights.h5")
+    load_checkpoint(model, head_folder(run_folder, name) / BEST)
     return model
 
 
 def momentum_for(steps_per_epoch: int) -> float:
     """Batch-normalisation momentum whose averages look back over a fifth of an epoch, 0.9 to 0.99.
 
-    Keras' 0.99 lags by epochs where an epoch has tens of steps, and validation then judges a network that never was.
+    Keras' 0.99 lags by epochs where an epoch has tens of steps, and validation then judges a network that
+    never was.
     """
     return float(np.clip(1.0 - 5.0 / max(steps_per_epoch, 1), 0.9, 0.99))

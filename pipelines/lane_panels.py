@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a few fixed images: input, truth, lane probability and uncertainty side by side."""
+"""What TensorBoard shows of a few images: input, truth, lane probability and uncertainty side by side."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class LanePanels:
     """
 
     def __init__(self, data: Path, manifest: Manifest, names: Sequence[str], count: int) -> None:
-        chosen = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, min(count, len(names)), dtype=int))]
-        self._records = list(lane_records(data, manifest, chosen))
+        places = np.linspace(0, len(names) - 1, min(count, len(names)), dtype=int)
+        self._records = list(lane_records(data, manifest, [names[place] for place in places]))
 
     def __call__(self, model: HybridModel) -> dict[str, Picture]:
+        """Pictures by tag, ``images/<name>``."""
         pictures = {}
         for name, image, mask, _ in self._records:
             maps = model(tf.constant(image[None], tf.float32), training=False)

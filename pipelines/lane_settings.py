@@ -1,4 +1,7 @@
-"""Settings of the pedestrian-lane steps; every field has a default and a description."""
+"""Settings of the pedestrian-lane steps, and what a lane run writes down.
+
+Every setting has a default and a description. Nothing here imports TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.augmentation_settings import LaneAugmentation
+from pipelines.runs import RunDescription
 
 HeadName = Literal["linear", "svgp", "hgp"]
+
+
+class LaneRun(RunDescription):
+    """Description of a lane run; ``heads`` are its trained heads in the order of the report."""
+
+    application: Literal["lane"]
+    heads: tuple[HeadName, ...] = ()
 
 
 class TrainSettings(BaseModel):
@@ -16,7 +27,9 @@ class TrainSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    network: str = Field(default="C4K5", description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5.")
+    network: str = Field(
+        default="C4K5", description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5."
+    )
     heads: tuple[HeadName, ...] = Field(
         default=("linear", "svgp", "hgp"),
         min_length=1,
@@ -27,12 +40,18 @@ class TrainSettings(BaseModel):
     )
     head_epochs: int = Field(default=20, ge=1, description="Further epochs of each head with the network.")
     batch_size: int = Field(default=3, ge=1, description="Images in a training step (thesis: 3).")
-    learning_rate: float = Field(default=1e-3, gt=0, description="Adam's first learning rate of the pretraining.")
+    learning_rate: float = Field(
+        default=1e-3, gt=0, description="Adam's first learning rate of the pretraining."
+    )
     head_epoch_learning_rate: float = Field(
-        default=3e-4, gt=0, description="Adam's first learning rate of the further epochs, network and head together."
+        default=3e-4,
+        gt=0,
+        description="Adam's first learning rate of the further epochs, network and head together.",
     )
     head_steps: int = Field(
-        default=1000, ge=0, description="Steps of a GP head alone on a sample of features, before the further epochs."
+        default=1000,
+        ge=0,
+        description="Steps of a GP head alone on a sample of features, before the further epochs.",
     )
     head_step_learning_rate: float = Field(default=1e-2, gt=0, description="Learning rate of those steps.")
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start (thesis: 9).")
@@ -40,16 +59,26 @@ class TrainSettings(BaseModel):
     kernel: str = Field(default="squared_exponential", description="Kernel of every GP unit.")
     global_weight: float = Field(default=1.0, ge=0, description="Weight w of the global unit's likelihood.")
     expert_variance: Literal["full", "thesis"] = Field(
-        default="full", description="Whether an expert's variance includes the global unit's conditional variance."
+        default="full",
+        description="Whether an expert's variance includes the global unit's conditional variance.",
     )
     points_per_image: int | None = Field(
-        default=None, ge=1, description="Train the heads on so many random pixels of each image; null takes all."
+        default=None,
+        ge=1,
+        description="Train the heads on so many random pixels of each image; null takes all.",
     )
-    patience: int = Field(default=10, ge=0, description="Stop a stage after so many epochs without progress; 0: never.")
+    patience: int = Field(
+        default=10, ge=0, description="Stop a stage after so many epochs without progress; 0: never."
+    )
     selection_fraction: float = Field(
-        default=0.15, gt=0, lt=1, description="Share of the training images held out to choose the best epoch."
+        default=0.15,
+        gt=0,
+        lt=1,
+        description="Share of the training images held out to choose the best epoch.",
     )
-    fold: int = Field(default=0, ge=0, description="Fold to leave out, where the data was prepared with folds.")
+    fold: int = Field(
+        default=0, ge=0, description="Fold to leave out, where the data was prepared with folds."
+    )
     augmentation: LaneAugmentation | None = Field(
         default=LaneAugmentation(), description="Random changes of the training images; null for none."
     )
@@ -63,12 +92,17 @@ class EvaluateSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     split: Literal["test", "selection", "train"] = Field(
-        default="test", description="Which part of the prepared data is judged; only test was never used in training."
+        default="test",
+        description="Which part of the prepared data is judged; only test was never used in training.",
     )
     fold: int | None = Field(
-        default=None, ge=0, description="Fold to judge, where the data has folds; null takes the one left out in training."
+        default=None,
+        ge=0,
+        description="Fold to judge, where the data has folds; null takes the one left out in training.",
     )
-    gallery_images: int = Field(default=3, ge=0, description="Best, worst and most uncertain images in the report.")
+    gallery_images: int = Field(
+        default=3, ge=0, description="Best, worst and most uncertain images in the report."
+    )
     resamples: int = Field(default=2000, ge=100, description="Bootstrap resamples of the images.")
     seed: int = Field(default=0, ge=0, description="Seed of the bootstrap.")
 
@@ -80,7 +114,9 @@ class PredictSettings(BaseModel):
 
     threshold: float = Field(default=0.5, gt=0, lt=1, description="A pixel is lane above this probability.")
     refer_above: float | None = Field(
-        default=None, ge=0, description="Refer an image to a person above this mean entropy (nats); null refers none."
+        default=None,
+        ge=0,
+        description="Refer an image to a person above this mean entropy (nats); null refers none.",
     )
     every: int = Field(default=1, ge=1, description="Of a video, predict every so many frames.")
 

@@ -6,14 +6,21 @@ from typing import Any
 
 import keras
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 class EpochProgress(keras.callbacks.Callback):
-    """One bar for each epoch with steps, loss and the time left, then one line with the epoch's numbers.
+    """One bar for all steps of a stage, with epoch, loss and the time left; on a terminal only.
 
     Args:
-        console: Where to draw; bars appear on a terminal only, the lines everywhere.
+        console: Where to draw.
         title: Name of the stage.
         epochs: Epochs of the stage.
         steps: Steps of an epoch.
@@ -21,11 +28,9 @@ class EpochProgress(keras.callbacks.Callback):
 
     def __init__(self, console: Console, title: str, epochs: int, steps: int) -> None:
         super().__init__()
-        self._console, self._title, self._epochs, self._steps = console, title, epochs, steps
-        self._progress: Progress | None = None
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self._progress = Progress(
+        self._title, self._epochs, self._steps = title, epochs, steps
+        self._done = 0
+        self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -33,23 +38,25 @@ class EpochProgress(keras.callbacks.Callback):
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            console=self._console,
+            console=console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not console.is_terminal,
         )
-        self._progress.start()
-        description = f"{self._title} {epoch + 1}/{self._epochs}"
-        self._task = self._progress.add_task(description, total=self._steps, loss=float("nan"))
+        self._task = self._bar.add_task(title, total=epochs * steps, loss=float("nan"))
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+        """Show which epoch it is; a resumed stage starts where it was left."""
+        self._done = epoch * self._steps
+        self._bar.start()
+        self._bar.update(
+            self._task, description=f"{self._title} {epoch + 1}/{self._epochs}", completed=self._done
+        )
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        if self._progress is not None:
-            self._progress.update(self._task, completed=batch + 1, loss=float((logs or {}).get("loss", float("nan"))))
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self.close()
+        """Move on by a step."""
+        loss = float((logs or {}).get("loss", float("nan")))
+        self._bar.update(self._task, completed=self._done + batch + 1, loss=loss)
 
     def close(self) -> None:
         """Take the bar off the screen; also when training was interrupted."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        self._bar.stop()

@@ -5,14 +5,16 @@
     run/
       config.yaml            the settings as used
       run.json               data, sizes, N, the fitted temperature: what is needed to rebuild the models
-      heads/<name>/          best.weights.h5, last.weights.h5, state.json
+      heads/<name>/          best.weights.h5, state.json, and the weights that it names to resume from
       heads/pretraining/     the network with a linear head that all heads start from
       tensorboard/<name>/
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -54,28 +56,40 @@ class RunDescription(BaseModel):
     def save(self, run: Path) -> None:
         """Write ``run.json``."""
         with atomic_file(run / "run.json") as temporary:
-            temporary.write_text(self.model_dump_json(indent=1))
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
-def load_run(run: Path) -> RunDescription:
+Description = TypeVar("Description", bound=RunDescription)
+
+
+def load_run(run: Path, cls: type[Description]) -> Description:
     """Read and check ``run.json``.
 
+    Args:
+        run: Folder of the run.
+        cls: The application's kind of description.
+
     Raises:
-        InputError: The folder is no run, or of another schema version.
+        InputError: The folder is no run, one of another schema version, or of another application.
     """
     path = run / "run.json"
     if not path.is_file():
-        raise InputError(f"{run} is no training run: it has no run.json. Pass the --out folder of a train step.")
-    try:
-        description = RunDescription.model_validate_json(path.read_text())
-    except ValidationError as error:
-        raise InputError(f"{path} cannot be read as a run description: {error}. Train again.") from error
-    if description.schema_version != SCHEMA_VERSION:
         raise InputError(
-            f"{path} has schema version {description.schema_version}, but this gpimaging reads {SCHEMA_VERSION}. "
-            "Train again, or use the version that wrote it."
+            f"{run} is no training run: it has no run.json. Pass the --out folder of a train step."
         )
-    return description
+    try:
+        content = json.loads(path.read_bytes())
+        found = content.get("schema_version") if isinstance(content, dict) else None
+        if found != SCHEMA_VERSION:
+            raise InputError(
+                f"{path} has schema version {found}, but this gpimaging reads {SCHEMA_VERSION}. "
+                "Train again, or use the version that wrote it."
+            )
+        return cls.model_validate(content)
+    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+        raise InputError(
+            f"{path} cannot be read as the description of a {cls.__name__}: {error}. Train again."
+        ) from error
 
 
 def head_folder(run: Path, name: str) -> Path:

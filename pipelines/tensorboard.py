@@ -1,22 +1,27 @@
 """TensorBoard for every application: scalars of each epoch, experts and lengthscales, and a few images.
 
 Tags use the symbols of the thesis and of the code: ``kl/global``, ``kl/expert_3``, ``occupancy/expert_3``,
-``lengthscale/expert_3``.
+``lengthscales/expert_3``; what is measured twice ends in ``/training`` or ``/selection``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from gpmodels import HybridModel
+from pipelines.overlays import Picture
 from pipelines.training import EpochReport
 
-Panels = Callable[[HybridModel], dict[str, np.ndarray]]
+Panels = Callable[[HybridModel], dict[str, Picture]]
 """Pictures to show, ``{tag: uint8 [H, W, 3]}``, drawn from the model at an epoch's end."""
+
+_SELECTION = "selection_"
 
 
 class TensorBoardHook:
@@ -32,25 +37,35 @@ class TensorBoardHook:
     """
 
     def __init__(self, folder: Path, *, num_data: int, panels: Panels | None = None) -> None:
-        self._writer = tf.summary.create_file_writer(str(folder))
+        self._folder = folder
         self._num_data = num_data
         self._panels = panels
 
+    @cached_property
+    def _writer(self) -> Any:
+        """Made with the first epoch: a stage that is already complete gets no empty event file."""
+        return tf.summary.create_file_writer(str(self._folder))
+
     def __call__(self, report: EpochReport) -> None:
-        numbers = report.numbers
+        """Write the tags of an epoch and flush them to disk."""
         with self._writer.as_default(step=report.epoch):
-            tf.summary.scalar("bound/training", -numbers["loss"] * self._num_data)
-            tf.summary.scalar("bound_per_point/training", -numbers["loss"])
-            tf.summary.scalar("bound_per_point/selection", -numbers["selection_loss"])
-            for name, value in numbers.items():
-                split, _, quantity = name.rpartition("selection_")
-                if quantity != "loss":
-                    tf.summary.scalar(f"{quantity}/{'selection' if split or 'selection_' in name else 'training'}", value)
+            self._write_numbers(report.numbers)
             self._write_units(report.model)
             if self._panels is not None:
                 for tag, picture in self._panels(report.model).items():
                     tf.summary.image(tag, picture[None])
         self._writer.flush()
+
+    def _write_numbers(self, numbers: dict[str, float]) -> None:
+        tf.summary.scalar("learning_rate", numbers["learning_rate"])
+        tf.summary.scalar("bound/training", -numbers["loss"] * self._num_data)
+        for name, value in numbers.items():
+            part = "selection" if name.startswith(_SELECTION) else "training"
+            quantity = name.removeprefix(_SELECTION)
+            if quantity == "loss":
+                tf.summary.scalar(f"bound_per_point/{part}", -value)
+            elif quantity != "learning_rate":
+                tf.summary.scalar(f"{quantity}/{part}", value)
 
     def _write_units(self, model: HybridModel) -> None:
         head = model.head

@@ -1,42 +1,58 @@
-"""The training loop that every application shares: epochs, checkpoints, resuming, early stopping, divergence.
+"""The training loop that every application shares: epochs, checkpoints, resuming, early stopping.
 
-One call of :func:`train_stage` trains one model in one folder. At each epoch boundary it writes ``last.weights.h5``
-(weights, optimiser, random states) and ``state.json``; whatever stops the run, the last complete epoch is there to
-resume from. Data comes as a function of the epoch, so that a resumed run sees what an uninterrupted one would, and with
-``enable_op_determinism`` repeats its numbers bit for bit.
+One call of :func:`train_stage` trains one model in one folder. Each epoch ends with a checkpoint (weights,
+optimiser, state); whatever stops the run, the last complete epoch is there to resume from. Data comes as a
+function of the epoch, so that a resumed run sees what an uninterrupted one would, and with
+:func:`make_deterministic` repeats its numbers bit for bit.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 
 import keras
-import numpy as np
 import tensorflow as tf
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
 from gpmodels import HybridModel
+from pipelines.divergence import (
+    StopOnDivergence,
+    TrainingDiverged,
+    expert_names,
+    factorisation_errors,
+    require_finite,
+)
+
+__all__ = [
+    "EpochReport",
+    "StageData",
+    "StageSettings",
+    "StageState",
+    "TrainingDiverged",
+    "has_checkpoint",
+    "load_checkpoint",
+    "make_deterministic",
+    "train_stage",
+]
 
 LOGGER = logging.getLogger(__name__)
 
 MONITORED = "selection_loss"
 """The negative bound per point on the selection data; the epoch with the least is the best one."""
 
-EpochData = Callable[[int], tf.data.Dataset]
-"""The training batches of an epoch, a pure function of its number from 0."""
+STATE, BEST = "state.json", "best.weights.h5"
+_WEIGHTS_SUFFIX = ".weights.h5"  # Keras insists on it
 
 EpochHook = Callable[["EpochReport"], None]
 """Called after each epoch, when its checkpoint is on disk; TensorBoard hangs here."""
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss became NaN or infinite; the message says where and which checkpoint is still good."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,25 @@ class StageSettings:
 
 
 @dataclass(frozen=True)
+class StageData:
+    """What a stage is trained and judged on.
+
+    Attributes:
+        batches: Training batches of an epoch, a pure function of its number from 0.
+        steps_per_epoch: How many they are, for the learning-rate schedule.
+        routing: All training data as it is, to confirm that an expert is unused before it is dropped.
+        selection: Held-out training data on which the best epoch is chosen; never the judged split.
+        scores: Further numbers of the model on the selection data.
+    """
+
+    batches: Callable[[int], tf.data.Dataset]
+    steps_per_epoch: int
+    routing: tf.data.Dataset
+    selection: tf.data.Dataset
+    scores: Callable[[HybridModel], Mapping[str, float]] = lambda _: {}
+
+
+@dataclass(frozen=True)
 class EpochReport:
     """What an epoch left behind: its number from 1, its numbers, and the model at its end."""
 
@@ -64,29 +99,75 @@ class EpochReport:
     model: HybridModel
 
 
-@dataclass
-class StageState:
-    """Progress of a stage, as ``state.json`` holds it."""
+class StageState(BaseModel):
+    """Progress of a stage, as ``state.json`` holds it.
+
+    Attributes:
+        epochs_done: Complete epochs.
+        best_epoch: Number from 1 of the best one; 0 before the first.
+        best: Its negative bound per point; None before the first.
+        history: Numbers of each epoch.
+        seconds: Wall-clock time of all complete epochs.
+        weights: File with the weights and the optimiser at the end of the last complete epoch.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs_done: int = 0
     best_epoch: int = 0
-    best: float = math.inf
-    history: list[dict[str, float]] = field(default_factory=list)
+    best: float | None = None
+    history: tuple[dict[str, float], ...] = ()
+    seconds: float = 0.0
+    weights: str = f"last{_WEIGHTS_SUFFIX}"
 
-    def save(self, path: Path) -> None:
-        numbers = {**asdict(self), "best": None if math.isinf(self.best) else self.best}
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(numbers, indent=1, allow_nan=False))
+    @field_validator("weights")
+    @classmethod
+    def _check_plain_name(cls, value: str) -> str:
+        if PurePath(value).name != value:
+            raise ValueError(f"{value!r} is not a plain file name")
+        return value
+
+    def after_epoch(self, numbers: dict[str, float], seconds: float) -> StageState:
+        """The state after one more epoch, with its numbers and its wall-clock time."""
+        epoch = self.epochs_done + 1
+        best = {"best_epoch": epoch, "best": numbers[MONITORED]} if self.improves(numbers) else {}
+        return self.model_copy(
+            update={
+                "epochs_done": epoch,
+                "history": (*self.history, numbers),
+                "seconds": self.seconds + seconds,
+                "weights": f"epoch_{epoch}{_WEIGHTS_SUFFIX}",
+                **best,
+            }
+        )
+
+    def improves(self, numbers: Mapping[str, float]) -> bool:
+        """Whether an epoch with these numbers would be the best so far."""
+        return self.best is None or numbers[MONITORED] < self.best
+
+    def save(self, folder: Path) -> None:
+        """Write ``state.json``."""
+        with atomic_file(folder / STATE) as temporary:
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> StageState:
-        numbers = json.loads(path.read_text())
-        numbers["best"] = math.inf if numbers["best"] is None else numbers["best"]
-        return cls(**numbers)
+    def load(cls, folder: Path) -> StageState:
+        """Read ``state.json``.
+
+        Raises:
+            InputError: It is damaged.
+        """
+        path = folder / STATE
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise InputError(
+                f"{path} cannot be read as the state of a training: {error}. Train into another --out."
+            ) from error
 
 
 def make_deterministic(seed: int) -> None:
-    """Seed Python, NumPy and TensorFlow, and make every TensorFlow operation repeat its result bit for bit."""
+    """Seed Python, NumPy and TensorFlow; make every TensorFlow operation repeat its result bit for bit."""
     keras.utils.set_random_seed(seed)
     tf.config.experimental.enable_op_determinism()
 
@@ -94,12 +175,9 @@ def make_deterministic(seed: int) -> None:
 def train_stage(
     model: HybridModel,
     settings: StageSettings,
+    data: StageData,
     *,
     folder: Path,
-    training: EpochData,
-    routing: tf.data.Dataset,
-    selection: tf.data.Dataset,
-    steps_per_epoch: int,
     resume: bool = False,
     hooks: Sequence[EpochHook] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -109,11 +187,9 @@ def train_stage(
     Args:
         model: Built; its weights are where training starts.
         settings: Epochs, learning rate, patience.
-        folder: Where ``last.weights.h5``, ``best.weights.h5`` and ``state.json`` go; created if need be.
-        training: Batches of an epoch.
-        routing: All training data as it is, to confirm that an expert is unused before it is dropped.
-        selection: Held-out training data on which the best epoch is chosen; never the judged split.
-        steps_per_epoch: Batches in an epoch, for the learning-rate schedule.
+        data: What to train and to judge on.
+        folder: Where the checkpoints go: ``state.json``, the weights it names, and ``best.weights.h5``.
+            Created if need be.
         resume: Continue from ``folder`` if it holds a checkpoint; otherwise start anew.
         hooks: Called after each epoch.
         callbacks: Keras callbacks passed to ``fit``, e.g. a progress bar.
@@ -122,124 +198,128 @@ def train_stage(
         The stage's state, with the history of its epochs.
 
     Raises:
-        TrainingDiverged: The loss became NaN or infinite. The last good checkpoint stays in ``folder``.
+        TrainingDiverged: A number stopped being finite. The last good checkpoint stays in ``folder``.
+        InputError: The checkpoint to resume from is damaged, or belongs to another model.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    total_steps = max(settings.epochs * steps_per_epoch, 1)
+    total_steps = max(settings.epochs * data.steps_per_epoch, 1)
     schedule = keras.optimizers.schedules.CosineDecay(settings.learning_rate, total_steps, alpha=0.01)
     model.compile(optimizer=keras.optimizers.Adam(schedule))
     model.optimizer.build(model.trainable_variables)
 
-    state = StageState()
-    if resume and (folder / "state.json").exists():
-        state = StageState.load(folder / "state.json")
-        model.load_weights(folder / "last.weights.h5")
-        LOGGER.info("Resuming %s after epoch %d", folder.name, state.epochs_done)
-    else:
-        # Epoch 0: an interruption in the first epoch leaves a usable checkpoint too.
-        _checkpoint(model, state, folder, is_best=True)
-
-    for epoch in range(state.epochs_done, settings.epochs):
-        if 0 < settings.patience <= epoch - state.best_epoch:
+    state = _start(model, folder, resume=resume)
+    while state.epochs_done < settings.epochs:
+        if 0 < settings.patience <= state.epochs_done - state.best_epoch:
             LOGGER.info("Stopping early: %d epochs without a better bound", settings.patience)
             break
-        numbers = _one_epoch(model, epoch, training(epoch), settings, folder, callbacks)
-        dropped = _drop_unused_experts(model, routing)
+        started = time.perf_counter()
+        numbers = _one_epoch(model, state.epochs_done, data, folder, callbacks)
         numbers["learning_rate"] = float(schedule(model.optimizer.iterations))
-        numbers |= {f"selection_{name}": value for name, value in _evaluate(model, selection).items()}
-        is_best = numbers[MONITORED] < state.best
-        state.epochs_done = epoch + 1
-        state.history.append(numbers)
-        if is_best:
-            state.best, state.best_epoch = numbers[MONITORED], epoch + 1
+        is_best = state.improves(numbers)
+        state = state.after_epoch(numbers, time.perf_counter() - started)
         _checkpoint(model, state, folder, is_best=is_best)
-        if dropped:
-            LOGGER.info("Dropped experts %s: no training point chooses them", [k + 1 for k in dropped])
         for hook in hooks:
-            hook(EpochReport(epoch + 1, numbers, is_best, model))
+            hook(EpochReport(state.epochs_done, numbers, is_best, model))
 
-    model.load_weights(folder / "best.weights.h5")
+    load_checkpoint(model, folder / BEST)
+    return state
+
+
+def _start(model: HybridModel, folder: Path, *, resume: bool) -> StageState:
+    """The state to go on from, with the model's weights and optimiser as they were then."""
+    if resume and has_checkpoint(folder):
+        state = StageState.load(folder)
+        load_checkpoint(model, folder / state.weights)
+        LOGGER.info("Resuming %s after epoch %d", folder.name, state.epochs_done)
+        return state
+    # Epoch 0: an interruption in the first epoch leaves a usable checkpoint too.
+    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}")
+    _checkpoint(model, state, folder, is_best=True)
     return state
 
 
 def _one_epoch(
     model: HybridModel,
     epoch: int,
-    batches: tf.data.Dataset,
-    settings: StageSettings,
+    data: StageData,
     folder: Path,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> dict[str, float]:
-    """Train for one epoch and return its mean numbers."""
+    """Train for one epoch, drop unused experts, and return the epoch's numbers, all of them finite."""
+    where, remedy = f"in epoch {epoch + 1}", _remedy(folder)
     model.head.reset_assignments()
-    try:
+    with factorisation_errors(model, where, remedy):
         history = model.fit(
-            batches,
+            data.batches(epoch),
             initial_epoch=epoch,
             epochs=epoch + 1,
             shuffle=False,  # the data set has its own order
             verbose=0,
-            callbacks=[StopOnDivergence(epoch, folder), *callbacks],
+            callbacks=[StopOnDivergence(remedy), *callbacks],
         )
-    except tf.errors.InvalidArgumentError as error:
-        if "could not be factorised" not in error.message:
-            raise
-        raise TrainingDiverged(
-            f"Training stopped in epoch {epoch + 1}: {error.message.splitlines()[0]} {_remedy(folder)}"
-        ) from error
-    return {name: float(values[-1]) for name, values in history.history.items()}
+        numbers = {name: float(values[-1]) for name, values in history.history.items()}
+        _drop_unused_experts(model, data.routing)
+        judged = model.evaluate(data.selection, verbose=0, return_dict=True)
+        numbers |= {f"selection_{name}": float(value) for name, value in judged.items()}
+        require_finite(model, numbers, where, remedy)
+        scores = data.scores(model)
+    # An undefined score is NaN, which JSON does not have.
+    return numbers | {f"selection_{name}": value for name, value in scores.items() if math.isfinite(value)}
 
 
-def _evaluate(model: HybridModel, selection: tf.data.Dataset) -> dict[str, float]:
-    return {name: float(value) for name, value in model.evaluate(selection, verbose=0, return_dict=True).items()}
-
-
-def _drop_unused_experts(model: HybridModel, batches: tf.data.Dataset) -> list[int]:
-    """Drop experts that a whole epoch left without a point, once a pass over all training data confirms it."""
-    occupancy = model.head.expert_occupancy()
-    suspects = [k for k, share in occupancy.items() if share == 0.0]
-    return model.drop_unused_experts(batches) if suspects else []
+def _drop_unused_experts(model: HybridModel, batches: tf.data.Dataset) -> None:
+    """Drop experts that an epoch left without a point, once a pass over all training data confirms it."""
+    if 0.0 not in model.head.expert_occupancy().values():
+        return
+    dropped = model.drop_unused_experts(batches)
+    if dropped:
+        LOGGER.info("Dropped %s: no training point chooses it", expert_names(dropped))
 
 
 def _checkpoint(model: HybridModel, state: StageState, folder: Path, *, is_best: bool) -> None:
-    """Write weights first and the state last: a state never names weights that are not there."""
-    # Keras insists on the suffix of the file it writes.
-    temporary = folder / "writing.weights.h5"
-    model.save_weights(temporary)
+    """Write the weights under a name of their own and then the state that names them.
+
+    Replacing ``state.json`` is the one step that makes the checkpoint the current one: interrupted anywhere,
+    state and weights belong together.
+    """
+    weights = folder / state.weights
+    _save_weights(model, weights)
     if is_best:
-        best = folder / "writing_best.weights.h5"
-        shutil.copyfile(temporary, best)
-        best.replace(folder / "best.weights.h5")
-    temporary.replace(folder / "last.weights.h5")
-    state.save(folder / "state.json")
+        with atomic_file(folder / BEST) as temporary:
+            shutil.copyfile(weights, temporary)
+    state.save(folder)
+    for former in folder.glob(f"*{_WEIGHTS_SUFFIX}"):
+        if former.name not in {BEST, weights.name}:
+            former.unlink()
 
 
-class StopOnDivergence(keras.callbacks.Callback):
-    """Raise :class:`TrainingDiverged` at the first batch whose loss is not finite."""
-
-    def __init__(self, epoch: int, folder: Path) -> None:
-        super().__init__()
-        self._epoch, self._folder = epoch, folder
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        loss = float((logs or {}).get("loss", 0.0))
-        if not math.isfinite(loss):
-            raise TrainingDiverged(
-                f"Training stopped in epoch {self._epoch + 1}, step {batch + 1}: the loss is {loss}. "
-                f"{_culprit(self.model)} {_remedy(self._folder)}"
-            )
+def _save_weights(model: HybridModel, path: Path) -> None:
+    temporary = path.with_name(f"writing{_WEIGHTS_SUFFIX}")
+    try:
+        model.save_weights(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def _culprit(model: HybridModel) -> str:
-    """Which unit or weight is not finite, in words."""
-    kl = np.asarray(model.head.prior_kl())
-    units = [name for name, value in zip(model.head.unit_names, kl, strict=True) if not math.isfinite(value)]
-    if units:
-        return f"The KL divergence of {', '.join(units)} in {model.head.name} is not finite."
-    weights = [w.path for w in model.weights if not np.isfinite(np.asarray(w)).all()]
-    if weights:
-        return f"The weight {weights[0]} is not finite."
-    return "All weights are finite; the images or labels of that step hold the cause."
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a stage's folder holds something to resume from."""
+    return (folder / STATE).exists()
+
+
+def load_checkpoint(model: HybridModel, path: Path) -> None:
+    """Give a model the weights of a checkpoint, and its optimiser's state if both have one.
+
+    Raises:
+        InputError: The file is missing, damaged, or of another model.
+    """
+    try:
+        model.load_weights(path)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} cannot be loaded into this model ({error}). Expected a checkpoint of the same network "
+            "and head. Use the settings it was trained with, or train again."
+        ) from error
 
 
 def _remedy(folder: Path) -> str:
