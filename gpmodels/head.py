@@ -83,6 +83,11 @@ class Head(GPflowLayer, abc.ABC):
     def reset_assignments(self) -> None:
         """Start the count anew, as at the beginning of an epoch."""
 
+    @property
+    def active_experts(self) -> npt.NDArray[np.intp]:
+        """Indices from 0 of the experts in use; heads without experts have none."""
+        return np.arange(0)
+
     def expert_occupancy(self) -> dict[int, float]:
         """Share of the counted points that each expert in use (index from 0) was responsible for."""
         return {}
