@@ -1,0 +1,25 @@
+"""The examples in the docstrings of gpmodels run and give what they say."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import gpmodels
+
+MODULES = sorted(module.name for module in pkgutil.walk_packages(gpmodels.__path__, "gpmodels."))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_a_module(name):
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert not failed
+
+
+def test_there_are_examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = [
+        test for name in MODULES for test in finder.find(importlib.import_module(name)) if test.examples
+    ]
+    assert len(examples) > 15

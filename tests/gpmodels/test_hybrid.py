@@ -1,0 +1,353 @@
+"""The model that joins a network and a head: training data in all its forms, and the experts it drops."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
+
+from .layer_contract import OUTPUTS
+
+
+def identity_model(head=None, *, num_features: int = 2, **settings) -> HybridModel:
+    """A compiled model whose features are its inputs."""
+    settings = {"num_data": 100} | settings
+    model = HybridModel(
+        keras.layers.Identity(), SVGPHead(num_inducing=4) if head is None else head, **settings
+    )
+    model.compile(optimizer=keras.optimizers.Adam(0.05))
+    model.build((None, num_features))
+    return model
+
+
+def blobs(size: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two overlapping clouds and their labels."""
+    rng = np.random.default_rng(seed)
+    y = (np.arange(size) % 2).astype("float32")
+    return (rng.normal(size=(size, 2)) + 2.0 * y[:, None]).astype("float32"), y
+
+
+def maps(size: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Images of 4 x 5 pixels with two channels, and a label for each pixel."""
+    x, y = blobs(size * 20)
+    return x.reshape(size, 4, 5, 2), y.reshape(size, 4, 5)
+
+
+def informed_model(**settings) -> HybridModel:
+    """A model whose posterior is not the prior."""
+    model = identity_model(**settings)
+    model.head.global_unit.q_mean.assign([[1.0, -1.0, 0.5, 2.0]])
+    return model
+
+
+def loss_of(model: HybridModel, *data) -> float:
+    model.reset_metrics()
+    return float(model.test_step(tuple(map(tf.constant, data)))["loss"])
+
+
+def inducing_inputs(model: HybridModel) -> np.ndarray:
+    return model.head.global_unit.inducing_inputs.numpy()[0]
+
+
+# Training
+
+
+def test_fit_evaluate_and_predict_on_images():
+    x, y = maps(8)
+    network = keras.Sequential([keras.layers.Conv2D(3, 3, padding="same"), keras.layers.BatchNormalization()])
+    model = HybridModel(network, HGPHead(num_experts=2, num_inducing=6), num_data=y.size)
+    model.initialize((x, y))
+    model.compile(optimizer=keras.optimizers.Adam(0.02), metrics=[keras.metrics.AUC(name="auc")])
+    history = model.fit(x, y, batch_size=4, epochs=8, verbose=0).history
+    assert {"loss", "expected_log_likelihood", "nll", "accuracy", "auc"} <= set(history)
+    assert history["loss"][-1] < history["loss"][0]
+    numbers = model.evaluate(x, y, verbose=0, return_dict=True)
+    predicted = model.predict(x, verbose=0)
+    assert set(predicted) == OUTPUTS
+    assert predicted["probability"].shape == (8, 4, 5)
+    probability = predicted["probability"].astype("float64")
+    nll = -np.mean(np.where(y == 1, np.log(probability), np.log1p(-probability)))
+    assert numbers["nll"] == pytest.approx(nll, rel=1e-4)
+    assert numbers["accuracy"] == pytest.approx(np.mean(predicted["label"] == y), abs=1e-6)
+    assert numbers["auc"] > 0.7
+
+
+def test_loss_is_divergence_over_num_data_less_the_mean_log_likelihood():
+    x, y = blobs()
+    for num_data in (60, 6000):
+        model = informed_model(num_data=num_data)
+        terms = model.head.expected_log_likelihood(model.head.latent(tf.constant(x)), tf.constant(y))
+        expected = float(model.head.prior_kl()[0]) / num_data - float(tf.reduce_mean(terms))
+        assert loss_of(model, x, y) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("bad", [2.0, -1.0, 0.5, 255.0, np.nan])
+def test_labels_other_than_0_and_1_are_an_error(bad):
+    x, y = blobs()
+    y[3] = bad
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Labels must be 0 or 1, but found"):
+        identity_model().train_step((tf.constant(x), tf.constant(y)))
+
+
+def test_bad_labels_are_an_error_in_the_graph_of_fit_too():
+    x, y = blobs()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Labels must be 0 or 1, but found\] \[2 2 2"):
+        identity_model().fit(x, 2.0 * y, verbose=0)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float64"])
+def test_labels_may_have_any_dtype(dtype):
+    x, y = blobs()
+    assert loss_of(identity_model(), x, y.astype(dtype)) == loss_of(identity_model(), x, y)
+
+
+def test_weight_zero_excludes_a_point_whatever_its_label():
+    x, y = maps()
+    weight = np.random.default_rng(1).integers(0, 2, y.shape).astype("float32")
+    y[weight == 0.0] = 255.0
+    model = identity_model(HGPHead(num_experts=2, num_inducing=4))
+    model.initialize((x, y, weight))
+    numbers = model.evaluate(x, y, sample_weight=weight, verbose=0, return_dict=True)
+    kept = weight > 0.0
+    only = model.evaluate(x[kept], y[kept], verbose=0, return_dict=True)
+    for name, value in only.items():
+        assert numbers[name] == pytest.approx(value, rel=1e-5), name
+    model.train_step(tuple(map(tf.constant, (x, y, weight))))
+    assert int(np.sum(model.head.expert_counts)) == kept.sum()
+
+
+def test_one_weight_for_each_example_applies_to_all_its_points():
+    x, y = maps()
+    model = informed_model()
+    weight = np.array([1.0, 0.0, 2.0], "float32")
+    spread = np.broadcast_to(weight[:, None, None], y.shape)
+    assert loss_of(model, x, y, weight) == pytest.approx(loss_of(model, x, y, spread), rel=1e-6)
+    assert loss_of(model, x, y, weight) != pytest.approx(loss_of(model, x, y), rel=1e-3)
+
+
+def test_batch_without_any_weight_teaches_only_the_prior():
+    x, y = map(tf.constant, blobs())
+    model = informed_model()
+    before = float(model.head.prior_kl()[0])
+    model.train_step((x, y, tf.zeros_like(y)))
+    assert 0.0 < float(model.head.prior_kl()[0]) < before
+
+
+# Random points of each example
+
+
+def test_training_takes_so_many_points_of_each_example_and_testing_takes_all():
+    x, y = (tf.constant(values) for values in maps())
+    model = identity_model(HGPHead(num_experts=2, num_inducing=4), points_per_example=6)
+    model.train_step((x, y))
+    assert int(np.sum(model.head.expert_counts)) == 3 * 6
+    full = identity_model(HGPHead(num_experts=2, num_inducing=4))
+    full.set_weights(model.get_weights())
+    assert loss_of(model, x, y) == loss_of(full, x, y)
+
+
+def test_chosen_points_change_with_the_step_and_the_seed_and_cover_an_example():
+    def choices(model: HybridModel) -> list[np.ndarray]:
+        result = []
+        for step in range(3):
+            model.optimizer.iterations.assign(step)
+            result.append(model._choose_points(tf.constant([2, 50])).numpy())
+        return result
+
+    first = choices(identity_model(points_per_example=400))
+    again = choices(identity_model(points_per_example=400))
+    other = choices(identity_model(points_per_example=400, seed=1))
+    for ours, theirs in zip(first, again, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    different = [first[0], first[1], first[2], other[0]]
+    assert len({choice.tobytes() for choice in different}) == 4
+    assert first[0].shape == (2, 400)
+    assert set(first[0][0]) == set(first[0][1]) == set(range(50))
+    assert first[0][0].tobytes() != first[0][1].tobytes()
+
+
+# Initialisation
+
+
+def test_initialize_takes_arrays_tuples_and_datasets():
+    x, y = blobs()
+    dataset = tf.data.Dataset.from_tensor_slices
+    placed = []
+    for data in (
+        x,
+        (x, y),
+        (x, y, np.ones_like(y)),
+        dataset(x).batch(60),
+        dataset((x, y)).batch(60),
+        dataset((x, y, np.ones_like(y))).batch(60),
+    ):
+        model = HybridModel(keras.layers.Identity(), SVGPHead(num_inducing=4), num_data=60)
+        model.initialize(data)
+        placed.append(inducing_inputs(model))
+    for inputs in placed:
+        np.testing.assert_array_equal(inputs, placed[0])
+    assert np.all((placed[0] > x.min(axis=0)) & (placed[0] < x.max(axis=0)))
+
+
+def test_initialize_looks_at_points_of_positive_weight_alone():
+    x, y = maps()
+    weight = np.zeros(y.shape, "float32")
+    weight[:, 0] = 1.0
+    x[weight == 0.0] += 1000.0
+    model = identity_model()
+    model.initialize((x, y, weight))
+    assert inducing_inputs(model).max() < 100.0
+
+
+def test_initialize_looks_at_the_networks_features():
+    x, y = maps()
+    network = keras.Sequential([keras.layers.Rescaling(1.0, offset=500.0)])
+    model = HybridModel(network, SVGPHead(num_inducing=4), num_data=60)
+    model.initialize((x, y))
+    assert inducing_inputs(model).min() > 400.0
+
+
+def test_sample_is_of_the_size_asked_for_and_spans_the_batches():
+    x, y = blobs(100)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(10)
+    sample = identity_model().sample(batches, 30)
+    assert sample.features.shape == (30, 2)
+    rows = [int(np.flatnonzero((x == row).all(axis=1))[0]) for row in sample.features]
+    assert len(set(rows)) == 30
+    assert {row // 10 for row in rows} == set(range(10))
+    np.testing.assert_array_equal(sample.labels, y[rows])
+
+
+def test_head_steps_train_the_head_alone():
+    x, y = blobs()
+    network = keras.Sequential([keras.layers.Dense(2)])
+    model = HybridModel(network, SVGPHead(num_inducing=6), num_data=60)
+    model.compile()
+    model.initialize((x, y))
+    before, kernel = loss_of(model, x, y), network.get_weights()
+    model.initialize((x, y), head_steps=40, head_learning_rate=0.1)
+    assert loss_of(model, x, y) < before - 0.1
+    for ours, old in zip(network.get_weights(), kernel, strict=True):
+        np.testing.assert_array_equal(ours, old)
+
+
+def test_initialize_refuses_data_it_cannot_use():
+    x, y = blobs()
+    model = identity_model()
+    with pytest.raises(ValueError, match="no data point of positive weight"):
+        model.initialize((x, y, np.zeros_like(y)))
+    with pytest.raises(ValueError, match="needs labels"):
+        model.initialize(x, head_steps=1)
+    x[3, 1] = np.nan
+    with pytest.raises(ValueError, match="features hold NaN or infinity"):
+        model.initialize((x, y))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_data": 0}, "num_data must be the number of training points, at least 1, but is 0"),
+        ({"points_per_example": 0}, "points_per_example must be at least 1 or None, but is 0"),
+    ],
+)
+def test_bad_settings_are_errors(settings, message):
+    with pytest.raises(ValueError, match=message):
+        identity_model(**settings)
+
+
+# Experts that nobody needs
+
+
+def three_experts() -> HybridModel:
+    """Experts 0 and 1 may claim the point (0, 1); expert 2, far away, stretches the gate along feature 0.
+
+    With expert 2, V = (68, 2), and (0, 1) belongs to expert 0 at (2, 1): squared distance 4/68 against 1/2
+    from expert 1 at (0, 0). Without it, V = (2, 2), and (0, 1) belongs to expert 1: 1/2 against 4/2.
+    """
+    corners = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    centres = np.array([[2.0, 1.0], [0.0, 0.0], [0.0, 1000.0]])
+    stretched = np.array([[1.0, 1.0], [1.0, 1.0], [10.0, 1.0]])
+    model = identity_model(HGPHead(num_experts=3, num_inducing=2))
+    model.head.experts.place(centres[:, None] + stretched[:, None] * corners, np.ones((3, 2)))
+    return model
+
+
+def responsible(model: HybridModel, *point: float) -> int:
+    return int(model.head.latent(tf.constant([point])).expert[0])
+
+
+def test_dropping_one_expert_moves_points_between_the_others():
+    model = three_experts()
+    assert responsible(model, 0.0, 1.0) == 0
+    model.head.drop_experts(np.array([2]))
+    assert responsible(model, 0.0, 1.0) == 1
+
+
+def test_points_are_routed_again_after_each_drop():
+    """The far expert, here the first, and one other lack points at the start. Once the far one is gone, that
+    other one gets all points: dropping both at once would leave the wrong expert."""
+    model = three_experts()
+    order = np.array([2, 1, 0])
+    experts = model.head.experts
+    experts.place(experts.inducing_inputs.numpy()[order], np.ones((3, 2)))
+    x = np.tile([[0.0, 1.0]], (5, 1)).astype("float32")
+    assert responsible(model, 0.0, 1.0) == 2  # so experts 0 and 1 have no point
+    assert model.drop_unused_experts(x) == [0, 2]
+    np.testing.assert_array_equal(model.head.active_experts, [1])
+    assert responsible(model, 0.0, 1.0) == 1
+
+
+def test_every_batch_counts_before_an_expert_is_dropped():
+    model = three_experts()
+    x = np.array([[0.0, 1.0], [0.0, -3.0], [0.0, 1000.0]], "float32")  # one for each expert
+    batches = tf.data.Dataset.from_tensor_slices((x, np.zeros(3, "float32"))).batch(1)
+    assert model.drop_unused_experts(batches) == []
+    assert model.drop_unused_experts(batches.take(2)) == [2, 0]
+
+
+def test_points_of_weight_zero_do_not_keep_an_expert():
+    model = three_experts()
+    x = np.array([[2.0, 1.0], [0.0, -3.0], [0.0, 1000.0]], "float32")
+    y = np.zeros(3, "float32")
+    assert model.drop_unused_experts((x, y, np.array([1.0, 1.0, 0.0], "float32"))) == [2]
+
+
+def test_one_expert_always_stays():
+    model = three_experts()
+    x = np.array([[0.0, 1000.0]], "float32")
+    assert model.drop_unused_experts(x) == [0, 1]
+    assert model.drop_unused_experts(x) == []
+    assert model.drop_unused_experts(np.array([[0.0, 1.0]], "float32")) == []
+    np.testing.assert_array_equal(model.head.active_experts, [2])
+
+
+@pytest.mark.parametrize("head", [LinearHead, SVGPHead, lambda: HGPHead(num_experts=0)])
+def test_heads_without_experts_drop_none(head):
+    assert identity_model(head()).drop_unused_experts(blobs()) == []
+
+
+# Export
+
+
+def test_export_takes_the_shape_it_is_told(tmp_path):
+    x, y = maps()
+    model = identity_model()
+    model.initialize((x, y))
+    model.export(str(tmp_path), input_signature=[tf.TensorSpec([None, None, None, 2], tf.float32)])
+    served = tf.saved_model.load(str(tmp_path))
+    for inputs in (x, x[:1, :2]):
+        np.testing.assert_allclose(
+            served.serve(tf.constant(inputs))["probability"],
+            model(inputs)["probability"],
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+
+def test_exported_head_holds_no_variable(tmp_path):
+    model = identity_model(HGPHead(num_experts=2, num_inducing=4))
+    model.export(str(tmp_path))
+    assert tf.train.list_variables(str(tmp_path / "variables" / "variables")) == [
+        ("_CHECKPOINTABLE_OBJECT_GRAPH", [])
+    ]
