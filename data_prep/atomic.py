@@ -78,7 +78,8 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 def _temporary_sibling(path: Path) -> Path:
     path = path.resolve()
-    return path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+    # The suffix stays at the end: some writers choose the format by it, or insist on their own.
+    return path.parent / f".partial-{uuid.uuid4().hex[:8]}-{path.name}"
 
 
 def _replace_folder(temporary: Path, path: Path) -> None:

@@ -1,8 +1,6 @@
 """TFRecord shards of lane examples: writing them, and reading single records by position."""
 
-import errno
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +8,10 @@ import tensorflow as tf
 
 from data_prep.lane_masks import IGNORED, LANE
 from data_prep.lane_pairs import PreparedPair, StoredExample
+from data_prep.tensorflow_errors import system_errors
 
 _HEADER_BYTES = 12  # of a TFRecord: length (8) and its checksum (4)
 _FOOTER_BYTES = 4  # checksum of the data
-
-_ERRNO = {
-    tf.errors.ResourceExhaustedError: errno.ENOSPC,
-    tf.errors.PermissionDeniedError: errno.EACCES,
-    tf.errors.FailedPreconditionError: errno.EROFS,
-}
 
 
 def write_shard(path: Path, pairs: Iterable[PreparedPair]) -> list[StoredExample]:
@@ -32,7 +25,7 @@ def write_shard(path: Path, pairs: Iterable[PreparedPair]) -> list[StoredExample
     """
     stored: list[StoredExample] = []
     offset = 0
-    with _system_errors(), tf.io.TFRecordWriter(str(path)) as writer:
+    with system_errors(), tf.io.TFRecordWriter(str(path)) as writer:
         for pair in pairs:
             serialised = _serialise(pair)
             writer.write(serialised)
@@ -75,13 +68,3 @@ def _serialise(pair: PreparedPair) -> bytes:
         )
     )
     return example.SerializeToString(deterministic=True)
-
-
-@contextmanager
-def _system_errors() -> Iterator[None]:
-    """Make what TensorFlow's writer raises when the system refuses the `OSError` that it is."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        reason = error.message.rpartition("; ")[2]  # after the file, which has a temporary name
-        raise OSError(_ERRNO.get(type(error), errno.EIO), reason) from error

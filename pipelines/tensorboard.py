@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from data_prep.tensorflow_errors import system_errors
 from gpmodels import HybridModel
 from pipelines.overlays import Picture
 from pipelines.training import EpochReport
@@ -47,14 +48,19 @@ class TensorBoardHook:
         return tf.summary.create_file_writer(str(self._folder))
 
     def __call__(self, report: EpochReport) -> None:
-        """Write the tags of an epoch and flush them to disk."""
-        with self._writer.as_default(step=report.epoch):
-            self._write_numbers(report.numbers)
-            self._write_units(report.model)
-            if self._panels is not None:
-                for tag, picture in self._panels(report.model).items():
+        """Write the tags of an epoch and flush them to disk.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        pictures = {} if self._panels is None else self._panels(report.model)
+        with system_errors():
+            with self._writer.as_default(step=report.epoch):
+                self._write_numbers(report.numbers)
+                self._write_units(report.model)
+                for tag, picture in pictures.items():
                     tf.summary.image(tag, picture[None])
-        self._writer.flush()
+            self._writer.flush()
 
     def _write_numbers(self, numbers: dict[str, float]) -> None:
         tf.summary.scalar("learning_rate", numbers["learning_rate"])

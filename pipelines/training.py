@@ -283,7 +283,8 @@ def _checkpoint(model: HybridModel, state: StageState, folder: Path, *, is_best:
     state and weights belong together.
     """
     weights = folder / state.weights
-    _save_weights(model, weights)
+    with atomic_file(weights) as temporary:
+        model.save_weights(temporary)
     if is_best:
         with atomic_file(folder / BEST) as temporary:
             shutil.copyfile(weights, temporary)
@@ -291,15 +292,6 @@ def _checkpoint(model: HybridModel, state: StageState, folder: Path, *, is_best:
     for former in folder.glob(f"*{_WEIGHTS_SUFFIX}"):
         if former.name not in {BEST, weights.name}:
             former.unlink()
-
-
-def _save_weights(model: HybridModel, path: Path) -> None:
-    temporary = path.with_name(f"writing{_WEIGHTS_SUFFIX}")
-    try:
-        model.save_weights(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def has_checkpoint(folder: Path) -> bool:
