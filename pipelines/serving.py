@@ -1,8 +1,8 @@
 """The graph inside a bundle for images: decoding, resizing, network, folded head, maps.
 
-Facts behind the code, checked on TensorFlow 2.21: baseline JPEG equals OpenCV's only with INTEGER_ACCURATE; alpha
-WebP is refused at ``channels=3``; EXIF rotation is ignored and there is no TIFF, so callers of ``serve_bytes`` rotate
-and convert first (``gpimaging lane predict`` does).
+Facts behind the code, checked on TensorFlow 2.21: baseline JPEG equals OpenCV's only with INTEGER_ACCURATE;
+alpha WebP is refused at ``channels=3``; palette BMP is misread without an error; EXIF rotation is ignored and
+there is no TIFF, so callers of ``serve_bytes`` rotate and convert first (``gpimaging lane predict`` does).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import tensorflow as tf
 
 Maps = dict[str, tf.Tensor]
 
-JPEG, PNG, BMP, WEBP = b"\xff\xd8", b"\x89P", b"BM", b"RI"
+_HEAD = 32
+"""Bytes at the start of an image file that tell its format."""
 
 
 class ImageServer(tf.Module):
-    """Signatures ``serving_default`` and ``serve_bytes`` of a model that maps images to maps of the same size.
+    """Signatures ``serving_default`` and ``serve_bytes`` of a model from images to maps of the same size.
 
     Args:
         predict: Maps images ``[B, height, width, 3]`` in 0..255 to named maps ``[B, height, width]``.
@@ -25,13 +26,17 @@ class ImageServer(tf.Module):
         network: What holds the variables, so that they are saved.
     """
 
-    def __init__(self, predict: Callable[[tf.Tensor], Maps], size: tuple[int, int], network: tf.Module) -> None:
+    def __init__(
+        self, predict: Callable[[tf.Tensor], Maps], size: tuple[int, int], network: tf.Module
+    ) -> None:
         super().__init__(name="image_server")
         self._predict = predict
         self._size = size
         self.network = network
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")], autograph=False)
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")], autograph=False
+    )
     def serving_default(self, images: tf.Tensor) -> Maps:
         """Maps at the images' own size, for decoded images ``[B, H, W, 3]``."""
         maps = self._predict(to_network_size(images, self._size))
@@ -51,20 +56,42 @@ class ImageServer(tf.Module):
 
 
 def decode_image(encoded: tf.Tensor) -> tf.Tensor:
-    """A JPEG, PNG, WebP or 24-bit BMP string as uint8 ``[H, W, 3]``: grey expanded, alpha dropped, 16 bits cut to 8."""
-    kind = tf.strings.substr(encoded, 0, 2)
-    unknown = tf.debugging.Assert(
-        tf.reduce_any([tf.equal(kind, magic) for magic in (JPEG, PNG, BMP, WEBP)]),
-        ["serve_bytes takes JPEG, PNG, WebP or 24-bit BMP, but the data starts with", kind],
+    """Decode a JPEG, PNG, WebP or 24-bit BMP: grey expanded, alpha dropped, 16 bits cut to 8.
+
+    Args:
+        encoded: Content of an image file, string ``[]``.
+
+    Returns:
+        uint8 ``[H, W, 3]``, as :func:`data_prep.images.read_image` but for the EXIF orientation.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Another format, or damaged.
+    """
+    padded = tf.strings.join([tf.strings.substr(encoded, 0, _HEAD), _HEAD * b"\0"])
+
+    def holds(position: int, magic: bytes) -> tf.Tensor:
+        return tf.equal(tf.strings.substr(padded, position, len(magic)), magic)
+
+    is_jpeg = holds(0, b"\xff\xd8\xff")
+    is_png = holds(0, b"\x89PNG\r\n\x1a\n")
+    # Bytes 28 and 29 are the bits per pixel: with a palette TensorFlow returns its indices as grey levels.
+    is_bmp = tf.logical_and(holds(0, b"BM"), holds(28, b"\x18\0"))
+    is_webp = tf.logical_and(holds(0, b"RIFF"), holds(8, b"WEBP"))
+    known = tf.debugging.Assert(
+        tf.reduce_any([is_jpeg, is_png, is_bmp, is_webp]),
+        [
+            "Expected the bytes of a JPEG, PNG, WebP or 24-bit BMP file, but found",
+            tf.strings.substr(padded, 0, 4),
+        ],
     )
-    with tf.control_dependencies([unknown] if unknown is not None else []):
+    with tf.control_dependencies([known] if known is not None else []):
         return tf.case(
             [
-                (tf.equal(kind, JPEG), lambda: _three_channels(_decode_jpeg(encoded))),
-                (tf.equal(kind, PNG), lambda: _three_channels(tf.io.decode_png(encoded, channels=0))),
-                (tf.equal(kind, BMP), lambda: _three_channels(tf.io.decode_bmp(encoded, channels=0))),
+                (is_jpeg, lambda: _three_channels(_decode_jpeg(encoded))),
+                (is_png, lambda: _three_channels(tf.io.decode_png(encoded, channels=0))),
+                (is_bmp, lambda: _three_channels(tf.io.decode_bmp(encoded, channels=0))),
             ],
-            default=lambda: _three_channels(tf.image.decode_image(encoded, channels=0, expand_animations=False)),
+            default=lambda: _three_channels(_decode_webp(encoded)),
             exclusive=True,
         )
 
@@ -73,16 +100,24 @@ def _decode_jpeg(encoded: tf.Tensor) -> tf.Tensor:
     return tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE")
 
 
+def _decode_webp(encoded: tf.Tensor) -> tf.Tensor:
+    """The first frame, with its alpha channel."""
+    return tf.image.decode_image(encoded, channels=0, expand_animations=False)
+
+
 def _three_channels(image: tf.Tensor) -> tf.Tensor:
     """Colour without alpha; one grey channel (with or without alpha) three times."""
     colour = tf.shape(image)[-1] >= 3
-    return tf.ensure_shape(
-        tf.cond(colour, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=-1)), [None, None, 3]
-    )
+    rgb = tf.cond(colour, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=-1))
+    return tf.ensure_shape(rgb, [None, None, 3])
 
 
 def to_network_size(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Images as training saw them: averaged over areas and rounded to whole grey levels, float32 in 0..255."""
+    """Images as training saw them: averaged over areas and rounded to whole grey levels, float32 in 0..255.
+
+    An image smaller than ``size`` is averaged over areas as well, of parts of pixels: it is enlarged in steps
+    and not interpolated, just as :func:`data_prep.images.resize_image` does.
+    """
     resized = tf.raw_ops.ResizeArea(images=images, size=size, align_corners=False)
     return tf.ensure_shape(tf.round(resized), [None, *size, 3])
 
