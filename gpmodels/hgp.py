@@ -25,7 +25,15 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.gate import Gate, assign_experts, make_gate, make_tiles, points_to_tiles, tiles_to_points
+from gpmodels.gate import (
+    Gate,
+    assign_experts,
+    choose_tile_size,
+    make_gate,
+    make_tiles,
+    points_to_tiles,
+    tiles_to_points,
+)
 from gpmodels.head import Latent
 from gpmodels.likelihoods import expected_log_likelihood
 from gpmodels.numerics import precision
@@ -34,9 +42,6 @@ from gpmodels.sparse_units import FoldedUnits, UnitMarginal, folded_marginal
 from gpmodels.svgp import SVGPHead
 
 EXPERT_VARIANCES = ("full", "thesis")
-
-TILE_SIZE = 128
-"""Slots per tile: enough for an efficient product, few enough that T part-filled tiles cost little."""
 
 
 class FoldedHGP(NamedTuple):
@@ -147,7 +152,7 @@ class HGPHead(SVGPHead):
     @property
     def active_experts(self) -> npt.NDArray[np.intp]:
         """Indices from 0 of the experts still in use."""
-        return np.flatnonzero(self.active.numpy()) if self.num_experts else np.arange(0)
+        return np.flatnonzero(self.active.numpy()) if self.num_experts else super().active_experts
 
     def drop_experts(self, unused: npt.NDArray[np.intp]) -> None:
         """Take experts (indices from 0) out of the gate, the objective and the export (thesis 4.3.2.3).
@@ -207,7 +212,7 @@ class HGPHead(SVGPHead):
     def _expert_marginal(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor) -> UnitMarginal:
         """Marginal of δ_k at each point for its own expert alone, by tiles."""
         num_experts = folded.variance.shape[0]
-        tiles = make_tiles(expert, num_experts, TILE_SIZE)
+        tiles = make_tiles(expert, num_experts, choose_tile_size(tf.shape(expert)[0], num_experts))
         units = FoldedUnits(*(tf.gather(part, tiles.expert_of_tile) for part in folded))
         marginal = folded_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
         return UnitMarginal(*(tiles_to_points(tiles, part) for part in marginal))

@@ -67,7 +67,9 @@ def precision(dtype: str) -> Precision:
 
 
 @check_shapes("covariance: [batch..., M, M]", "return: [batch..., M, M]")
-def inverse_cholesky(covariance: tf.Tensor, *, jitter: float, unit: str) -> tf.Tensor:
+def inverse_cholesky(
+    covariance: tf.Tensor, *, jitter: float, unit: str, dtype: tf.DType | None = None
+) -> tf.Tensor:
     """``G = L⁻¹`` with ``L Lᵀ = K + jitter I``, differentiable, robust to near-singular K.
 
     Matrices whose factorisation fails are retried with ten times the jitter, each on its own; the others keep
@@ -77,6 +79,7 @@ def inverse_cholesky(covariance: tf.Tensor, *, jitter: float, unit: str) -> tf.T
         covariance: K, symmetric, ``[..., M, M]``.
         jitter: Added to every diagonal at the first attempt.
         unit: What is being factorised, for the error message, e.g. ``"hgp experts"``.
+        dtype: Type of the result and of the gradient's products; by default that of K, in which K is factorised.
 
     Returns:
         G, lower triangular, ``[..., M, M]``, such that ``K⁻¹ ≈ GᵀG``.
@@ -88,19 +91,23 @@ def inverse_cholesky(covariance: tf.Tensor, *, jitter: float, unit: str) -> tf.T
         >>> float(inverse_cholesky(tf.constant([[4.0]], tf.float64), jitter=0.0, unit="example")[0, 0])
         0.5
     """
+    result_dtype = covariance.dtype if dtype is None else dtype
 
     @tf.custom_gradient
     def factor(k: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         chol = _cholesky_with_growing_jitter(k, jitter, unit)
-        identity = tf.eye(tf.shape(k)[-1], batch_shape=tf.shape(k)[:-2], dtype=k.dtype)
-        g = tf.linalg.triangular_solve(chol, identity)
+        size = tf.shape(k)[-1]
+        identity = tf.eye(size, batch_shape=tf.shape(k)[:-2], dtype=k.dtype)
+        g = tf.cast(tf.linalg.triangular_solve(chol, identity), result_dtype)
 
         def gradient(g_bar: tf.Tensor) -> tf.Tensor:
             # L̄ = -Gᵀ Ḡ Gᵀ and K̄ = Gᵀ Φ(Lᵀ L̄) G = -Gᵀ Φ(Ḡ Gᵀ) G, Φ = lower triangle with half its diagonal.
-            inner = tf.linalg.band_part(tf.matmul(g_bar, g, transpose_b=True), -1, 0)
-            inner = tf.linalg.set_diag(inner, 0.5 * tf.linalg.diag_part(inner))
+            phi = tf.linalg.band_part(tf.ones([size, size], g.dtype), -1, 0) - 0.5 * tf.eye(
+                size, dtype=g.dtype
+            )
+            inner = phi * tf.matmul(g_bar, g, transpose_b=True)
             k_bar = -tf.matmul(g, tf.matmul(inner, g), transpose_a=True)
-            return 0.5 * (k_bar + tf.linalg.matrix_transpose(k_bar))
+            return tf.cast(0.5 * (k_bar + tf.linalg.matrix_transpose(k_bar)), k.dtype)
 
         return g, gradient
 
@@ -109,32 +116,31 @@ def inverse_cholesky(covariance: tf.Tensor, *, jitter: float, unit: str) -> tf.T
 
 def _cholesky_with_growing_jitter(k: tf.Tensor, jitter: float, unit: str) -> tf.Tensor:
     """L of ``K + j I`` with the least j of jitter·10ⁱ, one j per matrix, for which the factor is finite."""
-    batch = tf.shape(k)[:-2]
-    jitters = tf.fill(batch, tf.constant(jitter, k.dtype))
 
-    def factorise(jitters: tf.Tensor) -> tf.Tensor:
-        return tf.linalg.cholesky(tf.linalg.set_diag(k, tf.linalg.diag_part(k) + jitters[..., None]))
+    def factorise(jitters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        chol = tf.linalg.cholesky(tf.linalg.set_diag(k, tf.linalg.diag_part(k) + jitters[..., None]))
+        return chol, tf.logical_not(tf.reduce_all(tf.math.is_finite(chol), axis=[-2, -1]))
 
-    def failed(chol: tf.Tensor) -> tf.Tensor:
-        return tf.logical_not(tf.reduce_all(tf.math.is_finite(chol), axis=[-2, -1]))
-
-    def grow(step: tf.Tensor, jitters: tf.Tensor, chol: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def grow(
+        step: tf.Tensor, jitters: tf.Tensor, _: tf.Tensor, failed: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         smallest = tf.constant(1e-10, k.dtype)  # a caller may start from no jitter at all
-        grown = tf.where(failed(chol), tf.maximum(jitters, smallest) * JITTER_GROWTH, jitters)
-        return step + 1, grown, factorise(grown)
+        grown = tf.where(failed, tf.maximum(jitters, smallest) * JITTER_GROWTH, jitters)
+        return step + 1, grown, *factorise(grown)
 
-    chol = factorise(jitters)
-    _, jitters, chol = tf.while_loop(
-        lambda step, _, chol: tf.logical_and(step < MAX_JITTER_STEPS, tf.reduce_any(failed(chol))),
+    jitters = tf.fill(tf.shape(k)[:-2], tf.constant(jitter, k.dtype))
+    chol, failed = factorise(jitters)
+    _, jitters, chol, failed = tf.while_loop(
+        lambda step, _jitters, _chol, failed: tf.logical_and(step < MAX_JITTER_STEPS, tf.reduce_any(failed)),
         grow,
-        (tf.constant(0), jitters, chol),
-        shape_invariants=(tf.TensorShape([]), jitters.shape, k.shape),
+        (tf.constant(0), jitters, chol, failed),
+        shape_invariants=(tf.TensorShape([]), jitters.shape, k.shape, failed.shape),
     )
     check = tf.debugging.Assert(
-        tf.logical_not(tf.reduce_any(failed(chol))),
+        tf.logical_not(tf.reduce_any(failed)),
         [
             f"The inducing covariance of {unit} could not be factorised: matrices",
-            tf.where(tf.reshape(failed(chol), [-1]))[:, 0],  # a single matrix has no batch axis
+            tf.where(tf.reshape(failed, [-1]))[:, 0],  # a single matrix has no batch axis
             "stay indefinite or hold NaN, even with jitter",
             tf.reduce_max(jitters),
             (

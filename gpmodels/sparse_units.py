@@ -11,8 +11,8 @@ vector k with an ``M x (2M + 1)`` matrix (DESIGN 4.2):
     conditional variance = κ(x, x) - |Gk|²          κ - kᵀK⁻¹k
     inducing variance    = |Rk|²                    aᵀSa
 
-The same code serves training (folded in every step, differentiable) and inference (folded once). Folding is
-done in float64 always: it costs K·M³, nothing per point, and float32 then loses digits only in the
+The same code serves training (folded in every step, differentiable) and inference (folded once). K is
+factorised in float64 always: it costs K·M³, nothing per point, and float32 then loses digits only in the
 application.
 """
 
@@ -39,7 +39,7 @@ class FoldedUnits(NamedTuple):
         centre: Mean of U, ``[K, D]``, taken off before scaling so that distances keep their digits.
         inverse_lengthscales: 1/ℓ, ``[K, D]``.
         variance: σ² = κ(x, x), ``[K]``.
-        projection: ``σ² [Gᵀ | Rᵀ | α]``, ``[K, M, 2M + 1]``: k = σ² times the correlation, and the factor
+        projection: Rows ``σ² [G; R; αᵀ]``, ``[K, 2M + 1, M]``: k = σ² times the correlation, and the factor
             costs nothing here.
     """
 
@@ -125,40 +125,33 @@ class SparseUnits(gpflow.Module):
         """KL(q(v) ‖ N(0, I)) of each unit, in nats: ½(|m|² + |L_S|²_F - M - log|S|)."""
         q_mean, q_sqrt = tf.convert_to_tensor(self.q_mean), tf.convert_to_tensor(self.q_sqrt)
         log_det = tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(q_sqrt))), axis=-1)
-        trace = tf.reduce_sum(tf.square(q_sqrt), axis=[-2, -1])
+        # |L_S|²_F from its packed entries, half as many as the matrix has.
+        trace = tf.reduce_sum(tf.square(self.q_sqrt.unconstrained_variable), axis=-1)
         mahalanobis = tf.reduce_sum(tf.square(q_mean), axis=-1)
         return 0.5 * (mahalanobis + trace - tf.cast(self.num_inducing, trace.dtype) - log_det)
 
     def fold(self) -> FoldedUnits:
-        """The matrices of the marginals, computed in float64 and returned in the units' dtype.
+        """The matrices of the marginals: K and its factor in float64, all else in the units' dtype.
 
         Raises:
             tf.errors.InvalidArgumentError: A covariance cannot be factorised; the message names the unit.
         """
-        inputs, lengthscales, variance, q_mean, q_sqrt = (
+        dtype = self.inducing_inputs.dtype
+        inputs, lengthscales, variance = (
             tf.cast(tf.convert_to_tensor(parameter), tf.float64)
-            for parameter in (
-                self.inducing_inputs,
-                self.lengthscales,
-                self.variance,
-                self.q_mean,
-                self.q_sqrt,
-            )
+            for parameter in (self.inducing_inputs, self.lengthscales, self.variance)
         )
         centre = tf.reduce_mean(inputs, axis=1)
         scaled = (inputs - centre[:, None, :]) / lengthscales[:, None, :]
         # K = κ(U, U);  G = chol(K + jitter)⁻¹
         k_uu = variance[:, None, None] * self.profile(half_negative_squared_distance(scaled, scaled))
-        g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role)
-        # R = L_Sᵀ G;  α = Gᵀ m
-        r = tf.matmul(q_sqrt, g, transpose_a=True)
-        alpha = tf.matmul(g, q_mean[..., None], transpose_a=True)
-        stacked = tf.concat([tf.linalg.matrix_transpose(g), tf.linalg.matrix_transpose(r), alpha], axis=-1)
-        projection = variance[:, None, None] * stacked
-        dtype = self.inducing_inputs.dtype
-        return FoldedUnits(
-            *(tf.cast(part, dtype) for part in (scaled, centre, 1.0 / lengthscales, variance, projection))
-        )
+        g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=dtype)
+        # R = L_Sᵀ G;  αᵀ = mᵀ G
+        r = tf.matmul(tf.convert_to_tensor(self.q_sqrt), g, transpose_a=True)
+        alpha = tf.matmul(tf.convert_to_tensor(self.q_mean)[:, None, :], g)
+        projection = tf.convert_to_tensor(self.variance)[:, None, None] * tf.concat([g, r, alpha], axis=1)
+        geometry = (tf.cast(part, dtype) for part in (scaled, centre, 1.0 / lengthscales, variance))
+        return FoldedUnits(*geometry, projection)
 
     def place(
         self, inducing_inputs: npt.NDArray[np.floating[Any]], lengthscales: npt.NDArray[np.floating[Any]]
@@ -190,10 +183,9 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> Unit
     scaled = (x - folded.centre[:, None, :]) * folded.inverse_lengthscales[:, None, :]
     correlation = profile(half_negative_squared_distance(scaled, folded.inducing))
     num_inducing = folded.inducing.shape[1]
-    # [Gk | Rk | kᵀα]; split rather than sliced, because its gradient is a single concatenation.
-    gk, rk, mean = tf.split(
-        tf.matmul(correlation, folded.projection), [num_inducing, num_inducing, 1], axis=-1
-    )
+    # [Gk | Rk | αᵀk]; split rather than sliced, because its gradient is a single concatenation.
+    projected = tf.matmul(correlation, folded.projection, transpose_b=True)
+    gk, rk, mean = tf.split(projected, [num_inducing, num_inducing, 1], axis=-1)
     explained = tf.reduce_sum(tf.square(gk), axis=-1)
     inducing_variance = tf.reduce_sum(tf.square(rk), axis=-1)
     return UnitMarginal(mean[..., 0], folded.variance[:, None] - explained, inducing_variance)
