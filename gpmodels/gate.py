@@ -96,8 +96,8 @@ class Tiles(NamedTuple):
 def choose_tile_size(num_points: tf.Tensor, num_experts: int) -> tf.Tensor:
     """S such that part-filled tiles waste about an eighth of the work, from 64 to 256 in steps of 32.
 
-    Small tiles spend their time on fetching the expert's matrices; large ones are mostly padding where experts
-    are many.
+    Small tiles spend their time on fetching the expert's matrices; large ones are mostly padding where
+    experts are many.
 
     Example:
         >>> int(choose_tile_size(tf.constant(5000), 9))

@@ -151,6 +151,9 @@ class HybridModel(keras.Model):
 
     def _points(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> _Points:
         """Marginals, labels and weights of a batch's points; in training a random subset if asked for."""
+        if not self.built:  # Keras builds in `__call__`, which a training step does without
+            with tf.init_scope():
+                self.build((None, *x.shape[1:]))
         features = self.network(x, training=training)
         num_examples, num_features = tf.shape(features)[0], features.shape[-1]
         dtype = self.head.compute_dtype

@@ -79,7 +79,8 @@ def inverse_cholesky(
         covariance: K, symmetric, ``[..., M, M]``.
         jitter: Added to every diagonal at the first attempt.
         unit: What is being factorised, for the error message, e.g. ``"hgp experts"``.
-        dtype: Type of the result and of the gradient's products; by default that of K, in which K is factorised.
+        dtype: Type of the result and of the gradient's products; by default that of K, in which K is
+            factorised.
 
     Returns:
         G, lower triangular, ``[..., M, M]``, such that ``K⁻¹ ≈ GᵀG``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from data_prep.scenes import render_scene
-from pipelines.bundle import Metadata, current_versions, image_signatures
+from pipelines.bundle_metadata import Metadata, current_versions, image_signatures
 from pipelines.lane_settings import HeadName, LaneRun, TrainSettings
 from pipelines.overlays import Picture
 
