@@ -150,8 +150,13 @@ class SparseUnits(gpflow.Module):
         r = tf.matmul(tf.convert_to_tensor(self.q_sqrt), g, transpose_a=True)
         alpha = tf.matmul(tf.convert_to_tensor(self.q_mean)[:, None, :], g)
         projection = tf.convert_to_tensor(self.variance)[:, None, None] * tf.concat([g, r, alpha], axis=1)
-        geometry = (tf.cast(part, dtype) for part in (scaled, centre, 1.0 / lengthscales, variance))
-        return FoldedUnits(*geometry, projection)
+        return FoldedUnits(
+            inducing=tf.cast(scaled, dtype),
+            centre=tf.cast(centre, dtype),
+            inverse_lengthscales=tf.cast(1.0 / lengthscales, dtype),
+            variance=tf.cast(variance, dtype),
+            projection=projection,
+        )
 
     def place(
         self, inducing_inputs: npt.NDArray[np.floating[Any]], lengthscales: npt.NDArray[np.floating[Any]]
