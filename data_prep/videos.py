@@ -17,7 +17,7 @@ def read_frames(path: Path, *, every: int = 1) -> Iterator[tuple[int, npt.NDArra
 
     Args:
         path: any container OpenCV reads.
-        every: yield each so-manieth frame, from the first on.
+        every: 1 for all frames, 2 for every second one, and so on, from the first on.
 
     Yields:
         number of the frame from 0 and the frame, uint8 [H, W, 3] RGB.
@@ -31,16 +31,18 @@ def read_frames(path: Path, *, every: int = 1) -> Iterator[tuple[int, npt.NDArra
     """
     capture = cv2.VideoCapture(str(path))
     try:
-        number = 0
+        number, num_decoded = 0, 0
         while capture.isOpened() and capture.grab():
             if number % every == 0:
                 decoded, frame = capture.retrieve()
                 if decoded:
+                    num_decoded += 1
                     yield number, np.asarray(frame[..., ::-1], dtype=np.uint8)
             number += 1
-        if number == 0:
+        if num_decoded == 0:
             raise InputError(
-                f"{path}: no frame can be decoded. Expected a video such as MP4 or AVI. Convert it or leave it out."
+                f"{path}: no frame can be decoded. Expected a video such as MP4 or AVI. Convert it or leave "
+                "it out."
             )
     finally:
         capture.release()

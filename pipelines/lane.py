@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress, TaskID, track
 
 from data_prep.atomic import refuse_existing
@@ -157,7 +158,7 @@ def predict(
     with console.status(f"Predicting {len(sources)} files") as status:
 
         def say(line: Prediction) -> None:
-            status.update(f"Predicted {line.file}")
+            status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
 
         lines = predict_files(
             signature,

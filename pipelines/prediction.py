@@ -1,34 +1,41 @@
 """Predicting with a bundle alone: files, folders and videos in; masks, maps, overlays and a table out.
 
-One image is in memory at a time, each output file is complete or absent, and a file that cannot be read is listed and
-left out while the others go on.
+One image is in memory at a time, each output file is complete or absent, and a file that cannot be read is
+listed and left out while the others go on.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
 from data_prep.images import IMAGE_SUFFIXES, read_image
 from data_prep.videos import VIDEO_SUFFIXES, read_frames
-from pipelines.overlays import lane_overlay
+from pipelines.bundle import Signature
+from pipelines.overlays import Picture, lane_overlay
 
 FOLDERS = ("masks", "probability", "uncertainty", "overlays")
 PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
 SIXTEEN_BIT = 65535
 
-Maps = dict[str, np.ndarray]
+_KNOWN_SUFFIXES = IMAGE_SUFFIXES | VIDEO_SUFFIXES
+_LONGEST_JPEG_SIDE = 65500  # pixels, of OpenCV's encoder
+
+Maps = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Source:
 
     @property
     def is_video(self) -> bool:
+        """Whether it is read frame by frame."""
         return self.path.suffix.lower() in VIDEO_SUFFIXES
 
 
@@ -77,8 +85,7 @@ def find_sources(inputs: Sequence[Path]) -> list[Source]:
     paths: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            known = IMAGE_SUFFIXES | VIDEO_SUFFIXES
-            paths += sorted(p for p in path.iterdir() if p.suffix.lower() in known and not p.name.startswith("."))
+            paths += sorted(filter(_is_known_file, path.iterdir()))
         elif path.exists():
             paths.append(path)
         else:
@@ -86,7 +93,7 @@ def find_sources(inputs: Sequence[Path]) -> list[Source]:
     if not paths:
         raise InputError(
             f"No image or video in {', '.join(map(str, inputs))}. Expected files ending in "
-            f"{', '.join(sorted(IMAGE_SUFFIXES | VIDEO_SUFFIXES))}."
+            f"{', '.join(sorted(_KNOWN_SUFFIXES))}."
         )
     stems = Counter(path.stem for path in paths)
     names = Counter(path.name for path in paths)
@@ -95,21 +102,35 @@ def find_sources(inputs: Sequence[Path]) -> list[Source]:
         stem = path.stem if stems[path.stem] == 1 else path.name
         # Files of one name from several folders: the folder's name tells them apart.
         unique.append(Source(path, stem if names[path.name] == 1 else f"{path.parent.name}_{path.name}"))
-    clashes = [stem for stem, count in Counter(source.stem for source in unique).items() if count > 1]
-    if clashes:
-        raise InputError(f"Several inputs would write {clashes[0]!r}. Predict them into separate output folders.")
+    _refuse_clashes(unique)
     return unique
 
 
+def _is_known_file(path: Path) -> bool:
+    return path.suffix.lower() in _KNOWN_SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def _refuse_clashes(sources: Sequence[Source]) -> None:
+    """Refuse sources whose outputs would replace each other; a video's frames are its stem and a number."""
+    stems = Counter(source.stem for source in sources)
+    clashes = [stem for stem, count in stems.items() if count > 1]
+    videos = {source.stem for source in sources if source.is_video}
+    clashes += [stem for stem in stems if re.sub(r"_\d{6,}$", "", stem) in videos - {stem}]
+    if clashes:
+        raise InputError(
+            f"Several inputs would write {clashes[0]!r}. Predict them into separate output folders."
+        )
+
+
 def predict_files(
-    signature: Callable[..., dict[str, tf.Tensor]],
+    signature: Signature,
     sources: Sequence[Source],
     out: Path,
     *,
     threshold: float = 0.5,
     refer_above: float | None = None,
     every: int = 1,
-    on_done: Callable[[Prediction], None] = lambda prediction: None,
+    on_done: Callable[[Prediction], None] = lambda _: None,
 ) -> list[Prediction]:
     """Predict every source and write its files; see :data:`FOLDERS`.
 
@@ -131,8 +152,7 @@ def predict_files(
     if (out / PREDICTIONS).exists():
         raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
     with atomic_file(out / PREDICTIONS) as temporary:
-        for name in FOLDERS:
-            (out / name).mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
         lines: list[Prediction] = []
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, [field.name for field in fields(Prediction)])
@@ -142,11 +162,11 @@ def predict_files(
                     writer.writerow({key: _cell(value) for key, value in asdict(line).items()})
                     lines.append(line)
                     on_done(line)
-    failed = [line for line in lines if line.status != "ok"]
-    if failed:
-        write_skipped(out / SKIPPED, failed)
-    if len(failed) == len(lines):
-        raise InputError(f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}")
+        failed = [line for line in lines if line.status != "ok"]
+        if failed:
+            write_skipped(out / SKIPPED, failed)
+        if len(failed) == len(lines):
+            raise InputError(f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}")
     return lines
 
 
@@ -159,7 +179,7 @@ def write_skipped(path: Path, failed: Sequence[Prediction]) -> None:
 
 
 def _predict_source(
-    signature: Callable[..., dict[str, tf.Tensor]],
+    signature: Signature,
     source: Source,
     out: Path,
     threshold: float,
@@ -170,13 +190,14 @@ def _predict_source(
     try:
         for file, stem, image in _images(source, every):
             started = time.perf_counter()
-            maps = {name: value.numpy()[0] for name, value in signature(images=tf.constant(image[None])).items()}
+            outputs = signature(images=tf.constant(image[None]))
+            maps = {name: value.numpy()[0] for name, value in outputs.items()}
             seconds = time.perf_counter() - started
             lane = maps["probability"] > threshold
             entropy = float(maps["predictive_entropy"].mean())
             write_maps(out, stem, image, lane, maps)
             yield Prediction(
-                file=file,
+                file=_printable(file),
                 height=image.shape[0],
                 width=image.shape[1],
                 lane_fraction=float(lane.mean()),
@@ -184,15 +205,15 @@ def _predict_source(
                 referred=refer_above is not None and entropy > refer_above,
                 seconds=seconds,
             )
-    except UnreadableInput as error:
-        yield Prediction(file=str(source.path), status=str(error))
+    except UnreadableSourceError as error:
+        yield Prediction(file=_printable(str(source.path)), status=_printable(str(error)))
 
 
-class UnreadableInput(Exception):
+class UnreadableSourceError(Exception):
     """A source cannot be decoded; kept apart from errors of writing, which stop the run."""
 
 
-def _images(source: Source, every: int) -> Iterator[tuple[str, str, np.ndarray]]:
+def _images(source: Source, every: int) -> Iterator[tuple[str, str, Picture]]:
     """``(file, stem, image)`` of a source."""
     try:
         if not source.is_video:
@@ -201,25 +222,46 @@ def _images(source: Source, every: int) -> Iterator[tuple[str, str, np.ndarray]]
         for number, frame in read_frames(source.path, every=every):
             yield f"{source.path}#{number}", f"{source.stem}_{number:06d}", frame
     except InputError as error:
-        raise UnreadableInput(str(error)) from error
+        raise UnreadableSourceError(str(error)) from error
 
 
-def write_maps(out: Path, stem: str, image: np.ndarray, lane: np.ndarray, maps: Maps) -> None:
-    """Mask (0 and 255), probability and uncertainty (16 bits: 65535 is 1 and log 2 nats), and the overlay."""
-    pictures = {
+def _printable(text: str) -> str:
+    """Text of a path whose bytes are not UTF-8, as a table or a terminal can take it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def write_maps(out: Path, stem: str, image: Picture, lane: NDArray[np.bool_], maps: Maps) -> None:
+    """Write the files of one image into :data:`FOLDERS`.
+
+    The mask has 0 and 255. Probability and uncertainty (predictive entropy) have 16 bits; 65535 means
+    a probability of 1, and log 2 nats. The overlay is a JPEG, or a PNG where the image is too long for one.
+
+    Args:
+        out: Output folder.
+        stem: Name of the files without suffix.
+        image: ``[H, W, 3]``.
+        lane: ``[H, W]``, the mask.
+        maps: ``probability`` and ``predictive_entropy``, ``[H, W]`` each.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    overlay_suffix = ".jpg" if max(lane.shape) <= _LONGEST_JPEG_SIDE else ".png"
+    pictures: dict[str, tuple[str, NDArray[Any]]] = {
         "masks": (".png", np.where(lane, 255, 0).astype(np.uint8)),
         "probability": (".png", _sixteen_bit(maps["probability"])),
         "uncertainty": (".png", _sixteen_bit(maps["predictive_entropy"] / math.log(2.0))),
-        "overlays": (".jpg", lane_overlay(image, lane)[..., ::-1]),
+        "overlays": (overlay_suffix, lane_overlay(image, lane)[..., ::-1]),
     }
     for folder, (suffix, picture) in pictures.items():
-        # OpenCV's own writer returns False instead of saying why, and cannot write non-ASCII paths everywhere.
+        # OpenCV's own writer returns False instead of saying why, and not everywhere takes non-ASCII paths.
         encoded = cv2.imencode(suffix, picture)[1].tobytes()
         with atomic_file(out / folder / f"{stem}{suffix}") as temporary:
+            temporary.parent.mkdir(exist_ok=True)
             temporary.write_bytes(encoded)
 
 
-def _sixteen_bit(share: np.ndarray) -> np.ndarray:
+def _sixteen_bit(share: NDArray[Any]) -> NDArray[np.uint16]:
     return np.round(np.clip(share, 0.0, 1.0) * SIXTEEN_BIT).astype(np.uint16)
 
 
