@@ -14,10 +14,11 @@ import tensorflow as tf
 
 from gpmodels import HybridModel
 
-# How gpmodels.numerics says it, inside the stack trace and with the brackets that TensorFlow adds.
+# How gpmodels.numerics says it, once the marks are gone that TensorFlow puts around each part.
+_MARKS = re.compile(r"b'|['\[\],\s]+")
 _FACTORISATION = re.compile(
-    r"The inducing covariance of (?P<unit>.+?) could not be factorised: matrices\] \[(?P<matrices>[\d ]*)\]"
-    r".*?with jitter\] \[(?P<jitter>\S+)\]"
+    r"The inducing covariance of (?P<unit>.+?) could not be factorised: matrices (?P<matrices>[\d ]+) stay "
+    r".*? with jitter (?P<jitter>\S+)"
 )
 
 
@@ -67,7 +68,7 @@ def factorisation_errors(model: HybridModel, where: str, remedy: str) -> Iterato
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        found = _FACTORISATION.search(error.message)
+        found = _FACTORISATION.search(_MARKS.sub(" ", error.message).replace("  ", " "))
         if found is None:
             raise
         unit = found["unit"]
@@ -76,7 +77,7 @@ def factorisation_errors(model: HybridModel, where: str, remedy: str) -> Iterato
         weights = culprit(model, model.weights)
         raise TrainingDiverged(
             f"Training stopped {where}: the inducing covariance of {unit} could not be factorised, even with "
-            f"{found['jitter']} added to its diagonal. {weights + ' ' if weights else ''}{remedy}"
+            f"{float(found['jitter']):.3g} added to its diagonal. {weights + ' ' if weights else ''}{remedy}"
         ) from error
 
 
@@ -102,10 +103,12 @@ def culprit(model: HybridModel, weights: Sequence[keras.Variable]) -> str:
     units = [name for name, value in zip(model.head.unit_names, kl, strict=True) if not math.isfinite(value)]
     if units:
         return f"The KL divergence of {', '.join(units)} in {model.head.name} is not finite."
-    for weight in weights:
+    # What is trained comes first: NaN in a moving average can be the consequence of NaN in a weight.
+    for weight in sorted(weights, key=lambda weight: not weight.trainable):
         finite = np.isfinite(np.asarray(weight))
         if not finite.all():
-            return f"The weight {weight.path}{_experts_of(weight, finite)} is not finite."
+            cause = "" if weight.trainable else " It is an average of what it was given: look at the images."
+            return f"The weight {weight.path}{_experts_of(weight, finite)} is not finite.{cause}"
     return ""
 
 

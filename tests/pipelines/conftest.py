@@ -1,5 +1,7 @@
 """A small evaluation of three methods on made-up images, for the tests of what shows results."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,27 @@ def gallery_images() -> dict[str, GalleryImage]:
         probability = 1 / (1 + np.exp(-logit))
         images[name] = GalleryImage(name, image, mask, probability, _entropy(probability))
     return images
+
+
+@pytest.fixture(scope="session")
+def lane_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten prepared scenes; see `tiny_lane`."""
+    from . import tiny_lane  # noqa: PLC0415 - TensorFlow, which the tests of reports do without
+
+    return tiny_lane.prepare(tmp_path_factory.mktemp("lane"))
+
+
+@pytest.fixture(scope="session")
+def lane_run(lane_data: Path) -> Path:
+    """A trained run; tests that change it work on a copy."""
+    from . import tiny_lane  # noqa: PLC0415
+
+    return tiny_lane.train(lane_data, lane_data.parent / "run")
+
+
+@pytest.fixture(scope="session")
+def lane_bundle(lane_run: Path) -> Path:
+    """The run's HGP head as a bundle; tests that change it work on a copy."""
+    from . import tiny_lane  # noqa: PLC0415
+
+    return tiny_lane.export(lane_run, lane_run.parent / "bundle")

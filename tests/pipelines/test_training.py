@@ -1,0 +1,515 @@
+"""The training loop: checkpoints, resuming, the best epoch, early stopping, divergence, unused experts."""
+
+import errno
+import json
+import math
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.errors import InputError
+from gpmodels import HGPHead, HybridModel, LinearHead
+from gpmodels.numerics import inverse_cholesky
+from pipelines import training
+from pipelines.divergence import expert_names, factorisation_errors, require_finite
+from pipelines.training import (
+    BEST,
+    EpochReport,
+    StageData,
+    StageSettings,
+    StageState,
+    TrainingDiverged,
+    load_checkpoint,
+    make_deterministic,
+    train_stage,
+)
+
+from .tiny_lane import determinism_ends
+
+IMAGES, PER_BATCH, SIDE = 6, 2, 4
+NUM_DATA = IMAGES * SIDE * SIDE
+
+_RANDOM = np.random.default_rng(0)
+X = _RANDOM.normal(size=(IMAGES, SIDE, SIDE, 3)).astype(np.float32)
+Y = (X.sum(axis=-1) > 0).astype(np.float32)
+
+
+def batches(epoch: int) -> tf.data.Dataset:
+    """Another order each epoch, a pure function of its number."""
+    order = np.random.default_rng(epoch).permutation(IMAGES)
+    return tf.data.Dataset.from_tensor_slices((X[order], Y[order])).batch(PER_BATCH)
+
+
+def stage_data(**changes: object) -> StageData:
+    still = tf.data.Dataset.from_tensor_slices((X, Y)).batch(PER_BATCH)
+    values = {"batches": batches, "steps_per_epoch": 3, "routing": still, "selection": still}
+    return StageData(**{**values, **changes})
+
+
+def make_model(kind: str = "linear", **head: object) -> HybridModel:
+    """A network with batch normalisation, whose averages are state too; some points of each image."""
+    keras.utils.set_random_seed(0)
+    layers = [
+        keras.layers.Conv2D(4, 1, name="convolution"),
+        keras.layers.BatchNormalization(name="normalisation"),
+        keras.layers.ReLU(),
+    ]
+    network = keras.Sequential(layers)
+    heads = {
+        "linear": lambda: LinearHead(name="linear"),
+        "hgp": lambda: HGPHead(**{"num_experts": 2, "num_inducing": 3, "name": "hgp", **head}),
+    }
+    model = HybridModel(network, heads[kind](), num_data=NUM_DATA, points_per_example=10, seed=3)
+    model.build((None, SIDE, SIDE, 3))
+    model.initialize((X, Y))
+    return model
+
+
+def everything(model: HybridModel) -> list[np.ndarray]:
+    return [np.asarray(v) for v in (*model.weights, *model.optimizer.variables)]
+
+
+def assert_bitwise(left: list[np.ndarray], right: list[np.ndarray]) -> None:
+    assert len(left) == len(right) > 0
+    for a, b in zip(left, right, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def last_checkpoint(folder: Path, kind: str) -> list[np.ndarray]:
+    """Weights and optimiser of the last epoch, read back from disk."""
+    model = make_model(kind)
+    model.compile(optimizer=keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1.0, 1)))
+    model.optimizer.build(model.trainable_variables)
+    load_checkpoint(model, folder / StageState.load(folder).weights)
+    return everything(model)
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Ctrl-C at a batch of an epoch (both from 0)."""
+
+    def __init__(self, epoch: int, batch: int) -> None:
+        super().__init__()
+        self._when, self._epoch = (epoch, batch), 0
+
+    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:  # noqa: ARG002
+        if (self._epoch, batch) == self._when:
+            raise KeyboardInterrupt
+
+
+SETTINGS = StageSettings(epochs=3, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[StageState, list, list]]:
+    """State, best weights and last checkpoint of whole runs with each head."""
+    results = {}
+    with determinism_ends():
+        make_deterministic(0)
+        for kind in ("linear", "hgp"):
+            folder, model = tmp_path_factory.mktemp(kind), make_model(kind)
+            state = train_stage(model, SETTINGS, stage_data(), folder=folder)
+            results[kind] = (state, everything(model), last_checkpoint(folder, kind))
+    return results
+
+
+def stop_after_second(report: EpochReport) -> None:
+    if report.epoch == 2:
+        raise KeyboardInterrupt
+
+
+def interrupt_and_resume(kind: str, folder: Path, **interruption: object) -> tuple[StageState, HybridModel]:
+    """Train until Ctrl-C, then resume with a new model."""
+    make_deterministic(0)
+    with pytest.raises(KeyboardInterrupt):
+        train_stage(make_model(kind), SETTINGS, stage_data(), folder=folder, **interruption)
+    assert StageState.load(folder).epochs_done < SETTINGS.epochs
+    make_deterministic(7)  # nothing may depend on where the global generators stand
+    model = make_model(kind)
+    return train_stage(model, SETTINGS, stage_data(), folder=folder, resume=True), model
+
+
+def assert_equals_uninterrupted(expected: tuple, state: StageState, model: HybridModel, folder: Path) -> None:
+    whole, best, last = expected
+    assert state.history == whole.history
+    assert (state.best, state.best_epoch) == (whole.best, whole.best_epoch)
+    assert_bitwise(everything(model), best)
+    assert_bitwise(last_checkpoint(folder, "hgp" if "hgp" in model.head.name else "linear"), last)
+
+
+@pytest.mark.parametrize(
+    ("kind", "interruption"),
+    [
+        pytest.param("hgp", {"callbacks": [Interrupt(1, 1)]}, id="hgp, second epoch"),
+        pytest.param("linear", {"callbacks": [Interrupt(0, 1)]}, id="linear, first epoch"),
+        pytest.param("linear", {"hooks": [stop_after_second]}, id="linear, between epochs"),
+    ],
+)
+def test_a_resumed_stage_repeats_an_uninterrupted_one_bit_for_bit(
+    uninterrupted, tmp_path, kind, interruption
+):
+    with determinism_ends():
+        state, model = interrupt_and_resume(kind, tmp_path, **interruption)
+        assert_equals_uninterrupted(uninterrupted[kind], state, model, tmp_path)
+
+
+def test_weights_and_state_cannot_part(uninterrupted, tmp_path, monkeypatch):
+    """Ctrl-C after the weights of an epoch were written and before the state that names them."""
+    save = StageState.save
+
+    def interrupted(state: StageState, folder: Path) -> None:
+        if state.epochs_done == 2:
+            monkeypatch.setattr(StageState, "save", save)
+            raise KeyboardInterrupt
+        save(state, folder)
+
+    monkeypatch.setattr(StageState, "save", interrupted)
+    with determinism_ends():
+        state, model = interrupt_and_resume("linear", tmp_path)
+        assert_equals_uninterrupted(uninterrupted["linear"], state, model, tmp_path)
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
+    """Replace the epochs' work: epoch e sets the first weight to e + 1 and reports the e-th loss."""
+
+    def epoch(model, epoch, *_):
+        weight = model.trainable_weights[0]
+        weight.assign(tf.fill(weight.shape, epoch + 1.0))
+        return {"loss": losses[epoch], "selection_loss": losses[epoch]}
+
+    monkeypatch.setattr(training, "_one_epoch", epoch)
+
+
+def trained_epoch(model: HybridModel) -> float:
+    return float(np.ravel(model.trainable_weights[0])[0])
+
+
+def test_the_best_epoch_is_kept_and_restored(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 1.0, 2.0, 1.0])
+    model = make_model()
+    state = train_stage(model, StageSettings(4, 0.1), stage_data(), folder=tmp_path)
+    assert (state.best_epoch, state.best, state.epochs_done) == (2, 1.0, 4)
+    assert trained_epoch(model) == 2.0
+    other = make_model()
+    load_checkpoint(other, tmp_path / BEST)
+    assert trained_epoch(other) == 2.0
+    load_checkpoint(other, tmp_path / state.weights)
+    assert trained_epoch(other) == 4.0
+
+
+def test_early_stopping_counts_epochs_without_progress(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0, 0.0])
+    settings = StageSettings(6, 0.1, patience=2)
+    state = train_stage(make_model(), settings, stage_data(), folder=tmp_path)
+    assert (state.epochs_done, state.best_epoch) == (4, 2)
+    again = train_stage(make_model(), settings, stage_data(), folder=tmp_path, resume=True)
+    assert again == state
+    patient = StageSettings(6, 0.1, patience=0)
+    assert train_stage(make_model(), patient, stage_data(), folder=tmp_path, resume=True).epochs_done == 6
+
+
+def test_only_the_checkpoints_in_use_stay(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0, 2.5])
+    train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [BEST, "epoch_3.weights.h5", "state.json"]
+
+
+def test_without_resume_a_stage_starts_anew(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0])
+    train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path)
+    scripted(monkeypatch, [5.0])
+    state = train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    assert [numbers["loss"] for numbers in state.history] == [5.0]
+
+
+def test_an_untrained_stage_leaves_a_checkpoint(tmp_path):
+    model = make_model()
+    before = [np.asarray(weight) for weight in model.weights]
+    state = train_stage(model, StageSettings(0, 0.1), stage_data(), folder=tmp_path)
+    assert (state.epochs_done, state.best) == (0, None)
+    assert_bitwise([np.asarray(weight) for weight in model.weights], before)
+    assert (tmp_path / BEST).exists()
+
+
+def test_a_run_of_an_earlier_version_resumes(monkeypatch, tmp_path):
+    """Before checkpoints were named by epoch, state.json named none and they were last.weights.h5."""
+    scripted(monkeypatch, [3.0, 2.0, 1.0])
+    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    (tmp_path / "epoch_1.weights.h5").rename(tmp_path / "last.weights.h5")
+    state = json.loads((tmp_path / "state.json").read_text())
+    del state["weights"], state["seconds"]
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    resumed = train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path, resume=True)
+    assert [numbers["loss"] for numbers in resumed.history] == [3.0, 2.0, 1.0]
+    assert not (tmp_path / "last.weights.h5").exists()
+
+
+def test_seconds_add_up_over_interruptions(monkeypatch, tmp_path):
+    clock = iter(np.arange(100.0))
+    monkeypatch.setattr(training.time, "perf_counter", lambda: next(clock))
+    scripted(monkeypatch, [3.0, 2.0, 1.0])
+    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    state = train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path, resume=True)
+    assert state.seconds == 3.0
+
+
+@pytest.mark.parametrize(
+    "damage", ["{", '{"epochs_done": "many"}', '{"weights": "../else.weights.h5"}', "[]"]
+)
+def test_a_damaged_state_is_refused(tmp_path, damage):
+    (tmp_path / "state.json").write_text(damage)
+    with pytest.raises(InputError, match=r"(?s)state\.json cannot be read .* Train into another --out"):
+        train_stage(make_model(), SETTINGS, stage_data(), folder=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "empty", "another model"])
+def test_a_checkpoint_that_does_not_fit_is_refused(monkeypatch, tmp_path, damage):
+    scripted(monkeypatch, [3.0])
+    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    path = tmp_path / BEST
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "another model":
+        path = shutil.copyfile(path, tmp_path / "other.weights.h5")
+    else:
+        path.write_bytes(content[: len(content) // 2] if damage == "truncated" else b"")
+    model = make_model("hgp" if damage == "another model" else "linear")
+    with pytest.raises(InputError, match=rf"{path.name} cannot be loaded into this model"):
+        load_checkpoint(model, path)
+
+
+@pytest.mark.parametrize("part", ["weights", "state"])
+def test_a_full_disk_keeps_the_last_checkpoint(monkeypatch, tmp_path, part):
+    scripted(monkeypatch, [3.0, 2.0])
+    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    before = {path.name for path in tmp_path.iterdir()}
+    save, write = HybridModel.save_weights, Path.write_text
+
+    def full(*arguments: object, **_: object) -> None:
+        if part == "weights":
+            save(*arguments)  # something is there already when the disk is full
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = (HybridModel, "save_weights") if part == "weights" else (Path, "write_text")
+    monkeypatch.setattr(*target, full)
+    with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
+        train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path, resume=True)
+    monkeypatch.setattr(*target, save if part == "weights" else write)
+    after = {path.name for path in tmp_path.iterdir()}
+    assert not any("partial" in name for name in after)
+    assert after >= before
+    assert StageState.load(tmp_path).epochs_done == 1
+    state = train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path, resume=True)
+    assert state.epochs_done == 2
+
+
+# Divergence -------------------------------------------------------------------------------------------------
+
+
+def spoil(model: HybridModel, name: str, index: tuple[int, ...]) -> str:
+    """Put NaN into a weight; return its path."""
+    (weight,) = [weight for weight in model.weights if weight.path.endswith(name)]
+    value = np.array(weight)
+    value[index] = np.nan
+    weight.assign(value)
+    return weight.path
+
+
+@pytest.fixture(scope="module")
+def _diverging(tmp_path_factory: pytest.TempPathFactory) -> tuple[HybridModel, Path]:
+    """A model after a good epoch, to be spoilt; its training function stays compiled."""
+    model, folder = make_model("hgp"), tmp_path_factory.mktemp("diverging")
+    train_stage(model, StageSettings(1, 0.05), stage_data(), folder=folder)
+    return model, folder
+
+
+@pytest.fixture
+def diverging(_diverging, monkeypatch) -> tuple[HybridModel, Path]:
+    model, folder = _diverging
+    load_checkpoint(model, folder / BEST)
+    monkeypatch.setattr(model, "compile", lambda **_: None)
+    return model, folder
+
+
+def good_checkpoint_loads(folder: Path) -> None:
+    state = StageState.load(folder)
+    assert state.epochs_done == 1
+    model = make_model("hgp")
+    load_checkpoint(model, folder / state.weights)
+    assert all(np.isfinite(np.asarray(weight)).all() for weight in model.weights)
+    assert np.isfinite(model(X)["probability"]).all()
+
+
+def continue_training(model: HybridModel, folder: Path, spoilt: Callable[[], object], **data: object) -> str:
+    """Train one more epoch with something spoilt after the checkpoint was loaded; return the message."""
+
+    def spoiling_batches(epoch: int) -> tf.data.Dataset:
+        spoilt()
+        return data.get("batches", batches)(epoch)
+
+    changed = stage_data(**{**data, "batches": spoiling_batches})
+    with pytest.raises(TrainingDiverged) as caught:
+        train_stage(model, StageSettings(2, 0.05), changed, folder=folder, resume=True)
+    message = str(caught.value)
+    assert message.startswith("Training stopped in epoch 2")
+    assert f"kept in {folder}" in message
+    assert "Lower the learning rate and start again with --resume." in message
+    good_checkpoint_loads(folder)
+    return message
+
+
+def test_nan_in_an_experts_weight_names_the_expert(diverging):
+    model, folder = diverging
+    message = continue_training(model, folder, lambda: spoil(model, "experts_q_mean", (1, 0)))
+    assert "step 1: the loss is nan. The KL divergence of expert_2 in hgp is not finite." in message
+
+
+def test_nan_in_the_network_names_the_weight(diverging):
+    model, folder = diverging
+    message = continue_training(model, folder, lambda: spoil(model, "normalisation/gamma", (0,)))
+    assert "normalisation/gamma is not finite" in message
+
+
+def bad_images(_: int) -> tf.data.Dataset:
+    images = X.copy()
+    images[3, 1, 1, 1] = np.nan
+    return tf.data.Dataset.from_tensor_slices((images, Y)).batch(PER_BATCH)
+
+
+def test_nan_in_the_images_blames_the_images(diverging):
+    """The gradients of a NaN loss must not reach the weights, or the first weight would be blamed."""
+    model, folder = diverging
+    message = continue_training(model, folder, lambda: None, batches=bad_images)
+    assert "step 2: the loss is nan. All weights are finite: the images or labels hold the cause" in message
+
+
+def test_a_failed_factorisation_names_the_unit(diverging):
+    model, folder = diverging
+    message = continue_training(model, folder, lambda: spoil(model, "experts_inducing_inputs", (0, 1, 1)))
+    assert "in epoch 2: the inducing covariance of expert_1 of hgp could not be factorised" in message
+    assert "experts_inducing_inputs of expert_1 is not finite." in message
+    assert "File" not in message
+
+
+def test_nan_on_the_selection_data_stops_before_the_checkpoint(diverging):
+    model, folder = diverging
+    bad = tf.data.Dataset.from_tensor_slices((X, Y, np.full(Y.shape, np.nan, np.float32))).batch(PER_BATCH)
+    message = continue_training(model, folder, lambda: None, selection=bad)
+    assert "selection_loss is nan" in message
+
+
+def test_nan_that_the_loss_does_not_see_stops_too(diverging):
+    """The encoder-decoder turns NaN into 0: the loss stays finite, the weight does not."""
+    model, folder = diverging
+    after_the_loss = partial(spoil, model, "convolution/kernel", (0, 0, 0, 0))
+
+    class AtTheEnd(keras.callbacks.Callback):
+        def on_train_end(self, logs: object = None) -> None:  # noqa: ARG002
+            after_the_loss()
+
+    with pytest.raises(TrainingDiverged, match=r"epoch 2: .*convolution/kernel is not finite\."):
+        train_stage(
+            model, StageSettings(2, 0.05), stage_data(), folder=folder, resume=True, callbacks=[AtTheEnd()]
+        )
+    good_checkpoint_loads(folder)
+
+
+def test_a_moving_average_is_blamed_only_if_no_trained_weight_is_at_fault():
+    model = make_model()
+    require_finite(model, {"loss": 1.0}, "here", "")
+    spoil(model, "normalisation/moving_mean", (0,))
+    with pytest.raises(TrainingDiverged, match=r"moving_mean is not finite\. .* look at the images\."):
+        require_finite(model, {}, "here", "")
+    spoil(model, "linear/bias", ())
+    with pytest.raises(TrainingDiverged, match=r"linear/bias is not finite\. Do this\."):
+        require_finite(model, {}, "here", "Do this.")
+    with pytest.raises(TrainingDiverged, match=r"stopped here: loss is inf\. "):
+        require_finite(make_model(), {"loss": math.inf}, "here", "")
+
+
+def test_undefined_scores_are_left_out(diverging):
+    model, folder = diverging
+    copy = folder.parent / "scores"
+    shutil.copytree(folder, copy)
+    data = stage_data(scores=lambda _: {"f_measure": 0.5, "ece": math.nan})
+    state = train_stage(model, StageSettings(2, 0.05), data, folder=copy, resume=True)
+    assert state.history[-1]["selection_f_measure"] == 0.5
+    assert "selection_ece" not in state.history[-1]
+    assert StageState.load(copy) == state
+
+
+def test_a_factorisation_that_fails_with_finite_weights_is_explained():
+    model = make_model("hgp")
+    indefinite = -1e6 * tf.eye(3, batch_shape=[2])
+    with pytest.raises(TrainingDiverged) as caught, factorisation_errors(model, "here", "Do this."):
+        inverse_cholesky(indefinite, jitter=1e-5, unit="experts of hgp")
+    assert str(caught.value) == (
+        "Training stopped here: the inducing covariance of expert_1, expert_2 of hgp could not be "
+        "factorised, even with 10 added to its diagonal. Do this."
+    )
+
+
+def test_other_errors_of_tensorflow_are_not_taken_for_divergence():
+    error = tf.errors.InvalidArgumentError(None, None, "Labels must be 0 or 1")
+    with pytest.raises(tf.errors.InvalidArgumentError), factorisation_errors(make_model(), "", ""):
+        raise error
+
+
+# Experts ----------------------------------------------------------------------------------------------------
+
+
+def test_experts_without_a_point_are_dropped_after_the_epoch(diverging, caplog):
+    model, folder = diverging
+    copy = folder.parent / "dropped"
+    shutil.copytree(folder, copy)
+
+    def far_away() -> None:
+        (inducing,) = [w for w in model.weights if w.path.endswith("experts_inducing_inputs")]
+        value = np.array(inducing)
+        value[0] += 1e4
+        inducing.assign(value)
+
+    def spoiling_batches(epoch: int) -> tf.data.Dataset:
+        far_away()
+        return batches(epoch)
+
+    seen = []
+    caplog.set_level("INFO")
+    state = train_stage(
+        model,
+        StageSettings(2, 0.05),
+        stage_data(batches=spoiling_batches),
+        folder=copy,
+        resume=True,
+        hooks=[lambda report: seen.append(report.model.head.active_experts.tolist())],
+    )
+    assert seen == [[1]]
+    assert "Dropped expert_1: no training point chooses it" in caplog.text
+    other = make_model("hgp")
+    load_checkpoint(other, copy / state.weights)
+    assert other.head.active_experts.tolist() == [1]
+
+
+def test_an_expert_that_only_the_epochs_sample_left_out_stays(diverging):
+    """Augmentation and sampling leave experts without a point that the data as it is would use."""
+    model, folder = diverging
+    copy = folder.parent / "kept"
+    shutil.copytree(folder, copy)
+    assert model.head.active_experts.tolist() == [0, 1]
+    few = tf.data.Dataset.from_tensor_slices((X[:1, :1, :1], Y[:1, :1, :1])).batch(1)
+    train_stage(model, StageSettings(2, 1e-6), stage_data(batches=lambda _: few), folder=copy, resume=True)
+    assert 0.0 in model.head.expert_occupancy().values()
+    assert model.head.active_experts.tolist() == [0, 1]
+
+
+def test_names_of_experts_count_from_one():
+    assert expert_names([0, 2]) == "expert_1, expert_3"

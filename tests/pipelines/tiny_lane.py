@@ -1,0 +1,70 @@
+"""A lane run small enough for tests: 10 scenes of 16 x 24 pixels, C1K3, two experts of five points."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import cv2
+from rich.console import Console
+from tensorflow.python.framework.config import disable_op_determinism
+
+from data_prep.lane import LanePrepareSettings, prepare_lane
+from data_prep.scenes import write_scenes
+from pipelines import lane
+from pipelines.lane_settings import ExportSettings, TrainSettings
+
+SIZE = (16, 24)
+
+SETTINGS = TrainSettings(
+    network="C1K3",
+    heads=("linear", "hgp"),
+    pretraining_epochs=1,
+    head_epochs=2,
+    batch_size=3,
+    num_experts=2,
+    num_inducing=5,
+    head_steps=3,
+    panel_images=1,
+    selection_fraction=0.25,
+)
+
+
+def quiet() -> Console:
+    """A console whose text nobody sees; ``console.file.getvalue()`` gives it."""
+    return Console(file=io.StringIO(), width=200)
+
+
+@contextmanager
+def determinism_ends() -> Iterator[None]:
+    """Training switches TensorFlow to deterministic operations for the whole process; switch back."""
+    try:
+        yield
+    finally:
+        disable_op_determinism()
+
+
+def prepare(folder: Path, *, count: int = 10, seed: int = 0) -> Path:
+    """Scenes in ``folder/scenes`` (twice the size, two rows ignored), prepared in ``folder/prepared``."""
+    scenes, prepared = folder / "scenes", folder / "prepared"
+    write_scenes(scenes, count=count, seed=seed, lane_textures=["brick"], size=(2 * SIZE[0], 2 * SIZE[1]))
+    for path in (scenes / "masks").iterdir():
+        mask = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+        mask[:4] = 77
+        cv2.imwrite(str(path), mask)
+    settings = LanePrepareSettings(size=SIZE, test_fraction=0.2, ignore_values=(77,), lane_values=(255,))
+    prepare_lane(scenes / "images", scenes / "masks", prepared, settings)
+    return prepared
+
+
+def train(data: Path, out: Path, settings: TrainSettings = SETTINGS, *, resume: bool = False) -> Path:
+    with determinism_ends():
+        lane.train(settings, data=data, out=out, resume=resume, console=quiet())
+    return out
+
+
+def export(run: Path, out: Path, *, metrics: Path | None = None, **settings: object) -> Path:
+    lane.export(
+        ExportSettings(**settings), model=run, out=out, metrics=metrics, overwrite=False, console=quiet()
+    )
+    return out
