@@ -1,0 +1,135 @@
+"""The batch scripts in `examples/` run, tiny, and leave behind what the documentation says."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from data_prep.scenes import write_scenes
+
+ROOT = Path(__file__).parents[2]
+LANE_PAGE = (ROOT / "docs" / "lane.md").read_text(encoding="utf-8")
+TINY = (
+    "network=C1K3",
+    "heads=[linear, hgp]",
+    "pretraining_epochs=1",
+    "head_epochs=1",
+    "head_steps=20",
+    "num_experts=2",
+    "num_inducing=8",
+)
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Example:
+    """A finished run of the script: where it wrote, and what it said."""
+
+    out: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory) -> Example:
+    folder = tmp_path_factory.mktemp("lane example")
+    write_scenes(folder / "walks", count=12, seed=0, lane_textures=["brick", "grass"], size=(48, 64))
+    write_scenes(folder / "new", count=2, seed=9, lane_textures=["gravel"], size=(60, 50))
+    said = run_lane_script(folder)
+    return Example(folder / "out", said)
+
+
+def run_lane_script(folder: Path, *, expected: int = 0) -> str:
+    """Run examples/lane.sh with the environment's own command; return what it said."""
+    arguments = [f"walks/{name}" for name in ("images", "masks")] + ["new/images", "out"]
+    options = [text for setting in TINY for text in ("--set", setting)]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    process = subprocess.run(
+        [str(ROOT / "examples" / "lane.sh"), *arguments, *options],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "SIZE": "24x32"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == expected, process.stdout
+    return process.stdout
+
+
+def test_script_writes_report_bundle_and_predictions(example):
+    assert "12 examples of 24 x 32" in example.said
+    metrics = json.loads((example.out / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
+    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
+    assert (example.out / "evaluation" / "report.html").stat().st_size > 10_000
+    enclosed = json.loads((example.out / "bundle" / "metrics.json").read_text(encoding="utf-8"))
+    assert enclosed == metrics
+    with (example.out / "predictions" / "predictions.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["height"], line["width"], line["status"]) for line in lines] == [("60", "50", "ok")] * 2
+    assert example.said.endswith("Masks, maps and overlays: out/predictions\n")
+
+
+def test_columns_outputs_and_scores_are_the_documented_ones(example):
+    header = (example.out / "predictions" / "predictions.csv").read_text(encoding="utf-8").splitlines()[0]
+    metadata = json.loads((example.out / "bundle" / "metadata.json").read_text(encoding="utf-8"))
+    tensors = {
+        name
+        for signature in metadata["signatures"].values()
+        for part in ("inputs", "outputs")
+        for name in signature[part]
+    }
+    files = {f"`{path.name}`" for path in (example.out / "bundle").iterdir() if path.is_file()}
+    documented = set(re.findall(r"`[^`\n]+`", LANE_PAGE))
+    assert {f"`{name}`" for name in (*header.split(","), *tensors)} <= documented
+    assert files - {"`fingerprint.pb`"} <= documented  # TensorFlow's own
+    written = {path.name for path in (example.out / "predictions").iterdir() if path.is_dir()}
+    assert written == set(re.findall(r"^\| `(\w+)/NAME\.\w+` \|", LANE_PAGE, re.MULTILINE))
+
+
+def test_tensorboard_tags_are_the_documented_ones(example):
+    tags = set()
+    for stage in (example.out / "run" / "tensorboard").iterdir():
+        events = EventAccumulator(str(stage))
+        events.Reload()
+        tags |= set(events.Tags()["tensors"])
+    general = {re.sub(r"^images/.*", "images/NAME", re.sub(r"expert_\d+$", "expert_k", tag)) for tag in tags}
+    table = LANE_PAGE.partition("| Tag | Meaning |")[2].partition("\n\n")[0]
+    first_cells = "\n".join(row.split("|")[1] for row in table.splitlines() if row.startswith("|"))
+    assert general == set(re.findall(r"`([^`]+)`", first_cells))
+
+
+def test_bundle_serves_with_tensorflow_alone(example, tmp_path):
+    (program,) = re.findall(r"^```python\n(.*?)^```", LANE_PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "models_saved").mkdir()
+    (tmp_path / "models_saved" / "lane").symlink_to(example.out / "bundle")
+    (photo,) = (example.out.parent / "new" / "images").glob("*00000*.jpg")
+    (tmp_path / "photo.jpg").symlink_to(photo)
+    check = "import sys; assert not {'gpmodels', 'pipelines', 'gpflow', 'data_prep'} & set(sys.modules)\n"
+    process = subprocess.run(
+        [sys.executable, "-c", program + check], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    assert "photo of [60 50] pixels, maps of (1, 24, 32)" in process.stdout
+
+
+def test_script_called_again_repeats_nothing(example):
+    checkpoint = example.out / "run" / "heads" / "hgp" / "state.json"
+    predictions = example.out / "predictions" / "predictions.csv"
+    before = [path.stat().st_mtime_ns for path in (checkpoint, predictions)]
+    said = run_lane_script(example.out.parent)
+    assert "hgp epoch" not in said
+    assert [path.stat().st_mtime_ns for path in (checkpoint, predictions)] == before
+
+
+def test_script_stops_at_the_first_error(tmp_path):
+    said = run_lane_script(tmp_path, expected=2)
+    assert "walks/images" in said
+    assert "Report" not in said
