@@ -15,7 +15,11 @@ import numpy as np
 def host() -> dict[str, Any]:
     """Processor count and the versions that matter for timing."""
     packages = ("tensorflow", "keras", "gpflow", "numpy")
-    return {"cores": os.cpu_count(), "machine": platform.machine(), **{name: version(name) for name in packages}}
+    return {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        **{name: version(name) for name in packages},
+    }
 
 
 def median_and_spread(values: list[float]) -> tuple[float, float]:
@@ -27,7 +31,9 @@ def median_and_spread(values: list[float]) -> tuple[float, float]:
 def write_results(stem: Path, *, title: str, rows: list[dict[str, Any]], host: dict[str, Any]) -> None:
     """Write ``stem.json`` and ``stem.md`` and show the table."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps({"title": title, "host": host, "rows": rows}, indent=1) + "\n")
+    stem.with_suffix(".json").write_text(
+        json.dumps({"title": title, "host": host, "rows": rows}, indent=1) + "\n"
+    )
     columns = list(rows[0])
     lines = [f"# {title}", "", f"Host: {', '.join(f'{k} {v}' for k, v in host.items())}.", ""]
     lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

@@ -1,9 +1,10 @@
-"""Time one training step of the heads against GPflow's own SVGP, forward and backward, float32, as ratios in one run.
+"""Time one training step of the heads against GPflow's own SVGP, forward and backward, as ratios in one run.
 
     python benchmarks/head_speed.py --out benchmarks/results/head_speed
 
-Rounds of all methods are interleaved and the medians compared, so that a machine that slows down slows all of them.
-Writes JSON and a Markdown table.
+Rounds of all methods are interleaved and the medians compared, so that a machine that slows down slows all of
+them. The gradient is with respect to the weights, as GPflow's; `--features` adds the one with respect to the
+features, which training a network below the head needs. Writes JSON and a Markdown table.
 """
 
 from __future__ import annotations
@@ -47,19 +48,21 @@ def gpflow_step(x: tf.Tensor, y: tf.Tensor, num_inducing: int, dtype: str) -> Ca
     return step
 
 
-def head_step(head: Head, x: tf.Tensor, y: tf.Tensor) -> Callable[[], object]:
-    """Loss and gradient of a head on the same points, with respect to its weights and to the features."""
+def head_step(head: Head, x: tf.Tensor, y: tf.Tensor, *, features: bool) -> Callable[[], object]:
+    """Loss and gradient of a head on the same points, with respect to its weights, and to the features if asked."""
     head.build(tuple(x.shape))
     head.initialize(x.numpy()[:5000])
 
     @tf.function
     def step() -> object:
         with tf.GradientTape() as tape:
-            tape.watch(x)
+            if features:
+                tape.watch(x)
             loss = tf.reduce_sum(head.prior_kl()) / NUM_DATA - tf.reduce_mean(
                 head.expected_log_likelihood(head.latent(x), y)
             )
-        return tape.gradient(loss, [*(v.value for v in head.trainable_variables), x])
+        sources = [v.value for v in head.trainable_variables]
+        return tape.gradient(loss, [*sources, x] if features else sources)
 
     step()
     return step
@@ -77,9 +80,11 @@ def measure(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, li
 
 
 def main() -> None:
+    """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/head_speed"))
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--features", action="store_true")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     arguments = parser.parse_args()
 
@@ -89,10 +94,12 @@ def main() -> None:
         x = tf.constant(rng.standard_normal((batch, features)), arguments.dtype)
         y = tf.constant(rng.integers(0, 2, batch), arguments.dtype)
         steps = {"GPflow SVGP": gpflow_step(x, y, inducing, arguments.dtype)}
-        steps["SVGPHead"] = head_step(SVGPHead(num_inducing=inducing, dtype=arguments.dtype), x, y)
+        steps["SVGPHead"] = head_step(
+            SVGPHead(num_inducing=inducing, dtype=arguments.dtype), x, y, features=arguments.features
+        )
         for experts in (3, 9, 30):
             head = HGPHead(num_experts=experts, num_inducing=inducing, dtype=arguments.dtype)
-            steps[f"HGPHead T={experts}"] = head_step(head, x, y)
+            steps[f"HGPHead T={experts}"] = head_step(head, x, y, features=arguments.features)
         seconds = measure(steps, arguments.rounds)
         reference = np.median(seconds["GPflow SVGP"])
         for name, values in seconds.items():

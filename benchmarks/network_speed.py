@@ -1,4 +1,4 @@
-"""What the HGP head adds to a network's prediction: C4K5 at 306 x 306, T = 9, M = 50, against the linear head.
+"""What the HGP head adds to a network's prediction, against the linear head: C4K5, 306 x 306, T = 9, M = 50.
 
     python benchmarks/network_speed.py --out benchmarks/results/network_speed
 
@@ -36,6 +36,7 @@ def prediction(network_name: str, head: Head, image: tf.Tensor) -> Callable[[], 
 
 
 def main() -> None:
+    """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/network_speed"))
     parser.add_argument("--network", default="C4K5")
@@ -43,7 +44,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     arguments = parser.parse_args()
 
-    image = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, arguments.size, arguments.size, 3)), tf.float32)
+    image = tf.constant(
+        np.random.default_rng(0).uniform(0, 255, (1, arguments.size, arguments.size, 3)), tf.float32
+    )
     heads = {"linear": LinearHead(), "SVGP": SVGPHead(), "HGP, T = 9": HGPHead(num_experts=9)}
     predictions = {name: prediction(arguments.network, head, image) for name, head in heads.items()}
     seconds: dict[str, list[float]] = {name: [] for name in predictions}

@@ -1,6 +1,6 @@
-"""Peak memory and time of `gpimaging lane predict` for small and large photographs, each in a process of its own.
+"""Peak memory and time of `gpimaging lane predict` for small and large photographs, each in its own process.
 
-    python benchmarks/predict_memory.py --model models_saved/lane --out benchmarks/results/predict_memory
+python benchmarks/predict_memory.py --model models_saved/lane --out benchmarks/results/predict_memory
 """
 
 from __future__ import annotations
@@ -50,7 +50,15 @@ def main() -> None:
                 images.mkdir()
                 for index in range(count):
                     cv2.imwrite(str(images / f"{index}.jpg"), photograph(size)[..., ::-1])
-                command = [sys.executable, "-m", "pipelines", "lane", "predict", "--model", str(arguments.model)]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "pipelines",
+                    "lane",
+                    "predict",
+                    "--model",
+                    str(arguments.model),
+                ]
                 peak, seconds = measure([*command, "--input", str(images), "--out", f"{folder}/out"])
             rows.append(
                 {

@@ -1,6 +1,6 @@
 """Mean and spread over seeds of the scores in several metrics.json, as a Markdown table.
 
-    python benchmarks/summarise_seeds.py runs/*/evaluation/metrics.json
+python benchmarks/summarise_seeds.py runs/*/evaluation/metrics.json
 """
 
 from __future__ import annotations
@@ -9,15 +9,24 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
+from pipelines.bootstrap import SeedSummary, summarise_seeds
 
-SCORES = ("accuracy", "f_measure", "iou", "nll", "brier", "ece", "auroc_predictive_entropy", "referral_accuracy_10")
+SCORES = (
+    "accuracy",
+    "f_measure",
+    "iou",
+    "nll",
+    "brier",
+    "ece",
+    "auroc_predictive_entropy",
+    "referral_accuracy_10",
+)
 
 
-def cell(values: list[float]) -> str:
+def cell(summary: SeedSummary) -> str:
     """Mean, and the standard deviation where there are several seeds."""
-    mean = np.mean(values)
-    return f"{mean:.4f}" if len(values) == 1 else f"{mean:.4f} ± {np.std(values, ddof=1):.4f}"
+    spread = "" if summary.runs == 1 else f" ± {summary.standard_deviation:.4f}"
+    return f"{summary.mean:.4f}{spread}"
 
 
 def main() -> None:
@@ -28,8 +37,8 @@ def main() -> None:
     titles = [files[0]["scores"][key]["title"] for key in SCORES]
     print(f"{len(files)} seeds\n\n| method | " + " | ".join(titles) + " |\n|" + "---|" * (len(titles) + 1))
     for method in files[0]["methods"]:
-        cells = [cell([file["methods"][method]["scores"][key] for file in files]) for key in SCORES]
-        print(f"| {method} | " + " | ".join(cells) + " |")
+        runs = [{key: file["methods"][method]["scores"][key] for key in SCORES} for file in files]
+        print(f"| {method} | " + " | ".join(map(cell, summarise_seeds(runs).values())) + " |")
 
 
 if __name__ == "__main__":
