@@ -6,7 +6,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpmodels.gate import Tiles, assign_experts, make_gate, make_tiles, points_to_tiles, tiles_to_points
+from gpmodels.gate import (
+    Tiles,
+    assign_experts,
+    choose_tile_size,
+    make_gate,
+    make_tiles,
+    points_to_tiles,
+    tiles_to_points,
+)
 from gpmodels.numerics import precision
 
 from . import reference
@@ -59,14 +67,15 @@ def test_constant_feature_decides_nothing(dtype):
     np.testing.assert_array_equal(with_constant, assign(inducing.astype(dtype), x))
 
 
-@pytest.mark.parametrize("active", [[1, 0, 1, 1, 0], [0, 0, 0, 0, 1]])
+@pytest.mark.parametrize("active", [[1, 0, 1, 1, 0], [1, 0, 1, 1, 1], [0, 0, 0, 0, 1]])
 def test_dropped_experts_neither_answer_nor_count_in_the_variance(active):
     rng = np.random.default_rng(4)
-    inducing = rng.normal(size=(5, 4, 2)) * np.array([1.0, 1.0, 1.0, 9.0, 0.1])[:, None, None]
+    spreads = np.array([[1.0, 1.0], [20.0, 1.0], [1.0, 2.0], [1.0, 1.0], [1.0, 30.0]])
+    inducing = rng.normal(size=(5, 4, 2)) * spreads[:, None]
     inducing += 2 * rng.normal(size=(5, 1, 2))
     x = 3 * rng.normal(size=(100, 2))
     kept = np.flatnonzero(active)
-    expected = kept[assign(inducing[kept], x)]
+    expected = [kept[reference.responsible_expert(inducing[kept], point)] for point in x]
     np.testing.assert_array_equal(assign(inducing, x, np.array(active, "float64")), expected)
 
 
@@ -151,3 +160,13 @@ def test_one_traced_graph_serves_every_batch_size_and_assignment():
     for size in (1, 4, 11):
         x = np.random.default_rng(size).normal(size=(size, 2))
         np.testing.assert_array_equal(there_and_back(np.arange(size) % 3, x), x[:, 0])
+
+
+@pytest.mark.parametrize("num_points", [0, 1, 5000, 10**6])
+@pytest.mark.parametrize("num_experts", [1, 9, 1000])
+def test_tiles_are_of_moderate_size_and_waste_little(num_points, num_experts):
+    size = int(choose_tile_size(tf.constant(num_points), num_experts))
+    assert 64 <= size <= 256
+    assert size % 32 == 0
+    # On average half of each expert's last tile is padding.
+    assert size == 64 or num_experts * size / 2 <= num_points / 8

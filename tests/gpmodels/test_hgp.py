@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel
+from gpmodels.numerics import precision
 from gpmodels.sparse_units import SparseUnits
 
 from . import reference
@@ -293,6 +294,30 @@ def test_gradient_of_every_weight_equals_finite_differences(kernel, expert_varia
         assert np.sum(tf.convert_to_tensor(gradient) * direction) == pytest.approx(
             numeric, rel=1e-5, abs=1e-6
         ), weight.name
+
+
+@pytest.mark.parametrize(("lengthscale", "tolerance"), [(1.0, 1e-4), (100.0, 0.03)])
+def test_float32_gradients_point_where_float64_gradients_do(lengthscale, tolerance):
+    """To 1e-4 of their length; to 3 % where all inducing inputs are within a fiftieth of a lengthscale."""
+    x, y = points(50).astype("float32"), labels(50)
+    gradients = []
+    for dtype in ("float32", "float64"):
+        head = random_head(2, num_inducing=20, num_expert_inducing=20)
+        copy = HGPHead(num_experts=2, num_inducing=20, dtype=dtype)
+        copy.build((None, 2))
+        for ours, theirs in zip(units_of(copy), units_of(head), strict=True):
+            theirs.lengthscales.assign(np.full(theirs.lengthscales.shape, lengthscale))
+            ours.jitter = precision("float32").jitter
+            for parameter, value in zip(parameters(ours), parameters(theirs), strict=True):
+                parameter.assign(value.numpy().astype("float32"))
+        weights = [weight.value for weight in copy.trainable_weights]
+        with tf.GradientTape() as tape:
+            value = objective(copy, tf.constant(x, dtype), y)
+        gradients.append(
+            [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(value, weights)]
+        )
+    for single, double in zip(*gradients, strict=True):
+        assert np.linalg.norm(single - double) < tolerance * np.linalg.norm(double)
 
 
 def test_gradient_with_respect_to_the_features_equals_finite_differences():

@@ -31,6 +31,24 @@ def test_inverse_factor_equals_numpy(shape, dtype, tolerance):
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
 
 
+def test_result_and_gradient_in_single_precision_after_factorising_in_double():
+    """Rounding comes last: K itself, with an eigenvalue that float32 would lose, is factorised in float64."""
+    covariance = tf.constant(with_smallest_eigenvalue(1e-7))
+    with tf.GradientTape() as tape:
+        tape.watch(covariance)
+        single = inverse_cholesky(covariance, jitter=0.0, unit="a unit", dtype=tf.float32)
+        total = tf.reduce_sum(single)
+    with tf.GradientTape() as exact_tape:
+        exact_tape.watch(covariance)
+        double = inverse_cholesky(covariance, jitter=0.0, unit="a unit")
+        exact_total = tf.reduce_sum(double)
+    assert single.dtype == tf.float32
+    np.testing.assert_allclose(single, double, rtol=1e-6)
+    gradient, exact = tape.gradient(total, covariance), exact_tape.gradient(exact_total, covariance)
+    assert gradient.dtype == tf.float64
+    np.testing.assert_allclose(gradient, exact, rtol=1e-3, atol=1e-3 * np.abs(exact).max())
+
+
 def test_gradient_equals_finite_differences():
     covariance = positive_definite(2, 4)
     rng = np.random.default_rng(2)
