@@ -79,10 +79,7 @@ def decode_image(encoded: tf.Tensor) -> tf.Tensor:
     is_webp = tf.logical_and(holds(0, b"RIFF"), holds(8, b"WEBP"))
     known = tf.debugging.Assert(
         tf.reduce_any([is_jpeg, is_png, is_bmp, is_webp]),
-        [
-            "Expected the bytes of a JPEG, PNG, WebP or 24-bit BMP file, but found",
-            tf.strings.substr(padded, 0, 4),
-        ],
+        ["Expected the bytes of a JPEG, PNG, WebP or 24-bit BMP file, but found", _readable(padded)],
     )
     with tf.control_dependencies([known] if known is not None else []):
         return tf.case(
@@ -94,6 +91,18 @@ def decode_image(encoded: tf.Tensor) -> tf.Tensor:
             default=lambda: _three_channels(_decode_webp(encoded)),
             exclusive=True,
         )
+
+
+def _readable(start: tf.Tensor) -> tf.Tensor:
+    """The first bytes of a file for an error message, which must be Unicode."""
+    return tf.strings.unicode_transcode(
+        tf.strings.substr(start, 0, 4),
+        input_encoding="US-ASCII",
+        output_encoding="UTF-8",
+        errors="replace",
+        replacement_char=ord("?"),
+        replace_control_characters=True,
+    )
 
 
 def _decode_jpeg(encoded: tf.Tensor) -> tf.Tensor:
