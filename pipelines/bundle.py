@@ -18,7 +18,7 @@ import logging
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any
 import cv2
 import numpy as np
 import tensorflow as tf
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from data_prep.atomic import atomic_folder
@@ -49,7 +50,8 @@ TOLERANCE = 1e-3
 
 _MAY_CHANGE = {METADATA, CARD}  # a card is there to be written on
 
-Signature = Callable[..., dict[str, tf.Tensor]]
+Signature = Any
+"""A concrete function of TensorFlow: named tensors in, a dictionary of named tensors out."""
 
 
 def write_image_bundle(
@@ -169,6 +171,7 @@ def verify_bundle(bundle: Path) -> Verification:
     stored = _read_sample(bundle)
     differences: dict[str, float] = {}
     for name, description in metadata.signatures.items():
+        _check_inputs(f"{bundle}: {name}", signatures[name].structured_input_signature[1], description)
         inputs = _sample_inputs(bundle, stored, name, description)
         try:
             outputs = signatures[name](**inputs)
@@ -204,7 +207,11 @@ def _check_files(bundle: Path, metadata: Metadata) -> None:
 def _read_sample(bundle: Path) -> dict[str, NDArray[Any]]:
     path = bundle / SAMPLE
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, since NumPy leaves a damaged file open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, NpzFile):
+                raise ValueError("a single array, no archive")
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path} cannot be read ({error}). Export the bundle again.") from error
@@ -223,6 +230,16 @@ def _sample_inputs(
         key: tf.constant([stored[key].tobytes()]) if tensor.dtype == "string" else tf.constant(stored[key])
         for key, tensor in description.inputs.items()
     }
+
+
+def _check_inputs(
+    where: str, expected: Mapping[str, tf.TensorSpec], description: SignatureDescription
+) -> None:
+    """Compare names, types and shapes of what the model takes with the description."""
+    taken = {name: (spec.dtype.name, tuple(spec.shape)) for name, spec in expected.items()}
+    described = {name: (tensor.dtype, tensor.shape) for name, tensor in description.inputs.items()}
+    if taken != described:
+        raise InputError(f"{where} takes {taken}, but {METADATA} describes {described}. Export again.")
 
 
 def _check_outputs(where: str, outputs: Mapping[str, tf.Tensor], description: SignatureDescription) -> None:
