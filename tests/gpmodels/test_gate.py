@@ -136,19 +136,22 @@ def test_gradient_equals_that_of_plain_gathers(batch):
     rng = np.random.default_rng(len(batch[0]))
     x, coefficients = tf.constant(rng.normal(size=(len(batch[0]), 2))), rng.normal(size=len(batch[0]))
 
-    def through(points_in, values_out) -> np.ndarray:
+    parameter = tf.constant(rng.normal(size=(len(tiles.expert_of_tile), 1)))  # one of the tile's expert
+
+    def through(points_in, values_out) -> list[np.ndarray]:
         with tf.GradientTape() as tape:
-            tape.watch(x)
-            values = tf.reduce_sum(tf.sin(points_in(x)), axis=-1) * tf.exp(points_in(x)[..., 0])
+            tape.watch([x, parameter])
+            values = tf.reduce_sum(tf.sin(points_in(x)), axis=-1) * tf.exp(parameter)
             total = tf.reduce_sum(coefficients * values_out(values))
-        return tf.convert_to_tensor(tape.gradient(total, x)).numpy()
+        return [tf.convert_to_tensor(part).numpy() for part in tape.gradient(total, [x, parameter])]
 
     ours = through(lambda x: points_to_tiles(tiles, x), lambda values: tiles_to_points(tiles, values))
     plain = through(
         lambda x: tf.reshape(tf.gather(x, tiles.point_of_slot), [-1, tiles.tile_size, 2]),
         lambda values: tf.gather(tf.reshape(values, [-1]), tiles.slot_of_point),
     )
-    np.testing.assert_allclose(ours, plain, rtol=1e-12, atol=1e-15)
+    for first, second in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-15)
 
 
 def test_one_traced_graph_serves_every_batch_size_and_assignment():

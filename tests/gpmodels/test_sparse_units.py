@@ -167,6 +167,15 @@ def test_float32_agrees_with_float64_for_separated_inducing_points(num_features)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=5e-4)
 
 
+def test_float32_unit_is_factorised_in_float64():
+    """All inducing points within a lengthscale: a factor computed in float32 would have no correct digit."""
+    pair = both_precisions(num_inducing=12, num_features=3)
+    inducing = np.random.default_rng(6).normal(size=(12, 3))
+    compare(pair, inducing, 10.0, inducing)
+    single, double = (np.asarray(units.fold().projection)[0] for units in pair)
+    np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-5 * np.abs(double).max())
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     exponent=st.floats(-3.0, 3.0),
