@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import subprocess
 import sys
@@ -139,6 +140,13 @@ class LayerContract:
         copy.build((None, NUM_FEATURES))
         assert [weight.name for weight in copy.weights] == [weight.name for weight in model.weights]
 
+    def test_config_names_every_setting(self):
+        config = self.make_head(name="a_head").get_config()
+        assert config["name"] == "a_head"
+        arguments = {name for cls in self.head_class.__mro__ for name in keyword_arguments(cls)} - {"dtype"}
+        assert arguments <= set(config)
+        assert {name: config[name] for name in self.settings} == self.settings
+
     def test_weights_file_round_trip(self, model, tmp_path):
         model.save_weights(tmp_path / "model.weights.h5")
         copy = HybridModel.from_config(model.get_config())
@@ -234,6 +242,14 @@ class LayerContract:
         assert result["moved"] > 1e-4
         assert result["largest_difference"] < 1e-5
         assert result["counts_equal"]
+
+
+def keyword_arguments(cls: type) -> list[str]:
+    """Those that a class of ours takes itself."""
+    if not cls.__module__.startswith("gpmodels."):
+        return []
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
 
 def random_features(*leading: int) -> tf.Tensor:

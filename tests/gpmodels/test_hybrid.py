@@ -256,6 +256,14 @@ def test_bad_settings_are_errors(settings, message):
         identity_model(**settings)
 
 
+def test_config_names_every_setting():
+    settings = {"num_data": 7, "points_per_example": 3, "seed": 5, "name": "lanes"}
+    config = identity_model(**settings).get_config()
+    assert {name: config[name] for name in settings} == settings
+    copy = HybridModel.from_config(config)
+    assert (copy.num_data, copy.points_per_example, copy.seed) == (7, 3, 5)
+
+
 # Experts that nobody needs
 
 
