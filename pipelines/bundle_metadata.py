@@ -121,7 +121,7 @@ def image_signatures(size: tuple[int, int]) -> dict[str, SignatureDescription]:
             outputs={**_map_outputs((None, *size)), "original_size": original},
             notes=(
                 "Maps have the network's size. Not done: EXIF rotation, TIFF, BMP of other than 24 bits; "
-                "convert those before."
+                "convert those before. An animated WebP is refused: send its first frame."
             ),
         ),
     }

@@ -1,7 +1,8 @@
 """The graph inside a bundle for images: decoding, resizing, network, folded head, maps.
 
 Facts behind the code, checked on TensorFlow 2.21: baseline JPEG equals OpenCV's only with INTEGER_ACCURATE;
-alpha WebP is refused at ``channels=3``; palette BMP is misread without an error; EXIF rotation is ignored and
+alpha WebP is refused at ``channels=3``; an animated WebP without alpha corrupts the memory of the process (three
+channels are reserved and four written); palette BMP is misread without an error; EXIF rotation is ignored and
 there is no TIFF, so callers of ``serve_bytes`` rotate and convert first (``gpimaging lane predict`` does).
 """
 
@@ -65,7 +66,7 @@ def decode_image(encoded: tf.Tensor) -> tf.Tensor:
         uint8 ``[H, W, 3]``, as :func:`data_prep.images.read_image` but for the EXIF orientation.
 
     Raises:
-        tf.errors.InvalidArgumentError: Another format, or damaged.
+        tf.errors.InvalidArgumentError: Another format, an animated WebP, or damaged.
     """
     padded = tf.strings.join([tf.strings.substr(encoded, 0, _HEAD), _HEAD * b"\0"])
 
@@ -81,7 +82,11 @@ def decode_image(encoded: tf.Tensor) -> tf.Tensor:
         tf.reduce_any([is_jpeg, is_png, is_bmp, is_webp]),
         ["Expected the bytes of a JPEG, PNG, WebP or 24-bit BMP file, but found", _readable(padded)],
     )
-    with tf.control_dependencies([known] if known is not None else []):
+    still = tf.debugging.Assert(
+        tf.logical_not(tf.logical_and(is_webp, _is_animated(padded))),
+        ["Found an animated WebP, which TensorFlow cannot decode safely: send its first frame"],
+    )
+    with tf.control_dependencies([check for check in (known, still) if check is not None]):
         return tf.case(
             [
                 (is_jpeg, lambda: _three_channels(_decode_jpeg(encoded))),
@@ -109,8 +114,15 @@ def _decode_jpeg(encoded: tf.Tensor) -> tf.Tensor:
     return tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE")
 
 
+def _is_animated(padded: tf.Tensor) -> tf.Tensor:
+    """Whether the start of a WebP file has the animation flag of the extended format."""
+    extended = tf.equal(tf.strings.substr(padded, 12, 4), b"VP8X")
+    flags = tf.io.decode_raw(tf.strings.substr(padded, 20, 1), tf.uint8)[0]
+    return tf.logical_and(extended, tf.bitwise.bitwise_and(flags, 0x02) > 0)
+
+
 def _decode_webp(encoded: tf.Tensor) -> tf.Tensor:
-    """The first frame, with its alpha channel."""
+    """A still image, with its alpha channel."""
     return tf.image.decode_image(encoded, channels=0, expand_animations=False)
 
 

@@ -2,6 +2,8 @@
 
 import io
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -68,9 +70,6 @@ FORMATS: dict[str, Callable[[Image.Image], bytes]] = {
     "lossless WebP": lambda image: pillow(image, "WEBP", lossless=True),
     "alpha WebP": lambda image: pillow(with_alpha(image), "WEBP"),
     "lossless alpha WebP": lambda image: pillow(with_alpha(image), "WEBP", lossless=True),
-    "animated WebP": lambda image: pillow(
-        image, "WEBP", save_all=True, append_images=[image.rotate(90)], lossless=True
-    ),
     "24-bit BMP": lambda image: pillow(image, "BMP"),
 }
 
@@ -206,6 +205,30 @@ def test_other_formats_are_refused_by_name(colours, encoded, found):
         colours.serve_bytes(tf.constant([encoded]))
     assert "Expected the bytes of a JPEG, PNG, WebP or 24-bit BMP file, but found" in caught.value.message
     assert f"[{found}" in caught.value.message
+
+
+DECODE_STDIN = """
+import sys
+import tensorflow as tf
+from pipelines.serving import decode_image
+encoded = tf.constant(sys.stdin.buffer.read())
+for decode in (decode_image, tf.function(decode_image)):
+    try:
+        decode(encoded)
+    except tf.errors.InvalidArgumentError as error:
+        print("animated WebP" in error.message and "send its first frame" in error.message)
+"""
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_animated_webp_is_refused_before_tensorflow_sees_it(mode):
+    """TensorFlow writes four channels where it reserved three: in a process of its own, for it may crash."""
+    frames = [with_alpha(photograph((16, 16)).rotate(angle)).convert(mode) for angle in (0, 90, 180)]
+    encoded = pillow(frames[0], "WEBP", save_all=True, append_images=frames[1:], quality=60)
+    decoding = subprocess.run(
+        [sys.executable, "-c", DECODE_STDIN], input=encoded, capture_output=True, check=False
+    )
+    assert (decoding.returncode, decoding.stdout.split()) == (0, [b"True", b"True"]), decoding.stderr
 
 
 @pytest.mark.parametrize("kind", ["baseline JPEG", "PNG", "lossy WebP", "24-bit BMP"])
