@@ -1,0 +1,253 @@
+"""The steps of the lane application: what they write and say, and what they refuse."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.errors import InputError
+from data_prep.lane import LanePrepareSettings, prepare_lane
+from data_prep.manifest import load_manifest
+from pipelines import lane
+from pipelines.bundle import load_signatures
+from pipelines.bundle_metadata import load_metadata
+from pipelines.lane_bundle import sample_image
+from pipelines.lane_settings import EvaluateSettings, ExportSettings, LaneRun, PredictSettings
+from pipelines.runs import load_run
+
+from .tiny_lane import SETTINGS, SIZE, export, prepare, quiet
+
+QUICK = EvaluateSettings(resamples=100)
+
+
+def evaluate(data: Path, model: Path, out: Path, **settings: object) -> object:
+    return lane.evaluate(QUICK.model_copy(update=settings), data=data, model=model, out=out, console=quiet())
+
+
+# Prepare ----------------------------------------------------------------------------------------------------
+
+
+def test_prepare_says_what_it_wrote_and_left_out(lane_data, tmp_path):
+    scenes = Path(shutil.copytree(lane_data.parent / "scenes", tmp_path / "scenes"))
+    for number in range(12):
+        (scenes / "images" / f"alone_{number:02d}.png").write_bytes(b"")
+    console = quiet()
+    settings = LanePrepareSettings(size=SIZE, lane_values=(255,), ignore_values=(77,))
+    out = tmp_path / "prepared [1]"
+    lane.prepare(
+        settings,
+        images=scenes / "images",
+        masks=scenes / "masks",
+        out=out,
+        jobs=1,
+        overwrite=False,
+        console=console,
+    )
+    text = console.file.getvalue()
+    assert f"10 examples of 16 x 24 written to {out}" in text
+    assert text.count("Left out: ") == 10
+    assert f"... and 2 more; see {out / 'skipped.csv'}" in text
+    assert load_manifest(out).num_examples == 10
+
+
+# Evaluate ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def judged(lane_data, lane_run) -> Path:
+    out = lane_run.parent / "evaluation"
+    evaluate(lane_data, lane_run, out)
+    return out
+
+
+def test_metrics_parse_and_hold_every_row(judged, lane_run):
+    metrics = json.loads((judged / "metrics.json").read_text(), parse_constant=pytest.fail)
+    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
+    run = load_run(lane_run, LaneRun)
+    assert metrics["data"] == {"split": "test", "images": 2, "size": "16 x 24", **run.counts}
+    assert metrics["settings"]["network"] == SETTINGS.network
+    assert [c["baseline"] for c in metrics["comparisons"]] == ["Linear", "Linear + temperature"]
+    for method in metrics["methods"].values():
+        assert 0 <= method["scores"]["f_measure"] <= 1
+        assert method["seconds_per_image"] > 0
+    linear, tempered, _ = metrics["methods"].values()
+    assert linear["scores"]["accuracy"] == tempered["scores"]["accuracy"]
+    assert linear["scores"]["nll"] != tempered["scores"]["nll"]
+
+
+def test_the_report_needs_no_other_file(judged):
+    html = (judged / "report.html").read_text(encoding="utf-8")
+    links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)""", html)
+    assert links
+    assert all(link.startswith(("data:", "#")) for link in links)
+    assert "url(" not in re.sub(r"url\((#|[\"']?data:)", "", html)
+    assert "<script src" not in html
+    assert {path.name for path in judged.iterdir()} == {"metrics.json", "report.html"}
+
+
+def test_the_selection_part_and_the_training_part_are_marked_as_seen(lane_data, lane_run, tmp_path):
+    for split, what in (("selection", "chose the best epoch by"), ("train", "was fitted to")):
+        evaluation = evaluate(lane_data, lane_run, tmp_path / split, split=split)
+        assert f"Judged on the {split} part, which training {what}" in evaluation.all_warnings[0]
+    assert not any("Judged" in text for text in evaluate(lane_data, lane_run, tmp_path / "t").all_warnings)
+
+
+def test_a_fold_that_was_trained_on_is_marked(lane_data, lane_run, tmp_path):
+    scenes = lane_data.parent / "scenes"
+    settings = LanePrepareSettings(size=SIZE, folds=2, lane_values=(255,), ignore_values=(77,))
+    data = tmp_path / "folds"
+    prepare_lane(scenes / "images", scenes / "masks", data, settings)
+    run = Path(shutil.copytree(lane_run, tmp_path / "run"))
+    description = load_run(run, LaneRun)
+    seen = evaluate(data, run, tmp_path / "other data", fold=1)
+    assert not any("Judged" in text for text in seen.all_warnings)
+    description.model_copy(update={"manifest_sha256": lane.file_sha256(data / "manifest.json")}).save(run)
+    seen = evaluate(data, run, tmp_path / "seen", fold=1)
+    assert "Judged on the fold 1 part, which training was fitted to" in seen.all_warnings[0]
+    unseen = evaluate(data, run, tmp_path / "unseen", fold=0)
+    assert not any("Judged" in text for text in unseen.all_warnings)
+
+
+def test_evaluation_refuses_what_it_cannot_judge(lane_data, lane_run, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="is no training run"):
+        evaluate(lane_data, lane_data, out)
+    with pytest.raises(InputError, match=r"manifest\.json: cannot be read"):
+        evaluate(lane_run, lane_run, out)
+    scenes = lane_data.parent / "scenes"
+    for name, settings, message in (
+        (
+            "large",
+            {"size": (20, 24)},
+            r"has images of \(20, 24\), but .* trained on \(16, 24\)\. .* --size 16x24",
+        ),
+        ("untested", {"size": SIZE, "test_fraction": 0.0}, "has no test example. Prepare it with one"),
+    ):
+        prepare_lane(
+            scenes / "images",
+            scenes / "masks",
+            tmp_path / name,
+            LanePrepareSettings(**settings, lane_values=(255,), ignore_values=(77,)),
+        )
+        with pytest.raises(InputError, match=message):
+            evaluate(tmp_path / name, lane_run, out)
+    run = Path(shutil.copytree(lane_run, tmp_path / "run"))
+    load_run(run, LaneRun).model_copy(update={"heads": ()}).save(run)
+    with pytest.raises(
+        InputError, match=r"run has no trained head yet\. Continue its training with --resume"
+    ):
+        evaluate(lane_data, run, out)
+    with pytest.raises(InputError, match="has no trained head yet"):
+        export(run, out)
+    load_run(lane_run, LaneRun).save(run)
+    (run / "config.yaml").write_text("network: [")
+    with pytest.raises(InputError, match=r"config\.yaml"):
+        evaluate(lane_data, run, out)
+    assert not out.exists()
+
+
+# Export -----------------------------------------------------------------------------------------------------
+
+
+def test_the_last_head_is_exported_unless_another_is_named(lane_bundle, lane_run, tmp_path):
+    assert load_metadata(lane_bundle).head == "hierarchical Gaussian process"
+    assert load_metadata(export(lane_run, tmp_path / "b", head="linear")).head == "linear"
+    with pytest.raises(InputError, match=r"has no trained head 'svgp', but linear, hgp\. Choose one of them"):
+        export(lane_run, tmp_path / "c", head="svgp")
+    assert not (tmp_path / "c").exists()
+
+
+def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run):
+    """Folding, tracing and saving change nothing but rounding."""
+    run = load_run(lane_run, LaneRun)
+    model = lane.load_model(lane_run, "hgp", SETTINGS, run)
+    image = sample_image(SIZE)[: SIZE[0], : SIZE[1]]
+    served = load_signatures(lane_bundle)["serving_default"](images=image[None])
+    for name, value in model(image[None].astype(np.float32)).items():
+        tolerance = 0.01 if name == "label" else 1e-3
+        assert np.mean(np.abs(served[name].numpy() - value.numpy())) <= tolerance, name
+
+
+def test_an_existing_bundle_is_refused_before_the_work(lane_bundle, lane_run, monkeypatch):
+    monkeypatch.setattr(lane, "load_model", pytest.fail)
+    with pytest.raises(InputError, match="already exists"):
+        export(lane_run, lane_bundle)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"metrics\.json cannot be read \(.*No such file"),
+        (b"{", r"metrics\.json cannot be read"),
+        (b"\xff", r"metrics\.json cannot be read"),
+        (b"[1]", r"metrics\.json holds no JSON object"),
+        (b'{"nll": NaN}', r"metrics\.json cannot be read \(NaN is no JSON\)"),
+    ],
+)
+def test_metrics_that_cannot_be_enclosed(lane_run, tmp_path, content, message):
+    path = tmp_path / "metrics.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"{message}.* Pass the metrics\.json of an evaluation"):
+        export(lane_run, tmp_path / "bundle", metrics=path)
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_the_sample_is_larger_than_the_network_and_shows_a_lane():
+    image = sample_image((16, 24))
+    assert image.shape == (24, 36, 3)
+    assert image.dtype == np.uint8
+    np.testing.assert_array_equal(image, sample_image((16, 24)))
+
+
+# Predict ----------------------------------------------------------------------------------------------------
+
+
+def test_predict_writes_files_and_a_summary(lane_bundle, lane_data, tmp_path):
+    console, images = quiet(), lane_data.parent / "scenes" / "images"
+    lines = lane.predict(
+        PredictSettings(refer_above=0.0),
+        inputs=[images],
+        model=lane_bundle,
+        out=tmp_path / "out",
+        console=console,
+    )
+    assert len(lines) == 10
+    assert all(line.referred for line in lines)
+    text = console.file.getvalue()
+    assert re.search(
+        rf"10 predictions written to {tmp_path / 'out'}, \d+\.\d\d s each, 10 referred to a person", text
+    )
+
+
+def test_predict_refuses_what_is_no_bundle(lane_run, tmp_path):
+    with pytest.raises(InputError, match="is no bundle"):
+        lane.predict(
+            PredictSettings(), inputs=[tmp_path], model=lane_run, out=tmp_path / "o", console=quiet()
+        )
+    assert not (tmp_path / "o").exists()
+
+
+def test_data_of_another_seed_can_be_judged(lane_run, tmp_path):
+    """As the demo does: scenes that were not even prepared together."""
+    data = prepare(tmp_path, count=5, seed=3)
+    evaluation = evaluate(data, lane_run, tmp_path / "out")
+    assert evaluation.results[0].counts["images"] == 1
+
+
+def test_exporting_settings_are_all_used(lane_run, tmp_path):
+    metrics = tmp_path / "metrics.json"
+    metrics.write_text('{"a": 1}')
+    out = tmp_path / "bundle"
+    lane.export(
+        ExportSettings(head="linear", tempered=False),
+        model=lane_run,
+        out=out,
+        metrics=metrics,
+        overwrite=True,
+        console=quiet(),
+    )
+    assert json.loads((out / "metrics.json").read_text()) == {"a": 1}

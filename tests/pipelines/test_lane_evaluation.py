@@ -1,0 +1,232 @@
+"""Judging a lane run, and the models and pictures that needs."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.errors import InputError
+from data_prep.lane_dataset import lane_records
+from data_prep.manifest import Manifest, load_manifest
+from data_prep.splits import Splits, manifest_splits
+from gpmodels import HGPHead, LinearHead, SVGPHead
+from pipelines import lane_evaluation
+from pipelines.lane_evaluation import (
+    LanePredictor,
+    gallery_images,
+    judge,
+    run_predictors,
+    selection_scores,
+)
+from pipelines.lane_models import load_model, make_head, make_model, momentum_for
+from pipelines.lane_panels import LanePanels
+from pipelines.lane_settings import LaneRun, TrainSettings
+from pipelines.runs import load_run
+
+from .tiny_lane import SETTINGS, SIZE
+
+
+@pytest.fixture(scope="module")
+def run(lane_run: Path) -> LaneRun:
+    return load_run(lane_run, LaneRun)
+
+
+@pytest.fixture(scope="module")
+def manifest(lane_data: Path) -> Manifest:
+    return load_manifest(lane_data)
+
+
+@pytest.fixture(scope="module")
+def splits(manifest: Manifest) -> Splits:
+    return manifest_splits(manifest, selection_fraction=SETTINGS.selection_fraction)
+
+
+@pytest.fixture(scope="module")
+def predictors(lane_run: Path, run: LaneRun) -> list[LanePredictor]:
+    return run_predictors(lane_run, run, SETTINGS)
+
+
+# Models -----------------------------------------------------------------------------------------------------
+
+
+def test_heads_follow_the_settings():
+    settings = TrainSettings(
+        num_experts=4, num_inducing=7, kernel="matern52", global_weight=0.5, expert_variance="thesis"
+    )
+    linear, svgp, hgp = (make_head(name, settings) for name in ("linear", "svgp", "hgp"))
+    assert isinstance(linear, LinearHead)
+    assert type(svgp) is SVGPHead
+    assert isinstance(hgp, HGPHead)
+    assert (linear.name, svgp.name, hgp.name) == ("linear", "svgp", "hgp")
+    expected = {"num_inducing": 7, "kernel": "matern52"}
+    assert svgp.get_config().items() >= expected.items()
+    expected |= {"num_experts": 4, "global_weight": 0.5, "expert_variance": "thesis"}
+    assert hgp.get_config().items() >= expected.items()
+
+
+def test_models_follow_the_run(run):
+    model = make_model("hgp", SETTINGS, run)
+    assert model.num_data == run.num_data
+    assert model(np.zeros((1, *SIZE, 3), np.float32))["probability"].shape == (1, *SIZE)
+
+
+@pytest.mark.parametrize(
+    ("steps", "momentum"), [(1, 0.9), (50, 0.9), (100, 0.95), (500, 0.99), (10_000, 0.99), (0, 0.9)]
+)
+def test_momentum_looks_back_over_a_fifth_of_an_epoch(steps, momentum):
+    assert momentum_for(steps) == pytest.approx(momentum)
+
+
+def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_data, run, manifest, splits):
+    """The numbers of the best epoch come out again."""
+    for name in ("linear", "hgp"):
+        state = json.loads((lane_run / "heads" / name / "state.json").read_text())
+        numbers = state["history"][state["best_epoch"] - 1]
+        assert numbers["selection_loss"] == min(epoch["selection_loss"] for epoch in state["history"])
+        model = load_model(lane_run, name, SETTINGS, run)
+        scores = selection_scores(model, lane_data, manifest, splits.selection)
+        assert scores["f_measure"] == pytest.approx(numbers["selection_f_measure"], abs=1e-6)
+        assert scores["ece"] == pytest.approx(numbers["selection_ece"], abs=1e-6)
+
+
+def test_a_head_without_checkpoint_cannot_be_loaded(lane_run, run):
+    with pytest.raises(InputError, match=r"svgp/best\.weights\.h5 cannot be loaded"):
+        load_model(lane_run, "svgp", SETTINGS, run)
+
+
+def test_a_checkpoint_of_another_network_cannot_be_loaded(lane_run, run):
+    with pytest.raises(InputError, match="Expected a checkpoint of the same network and head"):
+        load_model(lane_run, "linear", SETTINGS.model_copy(update={"network": "C2K3"}), run)
+
+
+# Scores -----------------------------------------------------------------------------------------------------
+
+
+def test_the_scores_of_an_epoch_equal_counting(lane_run, lane_data, run, manifest, splits):
+    model = load_model(lane_run, "linear", SETTINGS, run)
+    f_measures, confidences, rights = [], [], []
+    for _, image, mask, _ in lane_records(lane_data, manifest, splits.selection):
+        probability = model(image[None].astype(np.float32))["probability"][0].numpy()[mask != 255]
+        truth = mask[mask != 255] == 1
+        found = probability >= 0.5
+        f_measures.append(2 * (found & truth).sum() / (found.sum() + truth.sum()))
+        confidences.append(np.maximum(probability, 1 - probability))
+        rights.append(found == truth)
+    confidence, right = np.concatenate(confidences), np.concatenate(rights)
+    ece = 0.0
+    for low in np.arange(15) / 15:
+        chosen = (confidence > low) & (confidence <= low + 1 / 15)
+        if chosen.any():
+            ece += chosen.mean() * abs(right[chosen].mean() - confidence[chosen].mean())
+    scores = selection_scores(model, lane_data, manifest, splits.selection)
+    assert scores == pytest.approx({"f_measure": np.mean(f_measures), "ece": ece}, abs=1e-4)
+
+
+def test_the_rows_are_every_head_and_the_linear_one_with_its_temperature(predictors, run):
+    assert [predictor.title for predictor in predictors] == ["Linear", "Linear + temperature", "HGP"]
+    linear, tempered, hgp = predictors
+    assert linear.details == {}
+    assert tempered.details == {"temperature": round(run.temperature, 4)}
+    assert hgp.details["experts"] in {1, 2}
+    shares = [int(share.rstrip("%")) for share in hgp.details["expert occupancy in training"].split(", ")]
+    assert shares == sorted(shares, reverse=True)
+    assert abs(sum(shares) - 100) <= 1
+
+
+def test_predictors_agree_with_their_models(predictors, lane_run, lane_data, run, manifest, splits):
+    ((_, image, _, _), *_) = lane_records(lane_data, manifest, splits.test)
+    batch = image[None].astype(np.float32)
+    for predictor, name, temperature in zip(
+        predictors, ("linear", "linear", "hgp"), (1.0, run.temperature, 1.0), strict=True
+    ):
+        maps, model = predictor.maps(image), load_model(lane_run, name, SETTINGS, run)
+        expected = model(batch)["latent_mean"][0].numpy() / temperature
+        np.testing.assert_allclose(maps["latent_mean"], expected, rtol=1e-3, atol=1e-4)
+        assert {value.shape for value in maps.values()} == {SIZE}
+
+
+def test_judging_reads_one_image_at_a_time_and_keeps_scores_only(
+    predictors, lane_data, manifest, splits, monkeypatch
+):
+    order = []
+    names = splits.test + splits.train[:1]
+
+    def records() -> Iterator[tuple]:
+        for record in lane_records(lane_data, manifest, names):
+            order.append("read")
+            yield record
+
+    real = lane_evaluation.segmentation_record
+
+    def score(*arguments: object) -> object:
+        order.append("scored")
+        return real(*arguments)
+
+    monkeypatch.setattr(lane_evaluation, "segmentation_record", score)
+    result = judge(predictors[0], records())
+    assert order == ["read", "scored"] * 3
+    assert result.name == "Linear"
+    assert result.statistics.names == tuple(sorted(names))
+    assert result.counts["images"] == 3
+    assert result.peak_memory_bytes > 1e8
+    assert 0 < result.scores["f_measure"] <= 1
+
+
+def test_the_clock_leaves_out_tracing(lane_data, manifest, splits):
+    calls = []
+
+    class SlowStart:
+        title, details = "slow", {}
+
+        def maps(self, image: np.ndarray) -> dict[str, np.ndarray]:
+            calls.append(image)
+            clock.now += 100.0 if len(calls) == 1 else 2.0
+            half = np.full(SIZE, 0.5, np.float32)
+            return {"probability": half, "predictive_entropy": half, "mutual_information": half}
+
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self) -> float:
+            return self.now
+
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lane_evaluation, "time", clock)
+        result = judge(SlowStart(), lane_records(lane_data, manifest, splits.test))
+    assert result.seconds_per_image == 2.0
+
+
+# Pictures ---------------------------------------------------------------------------------------------------
+
+
+def test_the_gallery_shows_what_was_predicted(predictors, lane_data, manifest, splits):
+    images = gallery_images(predictors[-1], lane_data, manifest, splits.test)
+    assert set(images) == set(splits.test)
+    for name, image, mask, _ in lane_records(lane_data, manifest, splits.test):
+        shown, maps = images[name], predictors[-1].maps(image)
+        np.testing.assert_array_equal(shown.image, image)
+        np.testing.assert_array_equal(shown.mask, mask)
+        np.testing.assert_array_equal(shown.probability, maps["probability"])
+        np.testing.assert_array_equal(shown.predictive_entropy, maps["predictive_entropy"])
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, []), (1, [0]), (2, [0, 5]), (3, [0, 2, 5]), (50, [0, 1, 2, 3, 4, 5])]
+)
+def test_panels_are_spread_over_the_names(lane_data, lane_run, run, manifest, splits, count, shown):
+    names = splits.train
+    assert len(names) == 6
+    panels = LanePanels(lane_data, manifest, names, count)
+    pictures = panels(load_model(lane_run, "linear", SETTINGS, run)) if count else panels(None)
+    assert list(pictures) == [f"images/{names[i]}" for i in shown]
+
+
+def test_a_broken_head_folder_is_named(lane_run, run, tmp_path):
+    copy = Path(shutil.copytree(lane_run, tmp_path / "run"))
+    (copy / "heads" / "hgp" / "best.weights.h5").write_bytes(b"")
+    with pytest.raises(InputError, match=rf"{copy}/heads/hgp/best\.weights\.h5 cannot be loaded"):
+        run_predictors(copy, run, SETTINGS)
