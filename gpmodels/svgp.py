@@ -11,6 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.head import Head, Latent
+from gpmodels.kernels import kernel_profile
 from gpmodels.likelihoods import (
     bernoulli_entropy,
     expected_entropy,
@@ -50,6 +51,7 @@ class SVGPHead(Head):
         super().__init__(dtype=dtype, **kwargs)
         if num_inducing < 1:
             raise ValueError(f"num_inducing must be at least 1, but is {num_inducing}.")
+        kernel_profile(kernel)  # an unknown name is an error here, not when the head is built
         self.num_inducing = num_inducing
         self.kernel_name = kernel
         self.variance_floor = precision(self.variable_dtype).variance_floor

@@ -5,9 +5,9 @@ Every setting has a default and a description. Nothing here imports TensorFlow.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from data_prep.augmentation_settings import LaneAugmentation
 from pipelines.runs import RunDescription
@@ -28,12 +28,15 @@ class TrainSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     network: str = Field(
-        default="C4K5", description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5."
+        default="C4K5",
+        pattern="^C[1-9]K[13579]$",
+        description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5.",
     )
     heads: tuple[HeadName, ...] = Field(
         default=("linear", "svgp", "hgp"),
         min_length=1,
-        description="Heads to train from one pretrained network; the report compares them all.",
+        description="Heads to train from one pretrained network; the report compares them all. "
+        "Whatever order is given, it is linear, svgp, hgp.",
     )
     pretraining_epochs: int = Field(
         default=40, ge=0, description="Epochs with the linear head before the heads part."
@@ -56,7 +59,9 @@ class TrainSettings(BaseModel):
     head_step_learning_rate: float = Field(default=1e-2, gt=0, description="Learning rate of those steps.")
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start (thesis: 9).")
     num_inducing: int = Field(default=50, ge=1, description="Inducing points of each GP unit (thesis: 50).")
-    kernel: str = Field(default="squared_exponential", description="Kernel of every GP unit.")
+    kernel: Literal["squared_exponential", "matern12", "matern32", "matern52"] = Field(
+        default="squared_exponential", description="Kernel of every GP unit."
+    )
     global_weight: float = Field(default=1.0, ge=0, description="Weight w of the global unit's likelihood.")
     expert_variance: Literal["full", "thesis"] = Field(
         default="full",
@@ -84,6 +89,14 @@ class TrainSettings(BaseModel):
     )
     panel_images: int = Field(default=4, ge=0, description="Images that TensorBoard shows after each epoch.")
     seed: int = Field(default=0, ge=0, description="Seed of weights, order, augmentation and clustering.")
+
+    @field_validator("heads")
+    @classmethod
+    def _check_heads(cls, heads: tuple[HeadName, ...]) -> tuple[HeadName, ...]:
+        """Each once, the most elaborate last: the report compares the last one with the others."""
+        if len(set(heads)) < len(heads):
+            raise ValueError("a head is named twice")
+        return tuple(name for name in get_args(HeadName) if name in heads)
 
 
 class EvaluateSettings(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import tensorflow as tf
 from rich.console import Console
@@ -107,7 +107,8 @@ class LaneTraining:
         if name == "linear":
             self._fit_temperature(model)
         if name not in self.run.heads:
-            self._update_run(heads=(*self.run.heads, name))
+            trained = {*self.run.heads, name}
+            self._update_run(heads=tuple(head for head in get_args(HeadName) if head in trained))
         return model
 
     def _place(self, model: HybridModel) -> None:

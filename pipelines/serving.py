@@ -1,7 +1,7 @@
 """The graph inside a bundle for images: decoding, resizing, network, folded head, maps.
 
 Facts behind the code, checked on TensorFlow 2.21: baseline JPEG equals OpenCV's only with INTEGER_ACCURATE;
-alpha WebP is refused at ``channels=3``; an animated WebP without alpha corrupts the memory of the process (three
+alpha WebP is refused at ``channels=3``; an animated WebP without alpha corrupts the process' memory (three
 channels are reserved and four written); palette BMP is misread without an error; EXIF rotation is ignored and
 there is no TIFF, so callers of ``serve_bytes`` rotate and convert first (``gpimaging lane predict`` does).
 """

@@ -140,7 +140,7 @@ def test_heads_without_experts_have_none_to_report():
 )
 def test_bad_settings_are_errors(settings, message):
     with pytest.raises(ValueError, match=message):
-        SVGPHead(**settings).build((None, 2))
+        SVGPHead(**settings)
 
 
 def test_failed_factorisation_names_the_head():
