@@ -14,6 +14,9 @@ import tensorflow as tf
 
 from gpmodels.head import Head, Latent, flatten_points
 
+MAX_BATCH_VALUES = 2**20
+"""Most input values of a batch that is cut from arrays."""
+
 MAX_SAMPLED_BATCHES = 32
 """Batches that :meth:`HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
 
@@ -369,7 +372,10 @@ def _batches(
 ) -> Iterator[tuple[Any, npt.NDArray[Any] | None, npt.NDArray[np.floating[Any]] | None]]:
     """Batches ``(x, y, weight)``; y may be None, weight None or of y's shape."""
     if not isinstance(data, tf.data.Dataset):
-        data = tf.data.Dataset.from_tensor_slices(data).batch(1024)
+        shape = np.shape(tf.nest.flatten(data)[0])
+        # Arrays may be sorted by class; images must not become one batch of gigabytes.
+        rows = int(np.clip(MAX_BATCH_VALUES // math.prod(shape[1:]), 1, 1024))
+        data = tf.data.Dataset.from_tensor_slices(data).shuffle(shape[0], seed=0).batch(rows)
     for batch in data:
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         y = None if y is None else np.asarray(y)

@@ -88,3 +88,32 @@ def half_negative_squared_distance(x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
     x_norm = 0.5 * tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
     u_norm = 0.5 * tf.reduce_sum(tf.square(u), axis=-1)
     return tf.matmul(x, u, transpose_b=True) - x_norm - u_norm[..., None, :]
+
+
+@check_shapes("u: [batch..., M, D]", "return: [batch..., M, M]")
+def pairwise_half_negative_squared_distance(u: tf.Tensor) -> tf.Tensor:
+    """``h[i, j] = -|u_i - u_j|²/2`` among the inducing inputs, in float64 whatever the type of ``u``.
+
+    Computed in float32, the covariance would lose its positive definiteness to rounding. Only the value needs
+    the digits: the gradient is one product in the type of ``u``.
+
+    Args:
+        u: Inducing inputs, scaled and centred.
+
+    Example:
+        >>> pairwise_half_negative_squared_distance(tf.constant([[0.0], [2.0]])).numpy().tolist()
+        [[0.0, -2.0], [-2.0, 0.0]]
+    """
+
+    @tf.custom_gradient
+    def distances(u: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        exact = tf.cast(u, tf.float64)
+
+        def gradient(h_bar: tf.Tensor) -> tf.Tensor:
+            # ū_i = -Σ_j (h̄_ij + h̄_ji)(u_i - u_j)
+            weights = tf.cast(h_bar + tf.linalg.matrix_transpose(h_bar), u.dtype)
+            return tf.matmul(weights, u) - tf.reduce_sum(weights, axis=-1, keepdims=True) * u
+
+        return half_negative_squared_distance(exact, exact), gradient
+
+    return distances(u)

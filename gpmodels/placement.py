@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 
 def cluster_centres(
@@ -24,8 +25,7 @@ def cluster_centres(
     distinct = np.unique(points, axis=0)
     if len(distinct) > count:
         seed = int(rng.integers(2**31 - 1))
-        clustering = KMeans(count, n_init=1, init="k-means++", max_iter=50, random_state=seed)
-        return clustering.fit(points).cluster_centers_
+        return _fitted(KMeans(count, n_init=1, max_iter=50, random_state=seed), points).cluster_centers_
     spread = distinct.std(axis=0).mean() or 1.0
     copies = distinct[rng.integers(len(distinct), size=count - len(distinct))]
     return np.concatenate([distinct, copies + 0.05 * spread * rng.standard_normal(copies.shape)])
@@ -40,7 +40,13 @@ def split_into_regions(
     """
     seed = int(rng.integers(2**31 - 1))
     num_regions = min(num_regions, len(np.unique(points, axis=0)))
-    return KMeans(num_regions, n_init=3, max_iter=100, random_state=seed).fit_predict(points)
+    return _fitted(KMeans(num_regions, n_init=3, max_iter=100, random_state=seed), points).labels_
+
+
+def _fitted(clustering: KMeans, points: npt.NDArray[np.floating[Any]]) -> KMeans:
+    """Fit on one thread: with several, the order of sums and so the last digits differ from call to call."""
+    with threadpool_limits(1, "openmp"):
+        return clustering.fit(points)
 
 
 def median_distance(points: npt.NDArray[np.floating[Any]], rng: np.random.Generator) -> float:

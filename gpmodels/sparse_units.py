@@ -27,7 +27,12 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
-from gpmodels.kernels import Profile, half_negative_squared_distance, kernel_profile
+from gpmodels.kernels import (
+    Profile,
+    half_negative_squared_distance,
+    kernel_profile,
+    pairwise_half_negative_squared_distance,
+)
 from gpmodels.numerics import inverse_cholesky, precision
 
 
@@ -119,15 +124,19 @@ class SparseUnits(gpflow.Module):
         self.variance = parameter(np.ones(k), "variance", tfp.bijectors.Exp())
         self.q_mean = parameter(np.zeros((k, m)), "q_mean")
         self.q_sqrt = parameter(np.tile(np.eye(m), (k, 1, 1)), "q_sqrt", gpflow.utilities.triangular())
+        with tf.init_scope():  # Keras may be tracing when it builds a layer
+            positions = self.q_sqrt.transform.forward(np.arange(m * (m + 1) // 2, dtype=np.int32)).numpy()
+        self._diagonal_of_packed = np.diag(positions)
 
     @check_shapes("return: [K]")
     def prior_kl(self) -> tf.Tensor:
         """KL(q(v) ‖ N(0, I)) of each unit, in nats: ½(|m|² + |L_S|²_F - M - log|S|)."""
-        q_mean, q_sqrt = tf.convert_to_tensor(self.q_mean), tf.convert_to_tensor(self.q_sqrt)
-        log_det = tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(q_sqrt))), axis=-1)
-        # |L_S|²_F from its packed entries, half as many as the matrix has.
-        trace = tf.reduce_sum(tf.square(self.q_sqrt.unconstrained_variable), axis=-1)
-        mahalanobis = tf.reduce_sum(tf.square(q_mean), axis=-1)
+        # L_S by its packed entries: half as many as the matrix has.
+        packed = tf.convert_to_tensor(self.q_sqrt.unconstrained_variable)
+        diagonal = tf.gather(packed, self._diagonal_of_packed, axis=-1)
+        log_det = tf.reduce_sum(tf.math.log(tf.square(diagonal)), axis=-1)
+        trace = tf.reduce_sum(tf.square(packed), axis=-1)
+        mahalanobis = tf.reduce_sum(tf.square(tf.convert_to_tensor(self.q_mean)), axis=-1)
         return 0.5 * (mahalanobis + trace - tf.cast(self.num_inducing, trace.dtype) - log_det)
 
     def fold(self) -> FoldedUnits:
@@ -136,27 +145,23 @@ class SparseUnits(gpflow.Module):
         Raises:
             tf.errors.InvalidArgumentError: A covariance cannot be factorised; the message names the unit.
         """
-        dtype = self.inducing_inputs.dtype
-        inputs, lengthscales, variance = (
-            tf.cast(tf.convert_to_tensor(parameter), tf.float64)
-            for parameter in (self.inducing_inputs, self.lengthscales, self.variance)
+        inputs, lengthscales = (
+            tf.convert_to_tensor(self.inducing_inputs),
+            tf.convert_to_tensor(self.lengthscales),
         )
+        variance = tf.convert_to_tensor(self.variance)
         centre = tf.reduce_mean(inputs, axis=1)
-        scaled = (inputs - centre[:, None, :]) / lengthscales[:, None, :]
+        inverse_lengthscales = 1.0 / lengthscales
+        scaled = (inputs - centre[:, None, :]) * inverse_lengthscales[:, None, :]
         # K = κ(U, U);  G = chol(K + jitter)⁻¹
-        k_uu = variance[:, None, None] * self.profile(half_negative_squared_distance(scaled, scaled))
-        g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=dtype)
+        correlation = self.profile(pairwise_half_negative_squared_distance(scaled))
+        k_uu = tf.cast(variance, tf.float64)[:, None, None] * correlation
+        g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=inputs.dtype)
         # R = L_Sᵀ G;  αᵀ = mᵀ G
         r = tf.matmul(tf.convert_to_tensor(self.q_sqrt), g, transpose_a=True)
         alpha = tf.matmul(tf.convert_to_tensor(self.q_mean)[:, None, :], g)
-        projection = tf.convert_to_tensor(self.variance)[:, None, None] * tf.concat([g, r, alpha], axis=1)
-        return FoldedUnits(
-            inducing=tf.cast(scaled, dtype),
-            centre=tf.cast(centre, dtype),
-            inverse_lengthscales=tf.cast(1.0 / lengthscales, dtype),
-            variance=tf.cast(variance, dtype),
-            projection=projection,
-        )
+        projection = variance[:, None, None] * tf.concat([g, r, alpha], axis=1)
+        return FoldedUnits(scaled, centre, inverse_lengthscales, variance, projection)
 
     def place(
         self, inducing_inputs: npt.NDArray[np.floating[Any]], lengthscales: npt.NDArray[np.floating[Any]]

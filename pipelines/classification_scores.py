@@ -68,7 +68,7 @@ def classification_record(
     Args:
         name: the example's name.
         label: ``[N]`` true labels, integers from 0 to C - 1. N may be 0.
-        probability: ``[N]`` of class 1 (two classes; 0.5 and more predicts class 1), or ``[N, C]``.
+        probability: ``[N]`` of class 1 (two classes; above 0.5 predicts class 1), or ``[N, C]``.
         uncertainty: each ``[N]``, nats, under names like ``predictive_entropy``.
 
     Raises:
@@ -85,7 +85,7 @@ def classification_record(
     truth = label.astype(np.intp)
     p = probability.astype(np.float64)
     if binary:
-        predicted = (p >= 0.5).astype(np.intp)
+        predicted = (p > 0.5).astype(np.intp)
         of_truth = np.where(truth == 1, p, 1.0 - p)
         confidence = np.maximum(p, 1.0 - p)
         brier = np.square(p - truth).sum()

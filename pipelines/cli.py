@@ -116,13 +116,16 @@ def export_step(application: Application, settings: SettingsClass) -> StepFuncti
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the folder of an earlier demo.")
+    ] = False,
 ) -> None:
     """Render scenes, train, evaluate, export and predict in a few minutes; nothing is downloaded."""
     console = make_console()
     configure_logging(console)
-    with exit_codes(interrupted="Run the command again."):
+    with exit_codes(interrupted="Run the command again with --overwrite."):
         start_tensorflow(threads=None)
-        import_module("pipelines.demo").run_demo(out, seed=seed, console=console)
+        import_module("pipelines.demo").run_demo(out, seed=seed, overwrite=overwrite, console=console)
 
 
 def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export step wrote.")]) -> None:

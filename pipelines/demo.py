@@ -18,6 +18,8 @@ SIZE = (48, 64)
 TRAINING_TEXTURES = ("brick", "grass", "moon")
 UNSEEN_TEXTURE = "gravel"
 NUM_TRAINING, NUM_TEST = 240, 40
+MARKER = "DEMO.txt"
+"""A file that tells a demo's folder from anybody else's."""
 
 SETTINGS = TrainSettings(
     network="C3K3",
@@ -31,19 +33,28 @@ SETTINGS = TrainSettings(
 )
 
 
-def run_demo(out: Path, *, seed: int, console: Console) -> None:
+def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console) -> None:
     """Render scenes, train a small configuration, judge it on an unseen lane texture, export and predict.
 
     Args:
-        out: Folder for everything; must not exist yet.
+        out: Folder for everything.
         seed: Of scenes and training.
+        overwrite: Replace ``out`` if an earlier demo wrote it.
         console: Where to tell about it.
 
     Raises:
-        InputError: ``out`` exists.
+        InputError: ``out`` exists and may not be replaced.
     """
     if out.exists():
-        raise InputError(f"{out} exists already. Remove it, or give another --out.")
+        if not overwrite:
+            raise InputError(f"{out} exists already. Pass --overwrite to replace it, or give another --out.")
+        if not (out / MARKER).is_file():
+            raise InputError(f"{out} was not written by a demo, so it is not replaced. Give another --out.")
+        shutil.rmtree(out)
+    out.mkdir(parents=True)
+    (out / MARKER).write_text(
+        "Written by gpimaging demo; --overwrite replaces this folder.\n", encoding="utf-8"
+    )
     scenes, unseen = out / "scenes", out / "unseen_scenes"
     console.rule("1. Rendering scenes from scikit-image's photographs")
     write_scenes(scenes, count=NUM_TRAINING, seed=seed, lane_textures=TRAINING_TEXTURES, size=_twice(SIZE))

@@ -297,7 +297,7 @@ def _image_scores(image: GalleryImage) -> list[tuple[str, str]]:
 
 
 def _panels(image: GalleryImage) -> list[dict[str, str]]:
-    lane = image.probability >= 0.5
+    lane = image.probability > 0.5
     pictures = [("Input", _jpeg(image.image))]
     if image.mask is None:
         pictures.append(("Prediction", _jpeg(overlays.lane_overlay(image.image, lane))))

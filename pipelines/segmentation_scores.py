@@ -59,7 +59,7 @@ def segmentation_record(
     Args:
         name: the image's name.
         mask: ``[H, W]``, 0 background, 1 lane, 255 ignored.
-        probability: ``[H, W]`` of lane; 0.5 and more predicts lane.
+        probability: ``[H, W]`` of lane; above 0.5 predicts lane, thesis (5.6).
         uncertainty: each ``[H, W]``, nats, under names like ``predictive_entropy``.
         original_mask: ``[H', W']``, coded as ``mask``.
 
@@ -95,7 +95,7 @@ def pixel_confusion(mask: NDArray[np.uint8], probability: AnyFloatArray) -> NDAr
     truth = mask[scored]
     if (truth > 1).any():
         raise ValueError(f"mask values must be 0, 1 or 255, found {int(truth.max())}")
-    return np.bincount(2 * truth + (probability[scored] >= 0.5), minlength=4).reshape(2, 2)
+    return np.bincount(2 * truth + (probability[scored] > 0.5), minlength=4).reshape(2, 2)
 
 
 def _original_confusion(

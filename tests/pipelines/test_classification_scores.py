@@ -44,7 +44,7 @@ def test_two_classes_match_sklearn(dtype):
     scores = _scores(_record("a", label, p))
     assert scores["nll"] == pytest.approx(log_loss(label, p), rel=1e-6)
     assert scores["brier"] == pytest.approx(brier_score_loss(label, p), rel=1e-6)
-    assert scores["accuracy"] == pytest.approx(accuracy_score(label, p >= 0.5))
+    assert scores["accuracy"] == pytest.approx(accuracy_score(label, p > 0.5))
 
 
 def test_several_classes_match_sklearn():

@@ -64,7 +64,7 @@ def test_overlap_matches_sklearn():
     mask = random.integers(0, 2, (20, 30))
     p = random.random((20, 30))
     scores = _scores(_record("a", mask, p))
-    truth, predicted = mask.ravel(), (p >= 0.5).ravel()
+    truth, predicted = mask.ravel(), (p > 0.5).ravel()
     assert scores["recall"] == pytest.approx(recall_score(truth, predicted))
     assert scores["precision"] == pytest.approx(precision_score(truth, predicted))
     assert scores["f_measure"] == pytest.approx(f1_score(truth, predicted))

@@ -1,0 +1,59 @@
+"""The demo keeps its promise: lanes of an unseen material are found, by trained heads only."""
+
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.manifest import load_manifest
+from data_prep.splits import manifest_splits
+from pipelines.demo import run_demo
+from pipelines.lane import run_settings
+from pipelines.lane_evaluation import judge, predictor
+from pipelines.lane_models import make_model
+from pipelines.runs import load_run
+
+GOOD_F_MEASURE = 0.90
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo") / "out"
+    run_demo(out, seed=0, overwrite=False, console=Console(quiet=True))
+    return out
+
+
+@pytest.mark.slow
+def test_every_row_finds_unseen_lanes(demo):
+    methods = json.loads((demo / "evaluation" / "metrics.json").read_text())["methods"]
+    assert list(methods) == ["Linear", "Linear + temperature", "SVGP", "HGP"]
+    assert {
+        name: m["scores"]["f_measure"] for name, m in methods.items() if m["scores"]["f_measure"] < 0.9
+    } == {}
+
+
+@pytest.mark.slow
+def test_untrained_head_fails_that(demo):
+    run, settings = load_run(demo / "run"), run_settings(demo / "run")
+    data = demo / "prepared_unseen"
+    manifest = load_manifest(data)
+    trained = make_model("linear", settings, run)
+    trained.load_weights(demo / "run" / "heads" / "pretraining" / "best.weights.h5")
+    model = make_model("hgp", settings, run)
+    model.network.set_weights(trained.network.get_weights())
+    result = judge(predictor("untrained", model), data, manifest, manifest_splits(manifest).test)
+    assert result.scores["f_measure"] < GOOD_F_MEASURE
+    assert np.isfinite(result.scores["nll"])
+
+
+@pytest.mark.slow
+def test_second_demo_replaces_only_a_demo(demo, tmp_path):
+    with pytest.raises(InputError, match="--overwrite"):
+        run_demo(demo, seed=0, overwrite=False, console=Console(quiet=True))
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    with pytest.raises(InputError, match="not written by a demo"):
+        run_demo(precious, seed=0, overwrite=True, console=Console(quiet=True))
+    assert precious.exists()
