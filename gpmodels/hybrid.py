@@ -375,7 +375,9 @@ def _batches(
         shape = np.shape(tf.nest.flatten(data)[0])
         # Arrays may be sorted by class; images must not become one batch of gigabytes.
         rows = int(np.clip(MAX_BATCH_VALUES // math.prod(shape[1:]), 1, 1024))
-        data = tf.data.Dataset.from_tensor_slices(data).shuffle(shape[0], seed=0).batch(rows)
+        order = np.random.default_rng(0).permutation(shape[0])
+        data = tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda a: np.asarray(a)[order], data))
+        data = data.batch(rows)
     for batch in data:
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         y = None if y is None else np.asarray(y)

@@ -172,9 +172,10 @@ def test_chosen_points_change_with_the_step_and_the_seed_and_cover_an_example():
 
 def test_initialize_takes_arrays_tuples_and_datasets():
     x, y = blobs()
+    order = np.random.default_rng(0).permutation(len(x))  # arrays may be sorted and are shuffled
 
     def dataset(arrays):
-        return tf.data.Dataset.from_tensor_slices(arrays).shuffle(60, seed=0)  # as arrays are
+        return tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda a: a[order], arrays))
 
     placed = []
     for data in (

@@ -27,7 +27,7 @@ def _scores(*records):
 
 def test_two_classes_by_hand():
     record = classification_record("a", np.array([1, 1, 0, 0]), np.array([0.8, 0.4, 0.5, 0.1]), {})
-    assert record.confusion.tolist() == [[1, 1], [1, 1]]  # one half predicts class 1
+    assert record.confusion.tolist() == [[2, 0], [1, 1]]  # one half predicts class 0, as thesis (5.6)
     assert record.count == 4
     assert record.negative_log_likelihood == pytest.approx(-np.log([0.8, 0.4, 0.5, 0.9]).sum())
     assert record.brier == pytest.approx(0.04 + 0.36 + 0.25 + 0.01)
