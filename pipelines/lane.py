@@ -7,7 +7,7 @@ folders, writes one folder, and says what it did on a console.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ from pipelines.metrics_file import write_metrics
 from pipelines.prediction import Prediction, find_sources, predict_files
 from pipelines.report import gallery_sections, write_report
 from pipelines.results_tables import results_table
-from pipelines.runs import load_run
+from pipelines.runs import head_folder, load_run
 from pipelines.serving import ImageServer
-from pipelines.training import make_deterministic
+from pipelines.training import StageState, has_checkpoint, make_deterministic
 
 
 def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> LaneRun:
@@ -97,7 +97,9 @@ def evaluate(
         ),
         settings=training.model_dump(mode="json"),
         data={**judged, **run.counts},
-        warnings=evaluation_warnings(settings.split, seen_fold=fold if seen else None),
+        warnings=evaluation_warnings(
+            settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(model, run)
+        ),
     )
     selection = select_gallery(results[-1], settings.gallery_images)
     gallery = gallery_sections(selection, gallery_images(predictors[-1], data, manifest, selection.names))
@@ -239,20 +241,40 @@ def judged_names(
     return names
 
 
-def evaluation_warnings(split: str, *, seen_fold: int | None) -> tuple[str, ...]:
+def head_epochs(model: Path, run: LaneRun) -> dict[str, int]:
+    """Epochs each head of a run was to be trained for, where its checkpoint says so.
+
+    Raises:
+        InputError: A checkpoint's state is damaged.
+    """
+    folders = {name: head_folder(model, name) for name in run.heads}
+    states = {name: StageState.load(folder) for name, folder in folders.items() if has_checkpoint(folder)}
+    return {name: state.epochs for name, state in states.items() if state.epochs is not None}
+
+
+def evaluation_warnings(
+    split: str, *, seen_fold: int | None, head_epochs: Mapping[str, int]
+) -> tuple[str, ...]:
     """What a reader of the report must know.
 
     Args:
         split: Part of the data that is judged.
         seen_fold: Fold that is judged but was trained on; None if it was left out.
+        head_epochs: Epochs of each head after the pretraining they share.
     """
+    warnings = []
+    if len(set(head_epochs.values())) > 1:
+        epochs = ", ".join(f"{name} {count}" for name, count in head_epochs.items())
+        warnings.append(
+            f"The heads were trained for different numbers of epochs ({epochs}): no fair comparison."
+        )
     seen = {"test": None, "selection": "chose the best epoch by", "train": "was fitted to"}[split]
     if seen is None and seen_fold is not None:
         seen = "was fitted to"
         split = f"fold {seen_fold}"
-    if seen is None:
-        return ()
-    return (f"Judged on the {split} part, which training {seen}: the numbers flatter the model.",)
+    if seen is not None:
+        warnings.append(f"Judged on the {split} part, which training {seen}: the numbers flatter the model.")
+    return tuple(warnings)
 
 
 def read_metrics(path: Path) -> dict[str, Any]:

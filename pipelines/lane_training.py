@@ -30,6 +30,7 @@ from pipelines.training import (
     StageData,
     StageSettings,
     has_checkpoint,
+    require_same_schedule,
     train_stage,
 )
 
@@ -91,7 +92,7 @@ class LaneTraining:
     def pretrain(self) -> HybridModel:
         """The network with a linear head."""
         model = make_model("linear", self.settings, self.run)
-        self._stage(PRETRAINING, model, self.settings.pretraining_epochs, self.settings.learning_rate)
+        self._stage(PRETRAINING, model)
         return model
 
     def train_head(self, name: HeadName, pretrained: HybridModel) -> HybridModel:
@@ -103,7 +104,7 @@ class LaneTraining:
             model.network.set_weights(pretrained.network.get_weights())
             if not (self.resume and has_checkpoint(head_folder(self.out, name))):
                 self._place(model)
-        self._stage(name, model, self.settings.head_epochs, self.settings.head_epoch_learning_rate)
+        self._stage(name, model)
         if name == "linear":
             self._fit_temperature(model)
         if name not in self.run.heads:
@@ -132,14 +133,15 @@ class LaneTraining:
             f"Temperature of the linear head, fitted on the selection images: {temperature:.3f}"
         )
 
-    def _stage(self, name: str, model: HybridModel, epochs: int, learning_rate: float) -> None:
-        progress = EpochProgress(self.console, name, epochs, self.steps_per_epoch)
+    def _stage(self, name: str, model: HybridModel) -> None:
+        schedule = stage_settings(name, self.settings)
+        progress = EpochProgress(self.console, name, schedule.epochs, self.steps_per_epoch)
         panels = LanePanels(self.data, self.manifest, self.splits.selection, self.settings.panel_images)
         board = TensorBoardHook(self.out / "tensorboard" / name, num_data=self.run.num_data, panels=panels)
         try:
             state = train_stage(
                 model,
-                StageSettings(epochs, learning_rate, self.settings.patience),
+                schedule,
                 self._stage_data(),
                 folder=head_folder(self.out, name),
                 resume=self.resume,
@@ -199,6 +201,18 @@ class LaneTraining:
         return say
 
 
+def stage_settings(name: str, settings: TrainSettings) -> StageSettings:
+    """How a stage is trained: the pretraining, or the one of a head."""
+    if name == PRETRAINING:
+        return StageSettings(settings.pretraining_epochs, settings.learning_rate, settings.patience)
+    return StageSettings(
+        settings.head_epochs,
+        settings.head_epoch_learning_rate,
+        settings.patience,
+        learning_rate_setting="head_epoch_learning_rate",
+    )
+
+
 def describe_run(manifest: Manifest, splits: Splits, data: Path, steps_per_epoch: int) -> LaneRun:
     """What a run knows before it starts."""
     return LaneRun(
@@ -215,6 +229,7 @@ def continued_run(out: Path, now: LaneRun, settings: TrainSettings) -> LaneRun:
     """The description of a run to resume: what it has reached, checked against the data and settings of now.
 
     Epochs, learning rates and heads may change for what has not begun; a stage under way would mix models.
+    Only its learning rate may be lowered, for that helps one that diverged.
 
     Raises:
         InputError: The run was started on other data, or a setting changed that what is trained depends on.
@@ -222,6 +237,11 @@ def continued_run(out: Path, now: LaneRun, settings: TrainSettings) -> LaneRun:
     before = load_run(out, LaneRun)
     data_facts = ("manifest_sha256", "size", "num_data", "counts", "batch_norm_momentum")
     changed = [name for name in data_facts if getattr(before, name) != getattr(now, name)]
+    if not (out / CONFIG_NAME).is_file():
+        raise InputError(
+            f"{out} cannot be resumed: its {CONFIG_NAME}, which tells what it was started with, is gone. "
+            "Put it back, or train into another --out."
+        )
     former = load_settings(TrainSettings, config=out / CONFIG_NAME)
     fixed = _fixed_settings(out)
     changed += [name for name in fixed if getattr(former, name) != getattr(settings, name)]
@@ -230,6 +250,8 @@ def continued_run(out: Path, now: LaneRun, settings: TrainSettings) -> LaneRun:
             f"{out} cannot be resumed: {', '.join(changed)} changed since it was started. Resume with the "
             "data and settings it was started with, or train into another --out."
         )
+    for name in (PRETRAINING, *settings.heads):
+        require_same_schedule(head_folder(out, name), stage_settings(name, settings))
     return before
 
 

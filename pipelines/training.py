@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -40,6 +41,7 @@ __all__ = [
     "has_checkpoint",
     "load_checkpoint",
     "make_deterministic",
+    "require_same_schedule",
     "train_stage",
 ]
 
@@ -63,11 +65,13 @@ class StageSettings:
         epochs: Passes over the training data at the most.
         learning_rate: Adam's, decayed to a hundredth by a cosine over all epochs.
         patience: Stop after so many epochs without a better bound on the selection data; 0 never stops early.
+        learning_rate_setting: What a user calls the learning rate of this stage, for messages.
     """
 
     epochs: int
     learning_rate: float
     patience: int = 0
+    learning_rate_setting: str = "learning_rate"
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,8 @@ class StageState(BaseModel):
         history: Numbers of each epoch.
         seconds: Wall-clock time of all complete epochs.
         weights: File with the weights and the optimiser at the end of the last complete epoch.
+        epochs: Of the stage's settings; None in a run of an earlier version.
+        learning_rate: Likewise.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -119,6 +125,8 @@ class StageState(BaseModel):
     history: tuple[dict[str, float], ...] = ()
     seconds: float = 0.0
     weights: str = f"last{_WEIGHTS_SUFFIX}"
+    epochs: int | None = None
+    learning_rate: float | None = None
 
     @field_validator("weights")
     @classmethod
@@ -199,7 +207,7 @@ def train_stage(
 
     Raises:
         TrainingDiverged: A number stopped being finite. The last good checkpoint stays in ``folder``.
-        InputError: The checkpoint to resume from is damaged, or belongs to another model.
+        InputError: The checkpoint to resume from is damaged, or belongs to another model or other settings.
     """
     folder.mkdir(parents=True, exist_ok=True)
     total_steps = max(settings.epochs * data.steps_per_epoch, 1)
@@ -207,13 +215,13 @@ def train_stage(
     model.compile(optimizer=keras.optimizers.Adam(schedule))
     model.optimizer.build(model.trainable_variables)
 
-    state = _start(model, folder, resume=resume)
+    state = _start(model, settings, folder, resume=resume)
     while state.epochs_done < settings.epochs:
         if 0 < settings.patience <= state.epochs_done - state.best_epoch:
             LOGGER.info("Stopping early: %d epochs without a better bound", settings.patience)
             break
         started = time.perf_counter()
-        numbers = _one_epoch(model, state.epochs_done, data, folder, callbacks)
+        numbers = _one_epoch(model, state.epochs_done, data, _remedy(folder, settings), callbacks)
         numbers["learning_rate"] = float(schedule(model.optimizer.iterations))
         is_best = state.improves(numbers)
         state = state.after_epoch(numbers, time.perf_counter() - started)
@@ -225,15 +233,43 @@ def train_stage(
     return state
 
 
-def _start(model: HybridModel, folder: Path, *, resume: bool) -> StageState:
+def require_same_schedule(folder: Path, settings: StageSettings) -> None:
+    """Refuse to continue a stage with another schedule than its epochs so far had.
+
+    A lower learning rate is allowed: it is the remedy for a stage that diverged.
+
+    Raises:
+        InputError: The stage in ``folder`` has begun with other epochs, or with a lower learning rate.
+    """
+    if not has_checkpoint(folder):
+        return
+    state = StageState.load(folder)
+    if not state.epochs_done or state.epochs is None or state.learning_rate is None:
+        return
+    begun = f"{folder} has {state.epochs_done} complete epochs"
+    if settings.epochs != state.epochs:
+        raise InputError(
+            f"{begun} of {state.epochs}, and cannot go on to {settings.epochs}: the learning rate decays "
+            f"over all epochs. Resume with {state.epochs}, or train into another --out."
+        )
+    if settings.learning_rate > state.learning_rate:
+        raise InputError(
+            f"{begun} with {settings.learning_rate_setting} {state.learning_rate:g}, and cannot go on with "
+            f"{settings.learning_rate:g}. Resume with the same or a lower one, or train into another --out."
+        )
+
+
+def _start(model: HybridModel, settings: StageSettings, folder: Path, *, resume: bool) -> StageState:
     """The state to go on from, with the model's weights and optimiser as they were then."""
+    schedule: dict[str, Any] = {"epochs": settings.epochs, "learning_rate": settings.learning_rate}
     if resume and has_checkpoint(folder):
+        require_same_schedule(folder, settings)
         state = StageState.load(folder)
         load_checkpoint(model, folder / state.weights)
         LOGGER.info("Resuming %s after epoch %d", folder.name, state.epochs_done)
-        return state
+        return state.model_copy(update=schedule)
     # Epoch 0: an interruption in the first epoch leaves a usable checkpoint too.
-    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}")
+    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", **schedule)
     _checkpoint(model, state, folder, is_best=True)
     return state
 
@@ -242,11 +278,11 @@ def _one_epoch(
     model: HybridModel,
     epoch: int,
     data: StageData,
-    folder: Path,
+    remedy: str,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> dict[str, float]:
     """Train for one epoch, drop unused experts, and return the epoch's numbers, all of them finite."""
-    where, remedy = f"in epoch {epoch + 1}", _remedy(folder)
+    where = f"in epoch {epoch + 1}"
     model.head.reset_assignments()
     with factorisation_errors(model, where, remedy):
         history = model.fit(
@@ -314,8 +350,8 @@ def load_checkpoint(model: HybridModel, path: Path) -> None:
         ) from error
 
 
-def _remedy(folder: Path) -> str:
+def _remedy(folder: Path, settings: StageSettings) -> str:
     return (
-        f"The checkpoint of the last complete epoch is kept in {folder}. "
-        "Lower the learning rate and start again with --resume."
+        f"The checkpoint of the last complete epoch is kept in {folder}. Start again with --resume and a "
+        f"learning rate below {settings.learning_rate:g}: --set {settings.learning_rate_setting}=..."
     )

@@ -1,6 +1,7 @@
 """A lane run: what it writes down, where its heads start, and what it may be resumed with."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -144,7 +145,9 @@ def test_every_head_starts_from_the_pretrained_network(stages, lane_data, tmp_pa
         for a, b in zip(network, after, strict=True):
             np.testing.assert_array_equal(a, b)
         assert model.head.name == name
-        assert settings == StageSettings(2, SETTINGS.head_epoch_learning_rate, 3)
+        assert settings == StageSettings(
+            2, SETTINGS.head_epoch_learning_rate, 3, learning_rate_setting="head_epoch_learning_rate"
+        )
 
 
 def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, tmp_path, monkeypatch):
@@ -271,7 +274,7 @@ def test_settings_on_which_the_trained_part_depends_are_refused(lane_data, copy,
     ],
 )
 def test_settings_of_what_has_not_begun_may_change(lane_data, copy, heads_begun, changes, allowed):
-    for name in ("linear", "svgp", "hgp"):
+    for name in ("pretraining", "linear", "svgp", "hgp"):
         shutil.rmtree(copy / "heads" / name, ignore_errors=True)
     for name in heads_begun:
         (copy / "heads" / name).mkdir()
@@ -281,6 +284,40 @@ def test_settings_of_what_has_not_begun_may_change(lane_data, copy, heads_begun,
     else:
         with pytest.raises(InputError, match=f"{next(iter(changes))} changed"):
             small_training(lane_data, copy, resume=True, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"head_epochs": 9}, "heads/linear has 2 complete epochs of 2, and cannot go on to 9"),
+        ({"head_epoch_learning_rate": 1.0}, "with head_epoch_learning_rate 0.0003, and cannot go on with 1"),
+        ({"head_epochs": 9, "heads": ("hgp",)}, "heads/hgp has 2 complete epochs of 2"),
+        ({"head_epochs": 9, "heads": ("svgp",)}, None),
+        ({"head_epoch_learning_rate": 1e-5}, None),
+    ],
+)
+def test_the_schedule_of_a_head_that_has_begun(lane_data, copy, changes, message):
+    before = contents(copy)
+    if message is None:
+        small_training(lane_data, copy, resume=True, **changes)
+    else:
+        with pytest.raises(InputError, match=re.escape(message)):
+            small_training(lane_data, copy, resume=True, **changes)
+    assert contents(copy) == before
+
+
+def test_the_schedule_of_the_pretraining_that_has_begun(lane_data, copy):
+    shutil.rmtree(copy / "heads" / "linear")
+    shutil.rmtree(copy / "heads" / "hgp")
+    with pytest.raises(InputError, match="pretraining has 1 complete epochs of 1, and cannot go on to 3"):
+        small_training(lane_data, copy, resume=True, pretraining_epochs=3)
+    small_training(lane_data, copy, resume=True, learning_rate=1e-5)
+
+
+def test_a_run_whose_settings_are_gone(lane_data, copy):
+    (copy / "config.yaml").unlink()
+    with pytest.raises(InputError, match=r"run cannot be resumed: its config\.yaml, .* is gone\. Put"):
+        small_training(lane_data, copy, resume=True)
 
 
 def test_a_resumed_run_keeps_what_it_had_reached(stages, lane_data, copy):
@@ -294,6 +331,17 @@ def test_a_resumed_run_keeps_what_it_had_reached(stages, lane_data, copy):
     assert run.heads == ("linear", "hgp")
     assert set(run.seconds) == set(before.seconds)
     assert stages.started["hgp"][3].steps_per_epoch == 2
+
+
+def test_heads_with_different_epochs_are_no_fair_comparison(copy):
+    path = copy / "heads" / "hgp" / "state.json"
+    run = load_run(copy, LaneRun)
+    assert lane.head_epochs(copy, run) == {"linear": 2, "hgp": 2}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 9}))
+    epochs = lane.head_epochs(copy, run)
+    (warning,) = lane.evaluation_warnings("test", seen_fold=None, head_epochs=epochs)
+    assert "different numbers of epochs (linear 2, hgp 9)" in warning
+    assert lane.evaluation_warnings("test", seen_fold=None, head_epochs={"linear": 2, "hgp": 2}) == ()
 
 
 # Data that cannot be used -----------------------------------------------------------------------------------

@@ -239,13 +239,59 @@ def test_an_untrained_stage_leaves_a_checkpoint(tmp_path):
     assert (tmp_path / BEST).exists()
 
 
+def train_first_epoch(model: HybridModel, settings: StageSettings, folder: Path) -> None:
+    def stop(_: EpochReport) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_stage(model, settings, stage_data(), folder=folder, hooks=[stop])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (StageSettings(4, 0.1), r"has 1 complete epochs of 3, and cannot go on to 4: .* Resume with 3, or"),
+        (StageSettings(2, 0.1), "of 3, and cannot go on to 2"),
+        (
+            StageSettings(3, 0.2, learning_rate_setting="speed"),
+            r"speed 0\.1, and cannot go on with 0\.2",
+        ),
+    ],
+)
+def test_a_stage_that_has_begun_keeps_its_schedule(monkeypatch, tmp_path, settings, message):
+    scripted(monkeypatch, [3.0, 2.0, 1.0])
+    train_first_epoch(make_model(), StageSettings(3, 0.1), tmp_path)
+    before = (tmp_path / "state.json").read_bytes()
+    with pytest.raises(InputError, match=message):
+        train_stage(make_model(), settings, stage_data(), folder=tmp_path, resume=True)
+    assert (tmp_path / "state.json").read_bytes() == before
+
+
+def test_a_stage_may_go_on_with_a_lower_learning_rate(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0, 1.0])
+    train_first_epoch(make_model(), StageSettings(3, 0.1), tmp_path)
+    lower = StageSettings(3, 0.02)
+    state = train_stage(make_model(), lower, stage_data(), folder=tmp_path, resume=True)
+    assert (state.epochs_done, state.learning_rate) == (3, 0.02)
+    assert all(numbers["learning_rate"] <= 0.02 for numbers in state.history[1:])
+    with pytest.raises(InputError, match=r"learning_rate 0\.02, and cannot go on with 0\.1"):
+        train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path, resume=True)
+
+
+def test_a_stage_interrupted_in_its_first_epoch_may_change(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0])
+    train_stage(make_model(), StageSettings(0, 0.1), stage_data(), folder=tmp_path)
+    changed = StageSettings(2, 0.5)
+    assert train_stage(make_model(), changed, stage_data(), folder=tmp_path, resume=True).epochs == 2
+
+
 def test_a_run_of_an_earlier_version_resumes(monkeypatch, tmp_path):
     """Before checkpoints were named by epoch, state.json named none and they were last.weights.h5."""
     scripted(monkeypatch, [3.0, 2.0, 1.0])
-    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    train_first_epoch(make_model(), StageSettings(3, 0.1), tmp_path)
     (tmp_path / "epoch_1.weights.h5").rename(tmp_path / "last.weights.h5")
     state = json.loads((tmp_path / "state.json").read_text())
-    del state["weights"], state["seconds"]
+    del state["weights"], state["seconds"], state["epochs"], state["learning_rate"]
     (tmp_path / "state.json").write_text(json.dumps(state))
     resumed = train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path, resume=True)
     assert [numbers["loss"] for numbers in resumed.history] == [3.0, 2.0, 1.0]
@@ -256,7 +302,7 @@ def test_seconds_add_up_over_interruptions(monkeypatch, tmp_path):
     clock = iter(np.arange(100.0))
     monkeypatch.setattr(training.time, "perf_counter", lambda: next(clock))
     scripted(monkeypatch, [3.0, 2.0, 1.0])
-    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    train_first_epoch(make_model(), StageSettings(3, 0.1), tmp_path)
     state = train_stage(make_model(), StageSettings(3, 0.1), stage_data(), folder=tmp_path, resume=True)
     assert state.seconds == 3.0
 
@@ -290,7 +336,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(monkeypatch, tmp_path, damage
 @pytest.mark.parametrize("part", ["weights", "state"])
 def test_a_full_disk_keeps_the_last_checkpoint(monkeypatch, tmp_path, part):
     scripted(monkeypatch, [3.0, 2.0])
-    train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    train_first_epoch(make_model(), StageSettings(2, 0.1), tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
     save, write = HybridModel.save_weights, Path.write_text
 
@@ -328,7 +374,7 @@ def spoil(model: HybridModel, name: str, index: tuple[int, ...]) -> str:
 def _diverging(tmp_path_factory: pytest.TempPathFactory) -> tuple[HybridModel, Path]:
     """A model after a good epoch, to be spoilt; its training function stays compiled."""
     model, folder = make_model("hgp"), tmp_path_factory.mktemp("diverging")
-    train_stage(model, StageSettings(1, 0.05), stage_data(), folder=folder)
+    train_first_epoch(model, StageSettings(2, 0.05), folder)
     return model, folder
 
 
@@ -357,12 +403,15 @@ def continue_training(model: HybridModel, folder: Path, spoilt: Callable[[], obj
         return data.get("batches", batches)(epoch)
 
     changed = stage_data(**{**data, "batches": spoiling_batches})
+    settings = StageSettings(2, 0.05, learning_rate_setting="head_epoch_learning_rate")
     with pytest.raises(TrainingDiverged) as caught:
-        train_stage(model, StageSettings(2, 0.05), changed, folder=folder, resume=True)
+        train_stage(model, settings, changed, folder=folder, resume=True)
     message = str(caught.value)
     assert message.startswith("Training stopped in epoch 2")
     assert f"kept in {folder}" in message
-    assert "Lower the learning rate and start again with --resume." in message
+    assert message.endswith(
+        "Start again with --resume and a learning rate below 0.05: --set head_epoch_learning_rate=..."
+    )
     good_checkpoint_loads(folder)
     return message
 
