@@ -134,6 +134,20 @@ def test_batch_without_any_weight_teaches_only_the_prior():
     assert 0.0 < float(model.head.prior_kl()[0]) < before
 
 
+def test_loss_that_is_not_finite_reaches_no_weight():
+    """One NaN would spread to all weights and hide where it came from."""
+    x, y = blobs()
+    x[5, 0] = np.nan
+    model = HybridModel(keras.layers.Dense(2), SVGPHead(num_inducing=4), num_data=60)
+    model.compile(optimizer=keras.optimizers.SGD(0.1))
+    model.build((None, 2))
+    before = model.get_weights()
+    logs = model.train_step((tf.constant(x), tf.constant(y)))
+    assert np.isnan(logs["loss"])
+    for ours, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, old)
+
+
 # Random points of each example
 
 
@@ -192,6 +206,14 @@ def test_initialize_takes_arrays_tuples_and_datasets():
     for inputs in placed:
         np.testing.assert_array_equal(inputs, placed[0])
     assert np.all((placed[0] > x.min(axis=0)) & (placed[0] < x.max(axis=0)))
+
+
+def test_arrays_sorted_by_class_are_sampled_evenly():
+    x, y = blobs(4000)
+    order = np.argsort(y)
+    labels = identity_model().sample((x[order], y[order]), 500).labels
+    assert len(labels) == 500
+    assert 0.4 < labels.mean() < 0.6
 
 
 def test_initialize_looks_at_points_of_positive_weight_alone():

@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.kernels import half_negative_squared_distance, kernel_profile
+from gpmodels.kernels import (
+    half_negative_squared_distance,
+    kernel_profile,
+    pairwise_half_negative_squared_distance,
+)
 
 from . import reference
 
@@ -70,6 +74,25 @@ def test_distance_of_a_batch_equals_a_double_loop():
     result = half_negative_squared_distance(tf.constant(x), tf.constant(u)).numpy()
     for b, n, m in np.ndindex(3, 4, 5):
         assert result[b, n, m] == pytest.approx(-np.sum((x[b, n] - u[b, m]) ** 2) / 2, abs=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pairwise_distances_are_in_double_precision_with_the_plain_gradient(dtype):
+    rng = np.random.default_rng(3)
+    u = tf.constant(rng.normal(size=(2, 6, 3)), dtype)
+    coefficients = rng.normal(size=(2, 6, 6))  # not symmetric
+    with tf.GradientTape() as tape, tf.GradientTape() as plain_tape:
+        tape.watch(u)
+        plain_tape.watch(u)
+        ours = pairwise_half_negative_squared_distance(u)
+        exact = tf.cast(u, tf.float64)
+        plain = half_negative_squared_distance(exact, exact)
+        total, plain_total = tf.reduce_sum(coefficients * ours), tf.reduce_sum(coefficients * plain)
+    assert ours.dtype == tf.float64
+    np.testing.assert_array_equal(ours, plain)
+    gradient = tape.gradient(total, u)
+    assert gradient.dtype == dtype
+    np.testing.assert_allclose(gradient, plain_tape.gradient(plain_total, u), rtol=1e-5, atol=1e-5)
 
 
 def test_unknown_kernel_is_an_error_that_names_the_known_ones():
