@@ -35,10 +35,10 @@ from pipelines.classification_scores import (
     classification_statistics,
 )
 from pipelines.evaluation import score_values
-from pipelines.lane import run_settings
+from pipelines.lane import run_settings, trained_run
 from pipelines.lane_models import make_model
 from pipelines.lane_training import PRETRAINING
-from pipelines.runs import head_folder, load_run
+from pipelines.runs import head_folder
 
 PIXELS_PER_IMAGE = 400
 SCORES = ("accuracy", "nll", "brier", "ece", "auroc_predictive_entropy")
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
 
-    run, settings = load_run(arguments.model), run_settings(arguments.model)
+    run, settings = trained_run(arguments.model), run_settings(arguments.model)
     manifest = load_manifest(arguments.data)
     splits = manifest_splits(manifest, selection_fraction=settings.selection_fraction)
     pretrained = make_model("linear", settings, run)

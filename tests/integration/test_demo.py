@@ -10,10 +10,9 @@ from data_prep.errors import InputError
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from pipelines.demo import run_demo
-from pipelines.lane import run_settings
+from pipelines.lane import run_settings, trained_run
 from pipelines.lane_evaluation import judge, predictor
 from pipelines.lane_models import make_model
-from pipelines.runs import load_run
 
 GOOD_F_MEASURE = 0.90
 
@@ -36,7 +35,7 @@ def test_every_row_finds_unseen_lanes(demo):
 
 @pytest.mark.slow
 def test_untrained_head_fails_that(demo):
-    run, settings = load_run(demo / "run"), run_settings(demo / "run")
+    run, settings = trained_run(demo / "run"), run_settings(demo / "run")
     data = demo / "prepared_unseen"
     manifest = load_manifest(data)
     trained = make_model("linear", settings, run)
