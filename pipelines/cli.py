@@ -123,7 +123,7 @@ def demo(
     """Render scenes, train, evaluate, export and predict in a few minutes; nothing is downloaded."""
     console = make_console()
     configure_logging(console)
-    with exit_codes(interrupted="Run the command again with --overwrite."):
+    with exit_codes(interrupted=lambda: "Run the command again with --overwrite."):
         start_tensorflow(threads=None)
         import_module("pipelines.demo").run_demo(out, seed=seed, overwrite=overwrite, console=console)
 
@@ -132,7 +132,7 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
     """Run every signature of a bundle on its sample and compare with the stored output."""
     console = make_console()
     configure_logging(console)
-    with exit_codes(interrupted="Run the command again."):
+    with exit_codes(interrupted=lambda: "Run the command again."):
         start_tensorflow(threads=None)
         verification = import_module("pipelines.bundle").verify_bundle(bundle)
         differences = {name: f"{value:.2g}" for name, value in verification.differences.items()}

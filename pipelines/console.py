@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -65,11 +65,11 @@ def configure_logging(console: Console) -> None:
 
 
 @contextmanager
-def exit_codes(interrupted: str) -> Iterator[None]:
+def exit_codes(interrupted: Callable[[], str]) -> Iterator[None]:
     """Turn what a user can put right into one message and an exit code; anything else keeps its traceback.
 
     Args:
-        interrupted: what to say after Ctrl-C.
+        interrupted: returns what to say after Ctrl-C.
 
     Raises:
         typer.Exit: with 2 for bad input, 1 for what the system refused, 130 for Ctrl-C.
@@ -80,7 +80,7 @@ def exit_codes(interrupted: str) -> Iterator[None]:
         show_error(str(error))
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
-        show_error(f"Interrupted. {interrupted}")
+        show_error(f"Interrupted. {interrupted()}")
         raise typer.Exit(INTERRUPTED) from error
     except OSError as error:
         if error.errno not in _REMEDIES:

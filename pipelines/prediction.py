@@ -7,12 +7,14 @@ listed and left out while the others go on.
 from __future__ import annotations
 
 import csv
+import logging
 import math
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from pipelines.overlays import Picture, lane_overlay
 FOLDERS = ("masks", "probability", "uncertainty", "overlays")
 PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
 SIXTEEN_BIT = 65535
+
+LOGGER = logging.getLogger(__name__)
 
 _KNOWN_SUFFIXES = IMAGE_SUFFIXES | VIDEO_SUFFIXES
 _LONGEST_JPEG_SIDE = 65500  # pixels, of OpenCV's encoder
@@ -77,7 +81,7 @@ class Source:
 
 
 def find_sources(inputs: Sequence[Path]) -> list[Source]:
-    """Files given, and images and videos in folders given, in the order given and by name.
+    """Files given, and images and videos in folders given, in the order given and by name, each path once.
 
     Raises:
         InputError: A path does not exist, or nothing is there to predict.
@@ -95,31 +99,42 @@ def find_sources(inputs: Sequence[Path]) -> list[Source]:
             f"No image or video in {', '.join(map(str, inputs))}. Expected files ending in "
             f"{', '.join(sorted(_KNOWN_SUFFIXES))}."
         )
-    stems = Counter(path.stem for path in paths)
-    names = Counter(path.name for path in paths)
-    unique = []
-    for path in paths:
-        stem = path.stem if stems[path.stem] == 1 else path.name
-        # Files of one name from several folders: the folder's name tells them apart.
-        unique.append(Source(path, stem if names[path.name] == 1 else f"{path.parent.name}_{path.name}"))
-    _refuse_clashes(unique)
-    return unique
+    return _unique_sources(list(dict.fromkeys(paths)))
 
 
 def _is_known_file(path: Path) -> bool:
     return path.suffix.lower() in _KNOWN_SUFFIXES and not path.name.startswith(".") and path.is_file()
 
 
-def _refuse_clashes(sources: Sequence[Source]) -> None:
-    """Refuse sources whose outputs would replace each other; a video's frames are its stem and a number."""
-    stems = Counter(source.stem for source in sources)
-    clashes = [stem for stem, count in stems.items() if count > 1]
-    videos = {source.stem for source in sources if source.is_video}
-    clashes += [stem for stem in stems if re.sub(r"_\d{6,}$", "", stem) in videos - {stem}]
-    if clashes:
-        raise InputError(
-            f"Several inputs would write {clashes[0]!r}. Predict them into separate output folders."
+def _unique_sources(paths: Sequence[Path]) -> list[Source]:
+    """Sources whose outputs cannot replace each other; a video's frames are its stem and a number."""
+    stems = Counter(path.stem for path in paths)
+    names = Counter(path.name for path in paths)
+    chosen: dict[Path, Source] = {}
+    taken: set[str] = set()
+    videos: set[str] = set()
+    # Videos choose first: then an image can keep clear of their frames.
+    for path in sorted(paths, key=lambda path: path.suffix.lower() not in VIDEO_SUFFIXES):
+        source = next(
+            Source(path, stem)
+            for stem in _possible_stems(path, stems, names)
+            if stem not in taken and re.sub(r"_\d{6,}$", "", stem) not in videos
         )
+        chosen[path] = source
+        taken.add(source.stem)
+        if source.is_video:
+            videos.add(source.stem)
+    return [chosen[path] for path in paths]
+
+
+def _possible_stems(path: Path, stems: Counter[str], names: Counter[str]) -> Iterator[str]:
+    """Names for a source's outputs, the shortest that tells it from the others first."""
+    if stems[path.stem] == 1:
+        yield path.stem
+    if names[path.name] == 1:
+        yield path.name
+    yield f"{path.parent.name}_{path.name}"
+    yield from (f"{path.name}_{number}" for number in count(2))
 
 
 def predict_files(
@@ -148,25 +163,37 @@ def predict_files(
 
     Raises:
         InputError: The folder holds predictions or cannot be written, or not one source could be read.
+        KeyboardInterrupt: Ctrl-C. As after an error of writing, ``predictions.csv`` lists what is complete.
     """
     if (out / PREDICTIONS).exists():
         raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
     with atomic_file(out / PREDICTIONS) as temporary:
         out.mkdir(parents=True, exist_ok=True)
         lines: list[Prediction] = []
+        stopped: KeyboardInterrupt | InputError | None = None
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, [field.name for field in fields(Prediction)])
             writer.writeheader()
-            for source in sources:
-                for line in _predict_source(signature, source, out, threshold, refer_above, every):
-                    writer.writerow({key: _cell(value) for key, value in asdict(line).items()})
-                    lines.append(line)
-                    on_done(line)
+            try:
+                for source in sources:
+                    for line in _predict_source(signature, source, out, threshold, refer_above, every):
+                        writer.writerow({key: _cell(value) for key, value in asdict(line).items()})
+                        lines.append(line)
+                        on_done(line)
+            except (KeyboardInterrupt, InputError) as error:
+                stopped = error
         failed = [line for line in lines if line.status != "ok"]
         if failed:
             write_skipped(out / SKIPPED, failed)
+        else:
+            (out / SKIPPED).unlink(missing_ok=True)  # of an earlier try
         if len(failed) == len(lines):
-            raise InputError(f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}")
+            raise stopped or InputError(
+                f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}"
+            )
+    if stopped is not None:
+        LOGGER.warning("Stopped: %s lists the %d predictions until then", out / PREDICTIONS, len(lines))
+        raise stopped
     return lines
 
 
@@ -190,8 +217,7 @@ def _predict_source(
     try:
         for file, stem, image in _images(source, every):
             started = time.perf_counter()
-            outputs = signature(images=tf.constant(image[None]))
-            maps = {name: value.numpy()[0] for name, value in outputs.items()}
+            maps = _run(signature, image, file)
             seconds = time.perf_counter() - started
             lane = maps["probability"] > threshold
             entropy = float(maps["predictive_entropy"].mean())
@@ -210,7 +236,19 @@ def _predict_source(
 
 
 class UnreadableSourceError(Exception):
-    """A source cannot be decoded; kept apart from errors of writing, which stop the run."""
+    """A source cannot be decoded or predicted; kept apart from errors of writing, which stop the run."""
+
+
+def _run(signature: Signature, image: Picture, file: str) -> Maps:
+    """Maps ``[H, W]`` of one image."""
+    try:
+        outputs = signature(images=tf.constant(image[None]))
+        return {name: value.numpy()[0] for name, value in outputs.items()}
+    except tf.errors.ResourceExhaustedError as error:
+        raise UnreadableSourceError(
+            f"{file}: {image.shape[1]} x {image.shape[0]} pixels need more memory than there is. Reduce the "
+            "image, or end other programs."
+        ) from error
 
 
 def _images(source: Source, every: int) -> Iterator[tuple[str, str, Picture]]:

@@ -18,7 +18,7 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 
-from pipelines.config import load_settings
+from pipelines.config import CONFIG_NAME, load_settings
 from pipelines.console import configure_logging, exit_codes, make_console, show_note, show_settings
 from pipelines.tensorflow_start import start_tensorflow
 
@@ -131,7 +131,8 @@ def make_command(name: str, settings: SettingsClass, function: StepFunction) -> 
     def command(**values: Any) -> None:
         console = make_console()
         configure_logging(console)
-        with exit_codes(_how_to_go_on(name, values, resumable="resume" not in unused)):
+        given = dict(values)
+        with exit_codes(lambda: _how_to_go_on(name, given, resumable="resume" not in unused)):
             for shared in sorted(unused):
                 if values.pop(shared):
                     _note_unused(name, shared)
@@ -196,7 +197,11 @@ def _note_unused(command: str, option: str) -> None:
 
 
 def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> str:
-    if resumable:
-        arguments = ["--data", str(values["data"]), "--out", str(values["out"]), "--resume"]
+    """What to do after Ctrl-C; looks at what the step has written until then."""
+    out = values["out"]
+    if resumable and (out / CONFIG_NAME).is_file():
+        arguments = ["--data", str(values["data"]), "--out", str(out), "--resume"]
         return f"Continue with: gpimaging {command} {shlex.join(arguments)}"
-    return "Complete output files are kept. Run the command again to do the rest."
+    if (out / "predictions.csv").is_file():
+        return f"Complete predictions are kept in {out}. Predict the others into another --out."
+    return "Nothing complete was written. Run the command again."

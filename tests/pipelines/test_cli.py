@@ -260,13 +260,25 @@ def test_a_loss_that_is_no_number_ends_with_1_and_one_message(steps):
     assert run(*TRAIN, expected=1).stderr == f"Error: {steps.error}\n"
 
 
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps):
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     steps.error = KeyboardInterrupt()
+    nothing = "Error: Interrupted. Nothing complete was written. Run the command again.\n"
+    assert run(*TRAIN, expected=130).stderr == nothing
+    Path("run").mkdir()
+    dump_settings(TrainSettings(), Path("run/config.yaml"))
     assert run(*TRAIN, expected=130).stderr == (
         "Error: Interrupted. Continue with: gpimaging lane train --data 'the data' --out run --resume\n"
     )
     assert "Run the command again" in run("lane", "export", "--model", "m", "--out", "o", expected=130).stderr
     assert "Run the command again" in run("demo", expected=130).stderr
+    predict = ("lane", "predict", "--model", "m", "--input", "i", "--out", "predicted")
+    assert run(*predict, expected=130).stderr == nothing
+    Path("predicted").mkdir()
+    Path("predicted/predictions.csv").touch()
+    assert (
+        "are kept in predicted. Predict the others into another --out." in run(*predict, expected=130).stderr
+    )
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), OSError("a bug"), ValueError("a bug")])

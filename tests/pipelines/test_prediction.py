@@ -215,25 +215,22 @@ def test_equal_names_are_told_apart(tmp_path):
     assert len(files(tmp_path / "out" / "masks")) == 4
 
 
-def test_the_same_file_twice_is_refused(tmp_path):
+def test_the_same_file_twice_is_predicted_once(tmp_path):
     path = write_image(tmp_path / "a.png")
-    with pytest.raises(
-        InputError, match=r"would write '.*a\.png'\. Predict them into separate output folders"
-    ):
-        find_sources([path, path])
+    assert find_sources([path, tmp_path, path]) == [Source(path, "a")]
+
+
+def test_equal_names_in_equal_folders_get_numbers(tmp_path):
+    paths = [write_image(tmp_path / day / "left" / "a.png") for day in ("monday", "tuesday", "friday")]
+    assert [source.stem for source in find_sources(paths)] == ["left_a.png", "a.png_2", "a.png_3"]
 
 
 @pytest.mark.parametrize(
-    ("image", "clash"), [("walk_000002.png", True), ("walk_2.png", False), ("walk.png", False)]
+    ("image", "stem"), [("walk_000002.png", "walk_000002.png"), ("walk_2.png", "walk_2"), ("b.png", "b")]
 )
-def test_an_image_named_like_a_frame_is_refused(tmp_path, image, clash):
-    write_video(tmp_path / "walk.avi")
-    write_image(tmp_path / image)
-    if clash:
-        with pytest.raises(InputError, match="Several inputs would write 'walk_000002'"):
-            find_sources([tmp_path])
-    else:
-        assert len(find_sources([tmp_path])) == 2
+def test_an_image_named_like_a_frame_keeps_clear_of_it(tmp_path, image, stem):
+    video, path = write_video(tmp_path / "walk.avi"), write_image(tmp_path / image)
+    assert find_sources([path, video]) == [Source(path, stem), Source(video, "walk")]
 
 
 def test_nothing_to_predict(tmp_path):
@@ -303,7 +300,10 @@ def test_nothing_readable_is_an_error_and_leaves_only_the_list(tmp_path):
         predict([tmp_path / "images"], tmp_path / "out")
     assert files(tmp_path / "out") == {"skipped.csv"}
     write_image(tmp_path / "images" / "a.png")
+    for path in bad:
+        path.unlink()
     predict([tmp_path / "images"], tmp_path / "out")  # nothing is in the way of another try
+    assert "skipped.csv" not in files(tmp_path / "out")
 
 
 def test_predictions_are_not_overwritten(tmp_path):
@@ -328,7 +328,9 @@ def test_a_full_or_read_only_disk_stops_the_run_without_torn_files(tmp_path, mon
     monkeypatch.setattr(Path, "write_bytes", failing)
     with pytest.raises(InputError, match=rf"uncertainty/b\.png: cannot be written \({os.strerror(number)}\)"):
         predict(images, tmp_path / "out")
+    assert [line["file"] for line in table(tmp_path / "out")] == [str(images[0])]
     assert files(tmp_path / "out") == {
+        "predictions.csv",
         "masks/a.png",
         "probability/a.png",
         "uncertainty/a.png",
@@ -338,7 +340,7 @@ def test_a_full_or_read_only_disk_stops_the_run_without_torn_files(tmp_path, mon
     }
 
 
-def test_ctrl_c_leaves_complete_files_only(tmp_path):
+def test_ctrl_c_leaves_complete_files_and_lines_only(tmp_path, caplog):
     images = [write_image(tmp_path / f"{name}.png") for name in "abc"]
 
     def interrupt(line: Prediction) -> None:
@@ -347,8 +349,32 @@ def test_ctrl_c_leaves_complete_files_only(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         predict(images, tmp_path / "out", on_done=interrupt)
-    assert {name.split("/")[1].split(".")[0] for name in files(tmp_path / "out")} == {"a", "b"}
-    assert len(files(tmp_path / "out")) == 8
+    pictures = files(tmp_path / "out") - {"predictions.csv"}
+    assert {name.split("/")[1].split(".")[0] for name in pictures} == {"a", "b"}
+    assert len(pictures) == 8
+    assert [line["file"] for line in table(tmp_path / "out")] == [str(path) for path in images[:2]]
+    assert "predictions.csv lists the 2 predictions until then" in caplog.text
+
+
+def test_ctrl_c_in_the_first_image_leaves_no_table(tmp_path):
+    def interrupted(**_: tf.Tensor) -> dict[str, tf.Tensor]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        predict_files(interrupted, find_sources([write_image(tmp_path / "a.png")]), tmp_path / "out")
+    assert files(tmp_path / "out") == set()
+
+
+def test_an_image_too_large_for_the_memory_is_left_out(tmp_path):
+    def limited(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        if images.shape[1] > 10:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+        return redness(images)
+
+    large, small = write_image(tmp_path / "large.png", (20, 10)), write_image(tmp_path / "small.png")
+    lines = predict_files(limited, find_sources([large, small]), tmp_path / "out")
+    assert "10 x 20 pixels need more memory than there is. Reduce the image" in lines[0].status
+    assert lines[1].status == "ok"
 
 
 def test_errors_of_the_model_are_not_taken_for_unreadable_images(tmp_path):
