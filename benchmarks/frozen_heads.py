@@ -3,8 +3,8 @@
     python benchmarks/frozen_heads.py --data out/walkable/train --model out/walkable/seed_0
 
 The network is never moved, so that only the head differs; each head is trained for the same Adam steps on the
-same sample of training pixels. Judged on the selection images, by which the choices are made; the judged split
-is not touched.
+same sample of training pixels. Judged on the selection images, by which the choices are made; the judged
+split is not touched.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def variants() -> dict[str, tuple[Callable[[], Head], dict[str, float]]]:
 
 
 def features_of(model: HybridModel, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features ``[N, D]``, labels ``[N]`` and image numbers ``[N]`` of random labelled pixels of each image."""
+    """Features ``[N, D]``, labels ``[N]`` and image numbers ``[N]`` of random labelled pixels."""
     rng = np.random.default_rng(0)
     features, labels, images = [], [], []
     for number, (image, label, weight) in enumerate(dataset):

@@ -49,7 +49,7 @@ def gpflow_step(x: tf.Tensor, y: tf.Tensor, num_inducing: int, dtype: str) -> Ca
 
 
 def head_step(head: Head, x: tf.Tensor, y: tf.Tensor, *, features: bool) -> Callable[[], object]:
-    """Loss and gradient of a head on the same points, with respect to its weights, and to the features if asked."""
+    """Loss and gradient of a head on the same points, for its weights and, if asked, for the features."""
     head.build(tuple(x.shape))
     head.initialize(x.numpy()[:5000])
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 from pipelines.bootstrap import SeedSummary, summarise_seeds
 
@@ -29,6 +31,12 @@ def cell(summary: SeedSummary) -> str:
     return f"{summary.mean:.4f}{spread}"
 
 
+def scores_of(metrics: dict[str, Any], method: str) -> dict[str, float]:
+    """A method's scores; null in the file, where a score is undefined, is NaN."""
+    scores = metrics["methods"][method]["scores"]
+    return {key: math.nan if scores[key] is None else scores[key] for key in SCORES}
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -37,7 +45,7 @@ def main() -> None:
     titles = [files[0]["scores"][key]["title"] for key in SCORES]
     print(f"{len(files)} seeds\n\n| method | " + " | ".join(titles) + " |\n|" + "---|" * (len(titles) + 1))
     for method in files[0]["methods"]:
-        runs = [{key: file["methods"][method]["scores"][key] for key in SCORES} for file in files]
+        runs = [scores_of(file, method) for file in files]
         print(f"| {method} | " + " | ".join(map(cell, summarise_seeds(runs).values())) + " |")
 
 
