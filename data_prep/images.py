@@ -15,7 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from data_prep.errors import InputError
 
@@ -181,8 +181,10 @@ def _decoding(path: Path) -> Iterator[None]:
             "it."
         ) from error
     except _DAMAGED as error:
+        # Pillow's own words for this one name an object in memory.
+        reason = "no known format" if isinstance(error, UnidentifiedImageError) else error
         raise InputError(
-            f"{path}: unreadable or truncated ({error}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
+            f"{path}: unreadable or truncated ({reason}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
             "file. Copy or export it again, or remove it."
         ) from error
 

@@ -179,7 +179,7 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
 def test_other_formats_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "animation.png"
     Image.new("L", (4, 4)).save(path, "GIF")
-    with pytest.raises(InputError, match="Expected a complete PNG, JPEG, WebP, BMP or TIFF"):
+    with pytest.raises(InputError, match=r"\(no known format\)\. Expected a complete PNG, JPEG"):
         read_image(path)
 
 
