@@ -209,7 +209,7 @@ def test_initialize_takes_arrays_tuples_and_datasets():
 
 
 def test_arrays_sorted_by_class_are_sampled_evenly():
-    x, y = blobs(4000)
+    x, y = blobs(60_000)  # more than initialize() reads
     order = np.argsort(y)
     labels = identity_model().sample((x[order], y[order]), 500).labels
     assert len(labels) == 500
