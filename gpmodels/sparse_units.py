@@ -123,9 +123,10 @@ class SparseUnits(gpflow.Module):
         self.lengthscales = parameter(np.ones((k, d)), "lengthscales", tfp.bijectors.Exp())
         self.variance = parameter(np.ones(k), "variance", tfp.bijectors.Exp())
         self.q_mean = parameter(np.zeros((k, m)), "q_mean")
-        self.q_sqrt = parameter(np.tile(np.eye(m), (k, 1, 1)), "q_sqrt", gpflow.utilities.triangular())
+        triangular = gpflow.utilities.triangular()
+        self.q_sqrt = parameter(np.tile(np.eye(m), (k, 1, 1)), "q_sqrt", triangular)
         with tf.init_scope():  # Keras may be tracing when it builds a layer
-            positions = self.q_sqrt.transform.forward(np.arange(m * (m + 1) // 2, dtype=np.int32)).numpy()
+            positions = triangular.forward(np.arange(m * (m + 1) // 2, dtype=np.int32)).numpy()
         self._diagonal_of_packed = np.diag(positions)
 
     @check_shapes("return: [K]")
