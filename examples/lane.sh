@@ -43,7 +43,8 @@ mkdir -p "$out"
 gpimaging lane train --data "$out/prepared" --out "$out/run" --resume ${training_options[@]+"${training_options[@]}"}
 
 # 3. Judge all heads on the test part: metrics.json and report.html.
-gpimaging lane evaluate --data "$out/prepared" --model "$out/run" --out "$out/evaluation"
+[ -e "$out/evaluation/metrics.json" ] ||
+    gpimaging lane evaluate --data "$out/prepared" --model "$out/run" --out "$out/evaluation"
 
 # 4. Export the last head (the hierarchical Gaussian process) and check the bundle.
 gpimaging lane export --model "$out/run" --out "$out/bundle" --metrics "$out/evaluation/metrics.json" --overwrite

@@ -44,6 +44,8 @@ from pipelines.runs import head_folder, load_run
 from pipelines.serving import ImageServer
 from pipelines.training import StageState, has_checkpoint, make_deterministic
 
+METRICS = "metrics.json"
+
 
 def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> LaneRun:
     """Train the network with each head; see :class:`pipelines.lane_training.LaneTraining`.
@@ -64,8 +66,10 @@ def evaluate(
     """Judge every head of a run, write ``metrics.json`` and ``report.html`` and show the table.
 
     Raises:
-        InputError: The run or the data cannot be used.
+        InputError: The run or the data cannot be used, or ``out`` holds another evaluation.
     """
+    if (out / METRICS).exists():
+        raise InputError(f"{out} already holds an evaluation. Give another --out, or remove that folder.")
     run, training = trained_run(model), run_settings(model)
     manifest = load_manifest(data)
     fold = training.fold if settings.fold is None else settings.fold
@@ -104,8 +108,8 @@ def evaluate(
     selection = select_gallery(results[-1], settings.gallery_images)
     gallery = gallery_sections(selection, gallery_images(predictors[-1], data, manifest, selection.names))
     out.mkdir(parents=True, exist_ok=True)
-    write_metrics(out / "metrics.json", evaluation)
     write_report(out / "report.html", "Pedestrian lanes", evaluation, gallery)
+    write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
     console.print(results_table(evaluation))
     return evaluation
 

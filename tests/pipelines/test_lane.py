@@ -78,6 +78,13 @@ def test_metrics_parse_and_hold_every_row(judged, lane_run):
     assert linear["scores"]["nll"] != tempered["scores"]["nll"]
 
 
+def test_an_existing_evaluation_is_not_overwritten(lane_data, lane_run, judged):
+    before = (judged / "metrics.json").read_bytes()
+    with pytest.raises(InputError, match=r"already holds an evaluation\. Give another --out"):
+        evaluate(lane_data, lane_run, judged)
+    assert (judged / "metrics.json").read_bytes() == before
+
+
 def test_the_report_needs_no_other_file(judged):
     html = (judged / "report.html").read_text(encoding="utf-8")
     links = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)""", html)
