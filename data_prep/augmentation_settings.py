@@ -1,4 +1,4 @@
-"""How much training images vary; apart from the code that does it, so that settings load without TensorFlow."""
+"""How much training images vary; apart from the code that does it: settings load without TensorFlow."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
