@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.lane_dataset import lane_records
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from pipelines.demo import run_demo
@@ -42,7 +43,8 @@ def test_untrained_head_fails_that(demo):
     trained.load_weights(demo / "run" / "heads" / "pretraining" / "best.weights.h5")
     model = make_model("hgp", settings, run)
     model.network.set_weights(trained.network.get_weights())
-    result = judge(predictor("untrained", model), data, manifest, manifest_splits(manifest).test)
+    examples = lane_records(data, manifest, manifest_splits(manifest).test)
+    result = judge(predictor("untrained", model), examples)
     assert result.scores["f_measure"] < GOOD_F_MEASURE
     assert np.isfinite(result.scores["nll"])
 
