@@ -135,7 +135,7 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
     with exit_codes(interrupted=lambda: "Run the command again."):
         start_tensorflow(threads=None)
         verification = import_module("pipelines.bundle").verify_bundle(bundle)
-        differences = {name: f"{value:.2g}" for name, value in verification.differences.items()}
+        differences = {name: f"{value:.2g}" for name, value in sorted(verification.differences.items())}
         show_table(console, f"{bundle} is good; largest difference to the stored output", differences)
 
 

@@ -56,6 +56,8 @@ def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, conso
     """
     if (out / "run.json").exists() and not resume:
         raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
+    if resume and not (out / "run.json").exists():
+        console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
     make_deterministic(settings.seed)
     return LaneTraining(settings, data=data, out=out, resume=resume, console=console).train()
 
@@ -306,13 +308,26 @@ def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
     """Summary of `prepare`: what was written, what was left out."""
     manifest, without_lane, skipped = result.manifest, result.without_lane, result.skipped
     size = f"{manifest.size[0]} x {manifest.size[1]}"
-    lines = [f"{manifest.num_examples} examples of {size} written to {out}"]
+    lines = [f"{manifest.num_examples} examples of {size} written to {out}", describe_examples(manifest)]
     if without_lane:
         lines.append(f"{len(without_lane)} of them show no lane, for example {without_lane[0]}")
     lines += [f"Left out: {entry.reason}" for entry in skipped[:10]]
     if len(skipped) > 10:
         lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
     console.print("\n".join(lines), markup=False)
+
+
+def describe_examples(manifest: Manifest) -> str:
+    """How the examples are divided and how much of them is lane, in one line."""
+    tested = sum(example.split == "test" for example in manifest.examples)
+    parts = (
+        f"{manifest.num_folds} folds"
+        if manifest.num_folds
+        else f"{manifest.num_examples - tested} for training, {tested} to judge by"
+    )
+    lane = sum(example.lane_pixels for example in manifest.examples)
+    labelled = sum(example.labelled_pixels for example in manifest.examples)
+    return f"{parts}; lane is {lane / max(labelled, 1):.1%} of the labelled pixels"
 
 
 def summarise_predictions(lines: Sequence[Prediction], out: Path, console: Console) -> None:
