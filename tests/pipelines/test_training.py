@@ -177,6 +177,21 @@ def test_weights_and_state_cannot_part(uninterrupted, tmp_path, monkeypatch):
         assert_equals_uninterrupted(uninterrupted["linear"], state, model, tmp_path)
 
 
+def test_every_epoch_gets_its_own_batches(tmp_path):
+    asked = []
+
+    def recorded(epoch: int) -> tf.data.Dataset:
+        asked.append(epoch)
+        return batches(epoch)
+
+    with pytest.raises(KeyboardInterrupt):
+        train_stage(
+            make_model(), SETTINGS, stage_data(batches=recorded), folder=tmp_path, hooks=[stop_after_second]
+        )
+    train_stage(make_model(), SETTINGS, stage_data(batches=recorded), folder=tmp_path, resume=True)
+    assert asked == [0, 1, 2]
+
+
 def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
     """Replace the epochs' work: epoch e sets the first weight to e + 1 and reports the e-th loss."""
 
