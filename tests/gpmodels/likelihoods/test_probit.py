@@ -15,8 +15,7 @@ from gpmodels.likelihoods import (
     log_normal_cdf,
     predictive_probability,
 )
-
-from . import reference
+from tests.gpmodels import reference
 
 MEANS = (-8.0, -3.0, -0.5, 0.0, 1.0, 4.0, 20.0)
 VARIANCES = (1e-12, 1e-3, 0.3, 1.0, 3.0, 25.0, 1e4)

@@ -10,7 +10,9 @@ import math
 
 import scipy.special
 import tensorflow as tf
-from check_shapes import check_shapes
+from check_shapes import check_shapes, inherit_check_shapes
+
+from gpmodels.likelihoods.base import Likelihood
 
 NUM_QUADRATURE_NODES = 20
 """Gauss-Hermite nodes, as many as GPflow's Bernoulli takes."""
@@ -102,3 +104,71 @@ def expected_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     exponent = tf.minimum(0.5 * (tf.square(f) - (tf.square(mean) / spread)[..., None]), 30.0)
     integrand = bernoulli_entropy(tail_probability) * tf.exp(exponent)
     return tf.tensordot(integrand, weights, axes=1) / tf.sqrt(spread)
+
+
+class ProbitLikelihood(Likelihood):
+    """Two classes and one latent function: p(y = 1 | f) = Φ(f).
+
+    Source:
+        Thesis (4.36) to (4.40).
+
+    Example:
+        >>> marginal = tf.constant([[0.0]]), tf.constant([[1.0]])
+        >>> outputs = ProbitLikelihood().predictions(*marginal, unit=tf.constant([0]))
+        >>> float(outputs["probability"][0])
+        0.5
+    """
+
+    num_latents = 1
+    is_classifier = True
+    label_requirement = "0 or 1"
+
+    @inherit_check_shapes
+    def expected_log_likelihood(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        label: tf.Tensor,
+        unit: tf.Tensor,  # noqa: ARG002
+    ) -> tf.Tensor:
+        """E[log Φ(s f)], s = 2y - 1, by quadrature, nats, ``[B]``; ``unit`` makes no difference."""
+        return expected_log_likelihood(mean[:, 0], variance[:, 0], label)
+
+    @inherit_check_shapes
+    def log_predictive_density(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        label: tf.Tensor,
+        unit: tf.Tensor,  # noqa: ARG002
+    ) -> tf.Tensor:
+        """log Φ(s μ/√(1 + σ²)), nats, ``[B]``; ``unit`` makes no difference."""
+        sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
+        return log_normal_cdf(sign * mean[:, 0] / tf.sqrt(1.0 + variance[:, 0]))
+
+    @inherit_check_shapes
+    def predictions(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        unit: tf.Tensor,  # noqa: ARG002
+    ) -> dict[str, tf.Tensor]:
+        """Closed-form ``probability`` of class 1, entropies by quadrature, all ``[B]``."""
+        mean, variance = mean[:, 0], variance[:, 0]
+        probability = predictive_probability(mean, variance)
+        entropy = bernoulli_entropy(probability)
+        return {
+            "probability": probability,
+            "label": tf.cast(probability > 0.5, tf.int32),
+            "latent_mean": mean,
+            "latent_variance": variance,
+            "predictive_entropy": entropy,
+            # Both entropies carry rounding; information is never negative.
+            "mutual_information": tf.nn.relu(entropy - expected_entropy(mean, variance)),
+        }
+
+    @inherit_check_shapes
+    def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
+        """Whether each label is 0 or 1."""
+        value = tf.cast(label, tf.float64)
+        return tf.logical_or(tf.equal(value, 0.0), tf.equal(value, 1.0))

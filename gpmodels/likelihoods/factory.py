@@ -1,0 +1,43 @@
+"""Likelihoods by name."""
+
+from __future__ import annotations
+
+from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.likelihoods.probit import ProbitLikelihood
+from gpmodels.likelihoods.robust_max import RobustMaxLikelihood
+from gpmodels.likelihoods.softmax import SoftmaxLikelihood
+
+LIKELIHOODS = ("bernoulli", "robust_max", "softmax", "gaussian")
+
+
+def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) -> Likelihood:
+    """The likelihood called ``name``.
+
+    Args:
+        name: ``"bernoulli"`` (probit, two classes), ``"robust_max"``, ``"softmax"`` or ``"gaussian"``.
+        num_classes: C; regression ignores it.
+        num_units: GP units, the global one included; only regression has parameters for each.
+        dtype: ``"float32"`` or ``"float64"``.
+
+    Raises:
+        ValueError: The name is unknown, or the number of classes does not go with it.
+
+    Example:
+        >>> make_likelihood("softmax", num_classes=4, num_units=1, dtype="float32").num_latents
+        4
+    """
+    if name not in LIKELIHOODS:
+        raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {name!r}.")
+    if name == "gaussian":
+        return GaussianLikelihood(num_units, dtype)
+    if name == "robust_max":
+        return RobustMaxLikelihood(num_classes)
+    if name == "softmax":
+        return SoftmaxLikelihood(num_classes)
+    if num_classes != 2:
+        raise ValueError(
+            f"The likelihood 'bernoulli' is for 2 classes, but num_classes is {num_classes}. "
+            "Use 'robust_max' or 'softmax'."
+        )
+    return ProbitLikelihood()
