@@ -68,10 +68,16 @@ def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: flo
     return Gate(offset, tf.transpose(weights), bias)
 
 
+@check_shapes("x: [B, D]", "return: [B, T]")
+def gate_scores(gate: Gate, x: tf.Tensor) -> tf.Tensor:
+    """log N(x | c_k, V) up to a term that all experts share, -inf for a dropped expert."""
+    return tf.matmul(x - gate.offset, gate.weights) + gate.bias
+
+
 @check_shapes("x: [B, D]", "return: [B]")
 def assign_experts(gate: Gate, x: tf.Tensor) -> tf.Tensor:
     """The responsible expert of each point, thesis (4.30), int32 ``[B]``."""
-    return tf.argmax(tf.matmul(x - gate.offset, gate.weights) + gate.bias, axis=-1, output_type=tf.int32)
+    return tf.argmax(gate_scores(gate, x), axis=-1, output_type=tf.int32)
 
 
 class Tiles(NamedTuple):
@@ -155,15 +161,16 @@ def points_to_tiles(tiles: Tiles, x: tf.Tensor) -> tf.Tensor:
     return tf.reshape(rearrange(x), [-1, tiles.tile_size, x.shape[-1]])
 
 
-@check_shapes("values: [J, S]", "return: [B]")
+@check_shapes("values: [J, S, P]", "return: [B, P]")
 def tiles_to_points(tiles: Tiles, values: tf.Tensor) -> tf.Tensor:
-    """Put one value for each slot back in the order of the points, the inverse of :func:`points_to_tiles`."""
+    """Put the values of each slot back in the order of the points, the inverse of :func:`points_to_tiles`."""
 
     @tf.custom_gradient
     def rearrange(slots: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            return tf.gather(upstream, tiles.point_of_slot) * tf.cast(tiles.filled, upstream.dtype)
+            filled = tf.cast(tiles.filled, upstream.dtype)[:, None]
+            return tf.gather(upstream, tiles.point_of_slot) * filled
 
         return tf.gather(slots, tiles.slot_of_point), gradient
 
-    return rearrange(tf.reshape(values, [-1]))
+    return rearrange(tf.reshape(values, [-1, values.shape[-1]]))

@@ -19,13 +19,13 @@ from gpmodels.bridge import GPflowLayer
 
 
 class Latent(NamedTuple):
-    """Marginals of the latent functions at B points.
+    """Marginals of the P latent functions at B points; P = 1 for two classes and for regression.
 
     Attributes:
-        mean: μ of the latent function that predicts, ``[B]``.
-        variance: Its σ², ``[B]``.
-        global_mean: μ_0 of the global unit, ``[B]``; equal to ``mean`` where there are no experts.
-        global_variance: Its σ_0², ``[B]``.
+        mean: μ of the latent functions that predict, ``[B, P]``.
+        variance: Their σ², ``[B, P]``.
+        global_mean: μ_0 of the global unit, ``[B, P]``; equal to ``mean`` where there is only one layer.
+        global_variance: Its σ_0², ``[B, P]``.
         expert: Responsible expert, int32 ``[B]``, 0 where there are none.
     """
 
@@ -37,7 +37,15 @@ class Latent(NamedTuple):
 
 
 class Head(GPflowLayer, abc.ABC):
-    """Base class of the heads; use :class:`HGPHead`, :class:`SVGPHead` or :class:`LinearHead`."""
+    """Base class of the heads; use :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead` or :class:`LinearHead`.
+
+    Attributes:
+        is_classifier: Whether labels are classes, as against real targets.
+        label_requirement: What labels must be, for messages, e.g. ``"0 or 1"``.
+    """
+
+    is_classifier: bool = True
+    label_requirement: str = "0 or 1"
 
     @property
     @abc.abstractmethod
@@ -53,12 +61,24 @@ class Head(GPflowLayer, abc.ABC):
         """Each point's term of the objective before the KL divergences, nats, ``[B]``."""
 
     @abc.abstractmethod
+    def log_predictive_density(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """log p(y) of the prediction at each point, nats, ``[B]``."""
+
+    def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
+        """Whether each of the labels ``[B]`` is one that the likelihood knows, bool ``[B]``."""
+        return tf.logical_or(tf.equal(label, 0), tf.equal(label, 1))
+
+    def training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
+        """Each point's term of the objective in training, by default :meth:`expected_log_likelihood`."""
+        return self.expected_log_likelihood(latent, label)
+
+    @abc.abstractmethod
     def prior_kl(self) -> tf.Tensor:
         """KL(q ‖ prior) of each unit, nats, ``[units]`` in the order of :attr:`unit_names`."""
 
     @abc.abstractmethod
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
-        """The named outputs of :meth:`call` from latent marginals, each ``[B]``."""
+        """The named outputs of :meth:`call` from latent marginals, each ``[B]`` or ``[B, C]``."""
 
     @abc.abstractmethod
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
@@ -74,8 +94,8 @@ class Head(GPflowLayer, abc.ABC):
         """:meth:`latent` with all folded into constants, for export: no factorisation, no variables."""
 
     def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
-        """ℓ of each unit, ``[units, D]``, in the order of :attr:`unit_names`."""
-        return np.zeros([0, 0])
+        """ℓ of each unit's kernels, ``[units, J, D]``, in the order of :attr:`unit_names`."""
+        return np.zeros([0, 1, 0])
 
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:
         """Count the points of a training batch per expert; heads without experts have nothing to count."""
@@ -93,11 +113,13 @@ class Head(GPflowLayer, abc.ABC):
         return {}
 
     def call(self, features: Any) -> dict[str, tf.Tensor]:
-        """Predictions for features ``[..., D]``, each of shape ``[...]``.
+        """Predictions for features ``[..., D]``, each of shape ``[...]``, or ``[..., C]`` where noted.
 
         Returns:
-            ``probability`` of class 1, ``label`` (int32), ``latent_mean``, ``latent_variance``,
-            ``predictive_entropy`` and ``mutual_information`` in nats.
+            Classification: ``probability`` of class 1 (of each class for C > 2, ``[..., C]``), ``label`` (int32),
+            ``latent_mean`` and ``latent_variance`` (``[..., C]`` for C > 2), ``predictive_entropy`` and
+            ``mutual_information`` in nats. Regression: ``mean``, ``variance`` of the noisy target,
+            ``latent_variance``.
         """
         return self.predict_with(self.latent, features)
 
@@ -119,9 +141,13 @@ class Head(GPflowLayer, abc.ABC):
         features = tf.cast(features, self.compute_dtype)
         shape, static_shape = tf.shape(features)[:-1], features.shape[:-1]
         outputs = self.predictions(latent(flatten_points(features)))
-        return {
-            name: tf.ensure_shape(tf.reshape(value, shape), static_shape) for name, value in outputs.items()
-        }
+
+        def restore(value: tf.Tensor) -> tf.Tensor:
+            classes = value.shape[1:]  # of a multi-class output
+            restored = tf.reshape(value, tf.concat([shape, classes], axis=0))
+            return tf.ensure_shape(restored, [*static_shape, *classes])
+
+        return {name: restore(value) for name, value in outputs.items()}
 
 
 @check_shapes("features: [batch..., D]", "return: [B, D]")

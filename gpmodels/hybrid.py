@@ -29,8 +29,9 @@ class Sample(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """What a batch contributes to the objective: latent marginals, labels ``[B]`` and weights ``[B]``."""
+    """What a batch contributes to the objective: features ``[B, D]``, their marginals, labels and weights ``[B]``."""
 
+    features: tf.Tensor
     latent: Latent
     labels: tf.Tensor
     weights: tf.Tensor
@@ -45,11 +46,12 @@ class HybridModel(keras.Model):
     by 0.
 
     Logged each epoch: ``loss`` (-bound/N), ``expected_log_likelihood`` per point, ``nll`` of the prediction
-    (nats) and ``accuracy``, besides any ``metrics`` given to ``compile``, which see ``probability``.
+    (nats) and ``accuracy`` (``rmse`` in regression), besides any ``metrics`` given to ``compile``, which see
+    ``probability`` (``mean`` in regression).
 
     Args:
         network: Maps inputs to features.
-        head: An :class:`HGPHead`, :class:`SVGPHead` or :class:`LinearHead`.
+        head: An :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead` or :class:`LinearHead`.
         num_data: N, the number of training points (pixels for maps) that the KL divergences are weighed
             against.
         points_per_example: Train the head on so many random points of each example; None takes all.
@@ -97,8 +99,12 @@ class HybridModel(keras.Model):
         self.points_per_example = points_per_example
         self.seed = seed
         self._expected_log_likelihood = keras.metrics.Mean("expected_log_likelihood")
-        self._nll = keras.metrics.BinaryCrossentropy("nll")
-        self._accuracy = keras.metrics.BinaryAccuracy("accuracy")
+        self._nll = keras.metrics.Mean("nll")
+        self._error = (
+            keras.metrics.Mean("accuracy")
+            if head.is_classifier
+            else keras.metrics.RootMeanSquaredError("rmse")
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal model."""
@@ -135,7 +141,7 @@ class HybridModel(keras.Model):
         """One step of the optimiser on the batch's estimate of the bound."""
         with tf.GradientTape() as tape:
             points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
-            expected = self._expected(points)
+            expected = self._expected(points, training=True)
             loss = self._negative_bound_per_point(expected)
             # Under a distribution strategy the replicas' gradients are summed.
             replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -172,7 +178,19 @@ class HybridModel(keras.Model):
                 tf.gather(values, chosen, batch_dims=1) for values in (features, labels, weights)
             )
         labels, weights = tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
-        return _Points(self.head.latent(flatten_points(features)), _checked(labels, weights), weights)
+        features = flatten_points(features)
+        return _Points(features, self.head.latent(features), self._checked(labels, weights), weights)
+
+    def _checked(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Labels, after checking that those that count are valid: a likelihood accepts anything silently."""
+        valid = tf.logical_or(self.head.valid_labels(labels), tf.equal(weights, 0.0))
+        check = tf.debugging.Assert(
+            tf.reduce_all(valid),
+            [f"Labels must be {self.head.label_requirement}, but found", tf.boolean_mask(labels, ~valid)],
+            summarize=5,
+        )
+        with tf.control_dependencies([check] if check is not None else []):
+            return tf.identity(labels)
 
     def _choose_points(self, shape: tf.Tensor) -> tf.Tensor:
         """Indices ``[examples, points_per_example]``, drawn with replacement.
@@ -184,9 +202,12 @@ class HybridModel(keras.Model):
         size = [shape[0], self.points_per_example]
         return tf.random.stateless_uniform(size, seed, maxval=shape[1], dtype=tf.int32)
 
-    def _expected(self, points: _Points) -> tf.Tensor:
+    def _expected(self, points: _Points, *, training: bool = False) -> tf.Tensor:
         """Weighted mean over the batch of each point's expected log-likelihood terms."""
-        terms = self.head.expected_log_likelihood(points.latent, points.labels)
+        if training:
+            terms = self.head.training_terms(points.latent, points.features, points.labels)
+        else:
+            terms = self.head.expected_log_likelihood(points.latent, points.labels)
         return tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), tf.reduce_sum(points.weights))
 
     def _negative_bound_per_point(self, expected: tf.Tensor) -> tf.Tensor:
@@ -194,14 +215,20 @@ class HybridModel(keras.Model):
         return tf.reduce_sum(self.head.prior_kl()) / self.num_data - expected
 
     def _update_metrics(self, points: _Points, expected: tf.Tensor, loss: tf.Tensor) -> dict[str, tf.Tensor]:
-        probability = self.head.predictions(points.latent)["probability"]
         total = tf.reduce_sum(points.weights)
         self._loss_tracker.update_state(loss, sample_weight=total)
         self._expected_log_likelihood.update_state(expected, sample_weight=total)
+        density = self.head.log_predictive_density(points.latent, points.labels)
+        self._nll.update_state(-density, sample_weight=points.weights)
+        outputs = self.head.predictions(points.latent)
+        predicted = outputs["probability" if self.head.is_classifier else "mean"]
         # Keras metrics average over the last axis before weighting: keep one value per row.
-        column = [values[:, None] for values in (points.labels, probability)]
-        self._nll.update_state(*column, sample_weight=points.weights)
-        self._accuracy.update_state(*column, sample_weight=points.weights)
+        column = [points.labels[:, None], predicted if predicted.shape.rank == 2 else predicted[:, None]]
+        if self.head.is_classifier:
+            hit = tf.equal(tf.cast(outputs["label"], points.labels.dtype), points.labels)
+            self._error.update_state(tf.cast(hit, density.dtype), sample_weight=points.weights)
+        else:
+            self._error.update_state(*column, sample_weight=points.weights)
         return self.compute_metrics(None, *column, sample_weight=points.weights)
 
     def sample(self, data: Any, max_points: int, *, seed: int = 0) -> Sample:
@@ -342,6 +369,7 @@ class HybridModel(keras.Model):
         ]
         archive = keras.export.ExportArchive()
         archive.track(self.network)
+        archive.track(self.head)  # a Gaussian likelihood reads its noise variances
         archive.add_endpoint("serve", self.inference_function(), input_signature=signature)
         archive.write_out(filepath, verbose=False, **kwargs)
 
@@ -353,18 +381,6 @@ class HybridModel(keras.Model):
 def _zero_unless(finite: tf.Tensor, gradients: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
     """The gradients of a finite loss, else zeros: one NaN would spread to all weights and hide its origin."""
     return [None if g is None else tf.where(finite, g, tf.zeros_like(g)) for g in gradients]
-
-
-def _checked(labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Labels, after checking that those that count are 0 or 1: a likelihood accepts anything silently."""
-    valid = tf.logical_or(tf.logical_or(tf.equal(labels, 0.0), tf.equal(labels, 1.0)), tf.equal(weights, 0.0))
-    check = tf.debugging.Assert(
-        tf.reduce_all(valid),
-        ["Labels must be 0 or 1, but found", tf.boolean_mask(labels, ~valid)],
-        summarize=5,
-    )
-    with tf.control_dependencies([check] if check is not None else []):
-        return tf.identity(labels)
 
 
 def _batches(

@@ -69,13 +69,18 @@ class LinearHead(Head):
         return self._tempered_logit(features, self.kernel, self.bias, self.temperature)
 
     def _tempered_logit(self, features: tf.Tensor, kernel: Any, bias: Any, temperature: Any) -> Latent:
-        logit = (tf.linalg.matvec(features, kernel) + bias) / temperature
+        logit = (tf.linalg.matvec(features, kernel) + bias)[:, None] / temperature
         zeros = tf.zeros_like(logit)
-        return Latent(logit, zeros, logit, zeros, tf.cast(zeros, tf.int32))
+        return Latent(logit, zeros, logit, zeros, tf.cast(zeros[:, 0], tf.int32))
 
     def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
         """log p(y) of each point, nats, ``[B]``."""
-        return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, latent.mean.dtype), latent.mean)
+        logit = latent.mean[:, 0]
+        return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, logit.dtype), logit)
+
+    def log_predictive_density(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """log p(y) of each point, nats, ``[B]``."""
+        return self.expected_log_likelihood(latent, label)
 
     def prior_kl(self) -> tf.Tensor:
         """Nothing: a linear head has no prior."""
@@ -83,14 +88,15 @@ class LinearHead(Head):
 
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
         """Sigmoid of the logit; no mutual information, since the latent variance is 0."""
-        probability = tf.sigmoid(latent.mean)
+        logit, zeros = latent.mean[:, 0], latent.variance[:, 0]
+        probability = tf.sigmoid(logit)
         return {
             "probability": probability,
             "label": tf.cast(probability > 0.5, tf.int32),
-            "latent_mean": latent.mean,
-            "latent_variance": latent.variance,
+            "latent_mean": logit,
+            "latent_variance": zeros,
             "predictive_entropy": bernoulli_entropy(probability),
-            "mutual_information": latent.variance,
+            "mutual_information": zeros,
         }
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:

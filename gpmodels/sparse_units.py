@@ -1,11 +1,15 @@
 """Whitened sparse Gaussian processes: parameters, KL divergence, and marginals through folded matrices.
 
-One unit is a sparse GP with inducing inputs U, an ARD kernel κ and ``q(v) = N(m, S)``, ``S = L_S L_Sᵀ``, on
-the whitened inducing values (u = L v). A :class:`SparseUnits` holds several such units side by side as a
-leading axis ``K`` (units), so that no graph grows with their number.
+One unit has inducing inputs U and P latent functions, one for each class (one in all for two classes and for
+regression). Each latent function is a sparse GP with ``q(v) = N(m, S)``, ``S = L_S L_Sᵀ``, on the whitened
+inducing values (u = L v); all share U, and either one ARD kernel κ or each its own. A :class:`SparseUnits` holds
+several such units side by side as a leading axis ``K`` (units), so that no graph grows with their number.
+
+Axes: K units, J kernels of a unit (1 where its latent functions share one, else P), Q latent functions of a
+kernel, P = J Q, M inducing points, D features.
 
 Folding: ``G = L⁻¹``, ``R = L_Sᵀ G`` and ``α = Gᵀ m`` turn every marginal into one product of the kernel
-vector k with an ``M x (2M + 1)`` matrix (DESIGN 4.2):
+vector k with a matrix of ``(1 + Q) M + Q`` rows (DESIGN 4.2):
 
     mean = kᵀα                      aᵀm of thesis (4.18), (4.19), a = K⁻¹k
     conditional variance = κ(x, x) - |Gk|²          κ - kᵀK⁻¹k
@@ -40,12 +44,12 @@ class FoldedUnits(NamedTuple):
     """What a marginal needs of K units, and nothing else.
 
     Attributes:
-        inducing: U, centred and divided by the lengthscales, ``[K, M, D]``.
+        inducing: U, centred and divided by the lengthscales, ``[K, J, M, D]``.
         centre: Mean of U, ``[K, D]``, taken off before scaling so that distances keep their digits.
-        inverse_lengthscales: 1/ℓ, ``[K, D]``.
-        variance: σ² = κ(x, x), ``[K]``.
-        projection: Rows ``σ² [G; R; αᵀ]``, ``[K, 2M + 1, M]``: k = σ² times the correlation, and the factor
-            costs nothing here.
+        inverse_lengthscales: 1/ℓ, ``[K, J, D]``.
+        variance: σ² = κ(x, x), ``[K, J]``.
+        projection: Rows ``σ² [G; R_1; ..; R_Q; α_1ᵀ; ..; α_Qᵀ]``, ``[K, J, (1 + Q) M + Q, M]``: k = σ² times
+            the correlation, and the factor costs nothing here.
     """
 
     inducing: tf.Tensor
@@ -59,9 +63,9 @@ class UnitMarginal(NamedTuple):
     """Marginal of a unit at some points, its variance in the two parts that the HGP combines.
 
     Attributes:
-        mean: aᵀm, ``[...]``.
-        conditional_variance: κ(x, x) - kᵀK⁻¹k, what the inducing values leave open, ``[...]``.
-        inducing_variance: aᵀSa, what is open about the inducing values, ``[...]``.
+        mean: aᵀm, ``[..., P]``.
+        conditional_variance: κ(x, x) - kᵀK⁻¹k, what the inducing values leave open, ``[..., P]``.
+        inducing_variance: aᵀSa, what is open about the inducing values, ``[..., P]``.
     """
 
     mean: tf.Tensor
@@ -76,17 +80,20 @@ class SparseUnits(gpflow.Module):
         num_units: K.
         num_inducing: M inducing points for each unit.
         num_features: D.
+        num_latents: P latent functions of each unit.
+        shared_kernel: Whether the latent functions of a unit share one kernel (J = 1) or have one each (J = P),
+            which costs P factorisations instead of one.
         kernel: Name of the kernel, see :func:`gpmodels.kernels.kernel_profile`.
         dtype: ``"float32"`` or ``"float64"``.
         role: What messages call these units, e.g. ``"global unit"``.
 
     Attributes:
         inducing_inputs: U, ``[K, M, D]``.
-        lengthscales: ℓ, ``[K, D]``, kept positive by a log transform: one step of an optimiser is then a
+        lengthscales: ℓ, ``[K, J, D]``, kept positive by a log transform: one step of an optimiser is then a
             relative change whatever the scale of the features.
-        variance: σ², ``[K]``, likewise.
-        q_mean: m, ``[K, M]``.
-        q_sqrt: L_S, ``[K, M, M]``, lower triangular.
+        variance: σ², ``[K, J]``, likewise.
+        q_mean: m, ``[K, P, M]``.
+        q_sqrt: L_S, ``[K, P, M, M]``, lower triangular.
 
     Example:
         >>> units = SparseUnits(num_units=1, num_inducing=2, num_features=3)
@@ -100,6 +107,8 @@ class SparseUnits(gpflow.Module):
         num_units: int,
         num_inducing: int,
         num_features: int,
+        num_latents: int = 1,
+        shared_kernel: bool = True,
         kernel: str = "squared_exponential",
         dtype: str = "float64",
         role: str = "sparse units",
@@ -108,9 +117,11 @@ class SparseUnits(gpflow.Module):
         self.role = role
         self.num_units = num_units
         self.num_inducing = num_inducing
+        self.num_latents = num_latents
+        self.num_kernels = 1 if shared_kernel else num_latents
         self.profile = kernel_profile(kernel)
         self.jitter = precision(dtype).jitter
-        k, m, d = num_units, num_inducing, num_features
+        k, m, d, p, j = num_units, num_inducing, num_features, num_latents, self.num_kernels
 
         def parameter(
             value: npt.NDArray[np.floating[Any]], label: str, transform: tfp.bijectors.Bijector | None = None
@@ -120,25 +131,26 @@ class SparseUnits(gpflow.Module):
         # Distinct placeholders until `place` is called: coincident inducing inputs would make K singular.
         spread = np.linspace(-1.0, 1.0, m)[None, :, None] * np.ones((k, 1, d))
         self.inducing_inputs = parameter(spread, "inducing_inputs")
-        self.lengthscales = parameter(np.ones((k, d)), "lengthscales", tfp.bijectors.Exp())
-        self.variance = parameter(np.ones(k), "variance", tfp.bijectors.Exp())
-        self.q_mean = parameter(np.zeros((k, m)), "q_mean")
+        self.lengthscales = parameter(np.ones((k, j, d)), "lengthscales", tfp.bijectors.Exp())
+        self.variance = parameter(np.ones((k, j)), "variance", tfp.bijectors.Exp())
+        self.q_mean = parameter(np.zeros((k, p, m)), "q_mean")
         triangular = gpflow.utilities.triangular()
-        self.q_sqrt = parameter(np.tile(np.eye(m), (k, 1, 1)), "q_sqrt", triangular)
+        self.q_sqrt = parameter(np.tile(np.eye(m), (k, p, 1, 1)), "q_sqrt", triangular)
         with tf.init_scope():  # Keras may be tracing when it builds a layer
             positions = triangular.forward(np.arange(m * (m + 1) // 2, dtype=np.int32)).numpy()
         self._diagonal_of_packed = np.diag(positions)
 
     @check_shapes("return: [K]")
     def prior_kl(self) -> tf.Tensor:
-        """KL(q(v) ‖ N(0, I)) of each unit, in nats: ½(|m|² + |L_S|²_F - M - log|S|)."""
+        """KL(q(v) ‖ N(0, I)) of each unit, in nats: Σ ½(|m|² + |L_S|²_F - M - log|S|) over its functions."""
         # L_S by its packed entries: half as many as the matrix has.
         packed = tf.convert_to_tensor(self.q_sqrt.unconstrained_variable)
         diagonal = tf.gather(packed, self._diagonal_of_packed, axis=-1)
-        log_det = tf.reduce_sum(tf.math.log(tf.square(diagonal)), axis=-1)
-        trace = tf.reduce_sum(tf.square(packed), axis=-1)
-        mahalanobis = tf.reduce_sum(tf.square(tf.convert_to_tensor(self.q_mean)), axis=-1)
-        return 0.5 * (mahalanobis + trace - tf.cast(self.num_inducing, trace.dtype) - log_det)
+        log_det = tf.reduce_sum(tf.math.log(tf.square(diagonal)), axis=[-2, -1])
+        trace = tf.reduce_sum(tf.square(packed), axis=[-2, -1])
+        mahalanobis = tf.reduce_sum(tf.square(tf.convert_to_tensor(self.q_mean)), axis=[-2, -1])
+        dimension = tf.cast(self.num_latents * self.num_inducing, trace.dtype)
+        return 0.5 * (mahalanobis + trace - dimension - log_det)
 
     def fold(self) -> FoldedUnits:
         """The matrices of the marginals: K and its factor in float64, all else in the units' dtype.
@@ -146,30 +158,35 @@ class SparseUnits(gpflow.Module):
         Raises:
             tf.errors.InvalidArgumentError: A covariance cannot be factorised; the message names the unit.
         """
-        inputs, lengthscales = (
-            tf.convert_to_tensor(self.inducing_inputs),
-            tf.convert_to_tensor(self.lengthscales),
-        )
+        inputs = tf.convert_to_tensor(self.inducing_inputs)
         variance = tf.convert_to_tensor(self.variance)
         centre = tf.reduce_mean(inputs, axis=1)
-        inverse_lengthscales = 1.0 / lengthscales
-        scaled = (inputs - centre[:, None, :]) * inverse_lengthscales[:, None, :]
+        inverse_lengthscales = 1.0 / tf.convert_to_tensor(self.lengthscales)
+        scaled = (inputs - centre[:, None, :])[:, None] * inverse_lengthscales[:, :, None, :]
         # K = κ(U, U);  G = chol(K + jitter)⁻¹
         correlation = self.profile(pairwise_half_negative_squared_distance(scaled))
-        k_uu = tf.cast(variance, tf.float64)[:, None, None] * correlation
+        k_uu = tf.cast(variance, tf.float64)[..., None, None] * correlation
         g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=inputs.dtype)
-        # R = L_Sᵀ G;  αᵀ = mᵀ G
-        r = tf.matmul(tf.convert_to_tensor(self.q_sqrt), g, transpose_a=True)
-        alpha = tf.matmul(tf.convert_to_tensor(self.q_mean)[:, None, :], g)
-        projection = variance[:, None, None] * tf.concat([g, r, alpha], axis=1)
+        projection = variance[..., None, None] * tf.concat([g, *self._project_posterior(g)], axis=2)
         return FoldedUnits(scaled, centre, inverse_lengthscales, variance, projection)
+
+    def _project_posterior(self, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """R = L_Sᵀ G ``[K, J, Q M, M]`` and αᵀ = mᵀ G ``[K, J, Q, M]`` from G ``[K, J, M, M]``."""
+        k, j, m = self.num_units, self.num_kernels, self.num_inducing
+        q = self.num_latents // j
+        # R = L_Sᵀ G: the Q transposed roots of a kernel, one below the other
+        roots = tf.linalg.matrix_transpose(tf.convert_to_tensor(self.q_sqrt))
+        r = tf.matmul(tf.reshape(roots, [k, j, q * m, m]), g)
+        # αᵀ = mᵀ G
+        alpha = tf.matmul(tf.reshape(tf.convert_to_tensor(self.q_mean), [k, j, q, m]), g)
+        return r, alpha
 
     def place(
         self, inducing_inputs: npt.NDArray[np.floating[Any]], lengthscales: npt.NDArray[np.floating[Any]]
     ) -> None:
-        """Set the inducing inputs ``[K, M, D]`` and the lengthscales ``[K, D]``."""
+        """Set the inducing inputs ``[K, M, D]`` and the lengthscales ``[K, D]``, for all kernels of a unit."""
         self.inducing_inputs.assign(inducing_inputs)
-        self.lengthscales.assign(lengthscales)
+        self.lengthscales.assign(np.repeat(lengthscales[:, None], self.num_kernels, axis=1))
 
     def marginal(self, folded: FoldedUnits, x: tf.Tensor) -> UnitMarginal:
         """Marginals at ``x`` under these units' kernel; see :func:`folded_marginal`."""
@@ -186,17 +203,29 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> Unit
         profile: The kernel's profile.
 
     Returns:
-        Mean and the two parts of the variance, each ``[K, N]``. The conditional variance is not floored here.
+        Mean and the two parts of the variance, each ``[K, N, P]``. The conditional variance is not floored here.
 
     Source:
         Thesis (4.18) and (4.19) with a = K⁻¹k, whitened.
     """
-    scaled = (x - folded.centre[:, None, :]) * folded.inverse_lengthscales[:, None, :]
+    scaled = (x - folded.centre[:, None, :])[:, None] * folded.inverse_lengthscales[:, :, None, :]
     correlation = profile(half_negative_squared_distance(scaled, folded.inducing))
-    num_inducing = folded.inducing.shape[1]
-    # [Gk | Rk | αᵀk]; split rather than sliced, because its gradient is a single concatenation.
+    rows, m = folded.projection.shape[-2:]
+    q = (rows - m) // (m + 1)
+    # [Gk | R_1 k .. R_Q k | α_1ᵀk .. α_Qᵀk]; split rather than sliced: its gradient is a single concatenation.
     projected = tf.matmul(correlation, folded.projection, transpose_b=True)
-    gk, rk, mean = tf.split(projected, [num_inducing, num_inducing, 1], axis=-1)
-    explained = tf.reduce_sum(tf.square(gk), axis=-1)
-    inducing_variance = tf.reduce_sum(tf.square(rk), axis=-1)
-    return UnitMarginal(mean[..., 0], folded.variance[:, None] - explained, inducing_variance)
+    gk, rk, mean = tf.split(projected, [m, q * m, q], axis=-1)
+    explained = tf.reduce_sum(tf.square(gk), axis=-1, keepdims=True)
+    per_latent = tf.concat([tf.shape(rk)[:-1], [q, m]], axis=0)
+    inducing_variance = tf.reduce_sum(tf.reshape(tf.square(rk), per_latent), axis=-1)
+    conditional_variance = tf.broadcast_to(folded.variance[..., None, None] - explained, tf.shape(mean))
+    return UnitMarginal(*(_by_point(part) for part in (mean, conditional_variance, inducing_variance)))
+
+
+def _by_point(part: tf.Tensor) -> tf.Tensor:
+    """``[K, J, N, Q]`` to ``[K, N, P]``, P = J Q."""
+    num_kernels, per_kernel = part.shape[1], part.shape[3]
+    if num_kernels == 1:
+        return part[:, 0]
+    blocks = tf.transpose(part, [0, 2, 1, 3])
+    return tf.reshape(blocks, [tf.shape(part)[0], tf.shape(part)[2], num_kernels * per_kernel])

@@ -10,34 +10,26 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.head import Head, Latent
-from gpmodels.kernels import kernel_profile
-from gpmodels.likelihoods import (
-    bernoulli_entropy,
-    expected_entropy,
-    expected_log_likelihood,
-    predictive_probability,
-)
-from gpmodels.numerics import precision
+from gpmodels.gp_head import GPHead
+from gpmodels.head import Latent
 from gpmodels.placement import place_global
-from gpmodels.sparse_units import FoldedUnits, SparseUnits, UnitMarginal
+from gpmodels.sparse_units import FoldedUnits, UnitMarginal
 
 
 @keras.saving.register_keras_serializable("gpimaging")
-class SVGPHead(Head):
-    """Sparse variational Gaussian process with a probit likelihood, as a Keras layer.
+class SVGPHead(GPHead):
+    """Sparse variational Gaussian process as a Keras layer, for classes or real targets.
 
     Args:
         num_inducing: M, inducing points of the unit.
-        kernel: See :func:`gpmodels.kernels.kernel_profile`.
-        dtype: ``"float32"`` or ``"float64"``.
-        **kwargs: Passed to ``keras.layers.Layer``.
+        **kwargs: ``kernel``, ``num_classes``, ``likelihood``, ``class_kernels`` and ``dtype`` of :class:`GPHead`,
+            the rest of ``keras.layers.Layer``.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
 
     Source:
-        Thesis (4.37); the bound is GPflow's ``SVGP`` with an unsquashed normal CDF, tested to rounding.
+        Thesis (4.18), (4.37); the bound is GPflow's ``SVGP``, tested to rounding.
 
     Example:
         >>> outputs = SVGPHead(num_inducing=5)(tf.zeros([2, 7, 3]))
@@ -45,20 +37,15 @@ class SVGPHead(Head):
         TensorShape([2, 7])
     """
 
-    def __init__(
-        self, *, num_inducing: int = 50, kernel: str = "squared_exponential", dtype: Any = None, **kwargs: Any
-    ) -> None:
-        super().__init__(dtype=dtype, **kwargs)
+    def __init__(self, *, num_inducing: int = 50, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         if num_inducing < 1:
             raise ValueError(f"num_inducing must be at least 1, but is {num_inducing}.")
-        kernel_profile(kernel)  # an unknown name is an error here, not when the head is built
         self.num_inducing = num_inducing
-        self.kernel_name = kernel
-        self.variance_floor = precision(self.variable_dtype).variance_floor
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal head."""
-        return {**super().get_config(), "num_inducing": self.num_inducing, "kernel": self.kernel_name}
+        return {**super().get_config(), "num_inducing": self.num_inducing}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features ``[..., input_shape[-1]]``."""
@@ -68,27 +55,18 @@ class SVGPHead(Head):
         self.adopt(self.global_unit, "global")
         super().build(input_shape)
 
-    def _make_units(self, num_units: int, num_inducing: int, num_features: int, role: str) -> SparseUnits:
-        return SparseUnits(
-            num_units=num_units,
-            num_inducing=num_inducing,
-            num_features=num_features,
-            kernel=self.kernel_name,
-            dtype=self.variable_dtype,
-            role=f"{role} of {self.name}",
-        )
-
     @property
     def unit_names(self) -> tuple[str, ...]:
         """The one unit."""
         return ("global",)
 
     def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
-        """ℓ, ``[1, D]``."""
+        """ℓ, ``[1, J, D]``."""
         return self.global_unit.lengthscales.numpy()
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Inducing inputs at k-means centres of ``features [N, D]``, lengthscales at the median distance."""
+        super().initialize(features, seed=seed)
         self.global_unit.place(*place_global(features, self.num_inducing, np.random.default_rng(seed)))
 
     def latent(self, features: tf.Tensor) -> Latent:
@@ -106,31 +84,9 @@ class SVGPHead(Head):
 
     def _global_latent(self, marginal: UnitMarginal) -> Latent:
         variance = self._total_variance(marginal)
-        expert = tf.zeros_like(marginal.mean, tf.int32)
+        expert = tf.zeros([tf.shape(marginal.mean)[0]], tf.int32)
         return Latent(marginal.mean, variance, marginal.mean, variance, expert)
-
-    def _total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
-        """Both parts of a unit's variance; rounding can take either sum a little below 0."""
-        return tf.maximum(marginal.conditional_variance + marginal.inducing_variance, self.variance_floor)
-
-    def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
-        """E[log p(y | f)] of each point, nats, ``[B]``."""
-        return expected_log_likelihood(latent.mean, latent.variance, label)
 
     def prior_kl(self) -> tf.Tensor:
         """KL(q(g_0) ‖ p(g_0)), nats, ``[1]``."""
         return self.global_unit.prior_kl()
-
-    def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
-        """Closed-form probability, entropies by quadrature, each ``[B]``."""
-        probability = predictive_probability(latent.mean, latent.variance)
-        entropy = bernoulli_entropy(probability)
-        return {
-            "probability": probability,
-            "label": tf.cast(probability > 0.5, tf.int32),
-            "latent_mean": latent.mean,
-            "latent_variance": latent.variance,
-            "predictive_entropy": entropy,
-            # Both entropies carry rounding; information is never negative.
-            "mutual_information": tf.nn.relu(entropy - expected_entropy(latent.mean, latent.variance)),
-        }

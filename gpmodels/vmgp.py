@@ -1,0 +1,88 @@
+"""The mixture of sparse GP experts without any global term, the thesis' VMGP (classes) and LMGP (regression).
+
+Experts have mean zero and there is no global likelihood and no global KL: not an HGP with w = 0, whose experts
+still share the global mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.experts import ExpertsHead
+from gpmodels.head import Latent
+from gpmodels.sparse_units import UnitMarginal
+
+
+@keras.saving.register_keras_serializable("gpimaging")
+class VMGPHead(ExpertsHead):
+    """Gated experts alone, for comparison with :class:`HGPHead`.
+
+    Args:
+        num_experts: T, at least 1.
+        num_inducing: M of each expert.
+        **kwargs: ``e_step`` of :class:`ExpertsHead`, the arguments of :class:`GPHead`, and of ``keras.layers.Layer``.
+
+    Source:
+        Thesis 4.4.2.3 and 3.5.5.
+
+    Example:
+        >>> VMGPHead(num_experts=2, num_inducing=5)(tf.zeros([2, 4]))["probability"].shape
+        TensorShape([2])
+    """
+
+    def __init__(self, *, num_experts: int = 9, num_inducing: int = 50, **kwargs: Any) -> None:
+        kwargs.pop("num_expert_inducing", None)  # as `get_config` of the base class has it
+        super().__init__(num_experts=num_experts, num_expert_inducing=num_inducing, **kwargs)
+        if num_experts < 1:
+            raise ValueError(f"num_experts must be at least 1, but is {num_experts}.")
+
+    def num_likelihood_units(self) -> int:
+        """Each expert has a noise variance of its own."""
+        return self.num_experts
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal head."""
+        return {**super().get_config(), "num_inducing": self.num_expert_inducing}
+
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        """``"expert_1"`` to ``"expert_T"``."""
+        return tuple(f"expert_{k}" for k in range(1, self.num_experts + 1))
+
+    def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
+        """ℓ of each expert, ``[T, J, D]``."""
+        return self.experts.lengthscales.numpy()
+
+    def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
+        """Marginals of each point's expert at features ``[B, D]``."""
+        expert = self.assign(features) if expert is None else expert
+        return self._latent(self._expert_marginal(self.experts.fold(), features, expert), expert)
+
+    def for_inference(self) -> Callable[[tf.Tensor], Latent]:
+        """:meth:`latent` with the experts in use folded once."""
+        experts_in_use = self._experts_for_inference()
+        return lambda features: self._latent(*experts_in_use(features))
+
+    def _latent(self, local: UnitMarginal, expert: tf.Tensor) -> Latent:
+        mean, variance = self._combine(local, None)
+        return Latent(mean, variance, mean, variance, expert)
+
+    def _shared_marginal(self, features: tf.Tensor) -> None:  # noqa: ARG002
+        return None
+
+    def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:  # noqa: ARG002
+        return local.mean, self._total_variance(local)
+
+    def training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        """E[log p(y | f_z)], by responsibilities where the E-step is soft."""
+        return self._local_training_terms(latent, features, label)
+
+    def prior_kl(self) -> tf.Tensor:
+        """KL of each expert, 0 for a dropped one, nats, ``[T]``."""
+        return self.experts.prior_kl() * self.active
