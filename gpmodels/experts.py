@@ -38,9 +38,9 @@ class ExpertsHead(GPHead, abc.ABC):
     Args:
         num_experts: T at the start; experts that no training point chooses are dropped.
         num_expert_inducing: M of each expert.
-        e_step: ``"hard"``: each point trains the expert that the gate chooses (4.30). ``"soft"``: each point trains
-            all experts by their responsibilities (4.29), at T times the cost; for study. Prediction is by the gate's
-            expert in both.
+        e_step: ``"hard"``: each point trains the expert that the gate chooses (4.30). ``"soft"``: each point
+            trains all experts by their responsibilities (4.29), at T times the cost; for study. Prediction is
+            by the gate's expert in both.
         **kwargs: See :class:`GPHead`.
 
     Raises:
@@ -96,7 +96,7 @@ class ExpertsHead(GPHead, abc.ABC):
         )
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
-        """Each expert gets one k-means region of ``features [N, D]``; a global unit is placed on all of them."""
+        """Each expert gets one k-means region of ``features [N, D]``; a global unit spans all of them."""
         super().initialize(features, seed=seed)
         if self.num_experts:
             rng = np.random.default_rng([seed, 1])
@@ -169,9 +169,10 @@ class ExpertsHead(GPHead, abc.ABC):
         return UnitMarginal(*(tiles_to_points(tiles, part) for part in marginal))
 
     def _local_training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        """E[log p(y | f_z)], or with soft responsibilities Σ_k r_k (E[log p(y | f_k)] + log p(z = k) - log r_k).
+        """E[log p(y | f_z)], or in a soft E-step Σ_k r_k (E[log p(y | f_k)] + log p(z = k) - log r_k).
 
-        At the best r, r_k ∝ p(z = k) exp E[log p(y | f_k)] (4.29), the sum is log Σ_k p(z = k) exp E[log p(y | f_k)].
+        At the best r, r_k ∝ p(z = k) exp E[log p(y | f_k)] (4.29), the sum is
+        log Σ_k p(z = k) exp E[log p(y | f_k)].
         """
         if self.e_step == "hard" or not self.num_experts:
             unit = self.responsible_unit(latent)

@@ -27,9 +27,10 @@ class GPHead(Head):
         kernel: See :func:`gpmodels.kernels.kernel_profile`.
         num_classes: C; 2 takes one latent function, more take one for each class.
         likelihood: ``"bernoulli"`` (probit) for two classes, ``"robust_max"`` or ``"softmax"`` for more,
-            ``"gaussian"`` for regression; None takes ``"bernoulli"`` or ``"softmax"`` by the number of classes.
-        class_kernels: For more than two classes, ``"shared"``: the latent functions of a unit share one kernel,
-            which is faster; ``"separate"``: one for each class, as the thesis has it.
+            ``"gaussian"`` for regression; None takes ``"bernoulli"`` or ``"softmax"`` by the number of
+            classes.
+        class_kernels: For more than two classes, ``"shared"``: the latent functions of a unit share one
+            kernel, which is faster; ``"separate"``: one for each class, as the thesis has it.
         dtype: ``"float32"`` or ``"float64"``.
         **kwargs: Passed to ``keras.layers.Layer``.
 
@@ -88,7 +89,7 @@ class GPHead(Head):
         self.adopt(self.likelihood, "likelihood")
         super().build(input_shape)
 
-    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:  # noqa: ARG002
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Subclasses place their units by a sample of feature vectors ``[N, D]``."""
 
     def _make_units(self, num_units: int, num_inducing: int, num_features: int, role: str) -> SparseUnits:

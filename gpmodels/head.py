@@ -37,7 +37,9 @@ class Latent(NamedTuple):
 
 
 class Head(GPflowLayer, abc.ABC):
-    """Base class of the heads; use :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead` or :class:`LinearHead`.
+    """Base class of the heads.
+
+    Use :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead` or :class:`LinearHead`.
 
     Attributes:
         is_classifier: Whether labels are classes, as against real targets.
@@ -116,9 +118,9 @@ class Head(GPflowLayer, abc.ABC):
         """Predictions for features ``[..., D]``, each of shape ``[...]``, or ``[..., C]`` where noted.
 
         Returns:
-            Classification: ``probability`` of class 1 (of each class for C > 2, ``[..., C]``), ``label`` (int32),
-            ``latent_mean`` and ``latent_variance`` (``[..., C]`` for C > 2), ``predictive_entropy`` and
-            ``mutual_information`` in nats. Regression: ``mean``, ``variance`` of the noisy target,
+            Classification: ``probability`` of class 1 (of each class for C > 2, ``[..., C]``), ``label``
+            (int32), ``latent_mean`` and ``latent_variance`` (``[..., C]`` for C > 2), ``predictive_entropy``
+            and ``mutual_information`` in nats. Regression: ``mean``, ``variance`` of the noisy target,
             ``latent_variance``.
         """
         return self.predict_with(self.latent, features)

@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """What a batch contributes to the objective: features ``[B, D]``, their marginals, labels and weights ``[B]``."""
+    """A batch's share of the objective: features ``[B, D]``, their marginals, labels and weights ``[B]``."""
 
     features: tf.Tensor
     latent: Latent

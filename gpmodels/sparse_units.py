@@ -2,8 +2,8 @@
 
 One unit has inducing inputs U and P latent functions, one for each class (one in all for two classes and for
 regression). Each latent function is a sparse GP with ``q(v) = N(m, S)``, ``S = L_S L_Sᵀ``, on the whitened
-inducing values (u = L v); all share U, and either one ARD kernel κ or each its own. A :class:`SparseUnits` holds
-several such units side by side as a leading axis ``K`` (units), so that no graph grows with their number.
+inducing values (u = L v); all share U, and either one ARD kernel κ or each its own. A :class:`SparseUnits`
+holds several such units side by side as a leading axis ``K``, so that no graph grows with their number.
 
 Axes: K units, J kernels of a unit (1 where its latent functions share one, else P), Q latent functions of a
 kernel, P = J Q, M inducing points, D features.
@@ -81,8 +81,8 @@ class SparseUnits(gpflow.Module):
         num_inducing: M inducing points for each unit.
         num_features: D.
         num_latents: P latent functions of each unit.
-        shared_kernel: Whether the latent functions of a unit share one kernel (J = 1) or have one each (J = P),
-            which costs P factorisations instead of one.
+        shared_kernel: Whether the latent functions of a unit share one kernel (J = 1) or have one each
+            (J = P), which costs P factorisations instead of one.
         kernel: Name of the kernel, see :func:`gpmodels.kernels.kernel_profile`.
         dtype: ``"float32"`` or ``"float64"``.
         role: What messages call these units, e.g. ``"global unit"``.
@@ -184,7 +184,7 @@ class SparseUnits(gpflow.Module):
     def place(
         self, inducing_inputs: npt.NDArray[np.floating[Any]], lengthscales: npt.NDArray[np.floating[Any]]
     ) -> None:
-        """Set the inducing inputs ``[K, M, D]`` and the lengthscales ``[K, D]``, for all kernels of a unit."""
+        """Set the inducing inputs ``[K, M, D]`` and the lengthscales ``[K, D]`` of all kernels of a unit."""
         self.inducing_inputs.assign(inducing_inputs)
         self.lengthscales.assign(np.repeat(lengthscales[:, None], self.num_kernels, axis=1))
 
@@ -203,7 +203,8 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> Unit
         profile: The kernel's profile.
 
     Returns:
-        Mean and the two parts of the variance, each ``[K, N, P]``. The conditional variance is not floored here.
+        Mean and the two parts of the variance, each ``[K, N, P]``. The conditional variance is not floored
+        here.
 
     Source:
         Thesis (4.18) and (4.19) with a = K⁻¹k, whitened.
@@ -212,7 +213,7 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> Unit
     correlation = profile(half_negative_squared_distance(scaled, folded.inducing))
     rows, m = folded.projection.shape[-2:]
     q = (rows - m) // (m + 1)
-    # [Gk | R_1 k .. R_Q k | α_1ᵀk .. α_Qᵀk]; split rather than sliced: its gradient is a single concatenation.
+    # [Gk | R_1 k .. R_Q k | α_1ᵀk .. α_Qᵀk]; split, not sliced: its gradient is a single concatenation.
     projected = tf.matmul(correlation, folded.projection, transpose_b=True)
     gk, rk, mean = tf.split(projected, [m, q * m, q], axis=-1)
     explained = tf.reduce_sum(tf.square(gk), axis=-1, keepdims=True)

@@ -22,8 +22,8 @@ class SVGPHead(GPHead):
 
     Args:
         num_inducing: M, inducing points of the unit.
-        **kwargs: ``kernel``, ``num_classes``, ``likelihood``, ``class_kernels`` and ``dtype`` of :class:`GPHead`,
-            the rest of ``keras.layers.Layer``.
+        **kwargs: ``kernel``, ``num_classes``, ``likelihood``, ``class_kernels`` and ``dtype`` of
+            :class:`GPHead`, the rest of ``keras.layers.Layer``.
 
     Raises:
         ValueError: A setting is out of range; the message names it.

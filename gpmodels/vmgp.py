@@ -1,7 +1,7 @@
 """The mixture of sparse GP experts without any global term, the thesis' VMGP (classes) and LMGP (regression).
 
-Experts have mean zero and there is no global likelihood and no global KL: not an HGP with w = 0, whose experts
-still share the global mean.
+Experts have mean zero and there is no global likelihood and no global KL: not an HGP with w = 0, whose
+experts still share the global mean.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class VMGPHead(ExpertsHead):
     Args:
         num_experts: T, at least 1.
         num_inducing: M of each expert.
-        **kwargs: ``e_step`` of :class:`ExpertsHead`, the arguments of :class:`GPHead`, and of ``keras.layers.Layer``.
+        **kwargs: ``e_step`` of :class:`ExpertsHead`, the arguments of :class:`GPHead`, and of
+            ``keras.layers.Layer``.
 
     Source:
         Thesis 4.4.2.3 and 3.5.5.
