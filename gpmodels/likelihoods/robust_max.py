@@ -19,13 +19,16 @@ import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.categorical import CategoricalLikelihood, categorical_entropy, of_label
-from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI, log_normal_cdf
+from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI, SQRT_HALF
 
 NUM_NODES = 32
 """Nodes of the integral (4.17)."""
 
-REACH = 5.0
-"""Standard deviations after which a Gaussian counts as 0; Φ(-5) = 3e-7."""
+REACH = 5.5
+"""Standard deviations after which a Gaussian counts as 0; the first node is one nearer, Φ(-4.5) = 3e-6."""
+
+LOWEST = -9.0
+"""Below, Φ(z) counts as Φ(-9) = 1e-19, which float32 holds: the product of all is then 0 beside 1e-7."""
 
 
 def _nodes(mean: tf.Tensor, deviation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -47,16 +50,17 @@ def _nodes(mean: tf.Tensor, deviation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor,
 def largest_probabilities(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     """P_c, the probability that f_c is the largest of C independent Gaussians, before normalisation.
 
-    Below a = max_j(μ_j - 5σ_j) the product of all Φ is 0. Above, every step Φ((f - μ_j)/σ_j) has become 1 at
-    f = a + 10σ_j: at a distance d from a, only scales of d/10 and more are left. Hence the trapezoidal rule
-    in log(f - a), which resolves all of them with one set of nodes for all classes.
+    Below a = max_j(μ_j - 5.5σ_j) the product of all Φ is 0. Above, every step Φ((f - μ_j)/σ_j) has become 1
+    at f = a + 11σ_j: at a distance d from a, only scales of d/11 and more are left. Hence the trapezoidal
+    rule in log(f - a), which resolves all of them with one set of nodes for all classes.
 
     Args:
         mean: μ, ``[B, C]``.
         variance: σ², positive, ``[B, C]``.
 
     Returns:
-        P, ``[B, C]``, with a sum within 1e-3 of 1.
+        P, ``[B, C]``. Their sum is 1 within 5e-5 where a point's variances differ by a factor of up to
+            100, within 5e-4 up to 1e4, and within 1e-2 up to 1e6.
 
     Source:
         Thesis (4.17).
@@ -69,7 +73,8 @@ def largest_probabilities(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     # The integral does not depend on its nodes: its gradient is that of the integrand.
     centre, nodes, log_weights = (tf.stop_gradient(part)[..., None] for part in _nodes(mean, deviation))
     z = ((centre - mean[:, None, :]) + nodes) / deviation[:, None, :]
-    log_cdf = log_normal_cdf(z)
+    # Half the time of `log_normal_cdf`, whose tail is not needed here.
+    log_cdf = tf.math.log(0.5 * tf.math.erfc(-tf.maximum(z, LOWEST) * SQRT_HALF))
     log_others = tf.reduce_sum(log_cdf, axis=-1, keepdims=True) - log_cdf
     log_density = -0.5 * tf.square(z) - HALF_LOG_TWO_PI - tf.math.log(deviation)[:, None, :]
     return tf.reduce_sum(tf.exp(log_weights + log_density + log_others), axis=1)
