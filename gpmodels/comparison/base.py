@@ -1,0 +1,151 @@
+"""What the comparison regressors share: scikit-learn's interface, standardisation, prediction in batches."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Literal, NamedTuple, Protocol, Self
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gpmodels.numerics import precision
+
+logger = logging.getLogger(__name__)
+
+Array = npt.NDArray[np.float64]
+
+PREDICTION_BATCH = 4096
+"""Points predicted at once: a batch needs some matrices with a row for each point."""
+
+INITIAL_NOISE_VARIANCE = 0.1
+"""Of the standardised targets."""
+
+# GPflow's models take jitter and type from its global settings, which a user may have changed.
+_FLOAT64 = gpflow.config.Config(float=np.float64, jitter=precision("float64").jitter)
+
+
+class Posterior(Protocol):
+    """A trained model: arrays only, so that an estimator can be copied and pickled."""
+
+    def predict(self, x: Array) -> tuple[Array, Array]:
+        """Mean and variance of the noisy target, ``[N]`` each, at standardised inputs ``[N, D]``."""
+
+
+class Trained(NamedTuple):
+    """Outcome of a training.
+
+    Attributes:
+        posterior: The model to predict with.
+        log_evidence: Objective in nats, of the standardised targets.
+        num_iterations: Iterations of L-BFGS.
+    """
+
+    posterior: Posterior
+    log_evidence: float
+    num_iterations: int
+
+
+Report = Callable[[int, float, Callable[[], Posterior]], None]
+"""Takes the iteration, the log evidence and a function that makes the present posterior."""
+
+
+class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
+    """A regressor on standardised inputs and targets, trained by L-BFGS on an approximate evidence.
+
+    A subclass stores its arguments and defines :meth:`_train`.
+    """
+
+    num_inducing: int | Literal["auto"]
+    max_iterations: int
+    random_state: int | np.random.RandomState | None
+    verbose: int
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, *, callback: Callable[[Self, int], Any] | None = None
+    ) -> Self:
+        """Learn hyper-parameters and inducing inputs.
+
+        Args:
+            X: Inputs, ``[N, D]``.
+            y: Targets, ``[N]``.
+            callback: Called with the estimator and the iteration every ten iterations; the estimator can
+                predict at that moment.
+
+        Raises:
+            ValueError: X or y is not finite or has a wrong shape, or a constructor argument is out of range.
+        """
+        inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        check_count("max_iterations", self.max_iterations, least=1)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        column = targets.astype(np.float64)[:, None]
+        self.input_scaler_ = StandardScaler().fit(inputs)
+        self.target_scaler_ = StandardScaler().fit(column)
+
+        def report(iteration: int, log_evidence: float, make_posterior: Callable[[], Posterior]) -> None:
+            if self.verbose:
+                logger.info(
+                    "%s: iteration %d, log evidence %.6g", type(self).__name__, iteration, log_evidence
+                )
+            if callback is not None:
+                self.posterior_ = make_posterior()
+                callback(self, iteration)
+
+        standardised_targets = self.target_scaler_.transform(column)[:, 0]
+        with gpflow.config.as_context(_FLOAT64):
+            trained = self._train(self.input_scaler_.transform(inputs), standardised_targets, rng, report)
+        self.posterior_, self.log_evidence_, self.n_iter_ = trained
+        return self
+
+    def predict(self, X: npt.ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Mean of the target.
+
+        Args:
+            X: Inputs, ``[N, D]``.
+            return_std: Whether to return the standard deviation of the noisy target as well.
+
+        Returns:
+            The means ``[N]``, or the means and the standard deviations.
+        """
+        check_is_fitted(self)
+        inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        mean, variance = np.empty(len(inputs)), np.empty(len(inputs))
+        for start in range(0, len(inputs), PREDICTION_BATCH):
+            batch = slice(start, start + PREDICTION_BATCH)
+            mean[batch], variance[batch] = self.posterior_.predict(
+                self.input_scaler_.transform(inputs[batch])
+            )
+        mean = self.target_scaler_.inverse_transform(mean[:, None])[:, 0]
+        return (mean, self.target_scaler_.scale_[0] * np.sqrt(variance)) if return_std else mean
+
+    @abc.abstractmethod
+    def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
+        """Train on standardised inputs ``[N, D]`` and targets ``[N]``."""
+
+    def _choose_num_inducing(self, num_points: int) -> int:
+        """M: 2.5 % of the points, from 20 to 300, if left to us; never more than there are points."""
+        if self.num_inducing == "auto":
+            return min(num_points, max(20, min(300, num_points // 40)))
+        return min(num_points, check_count("num_inducing", self.num_inducing, least=1))
+
+
+def check_count(name: str, value: object, *, least: int) -> int:
+    """The value, if it is an integer that is not too small.
+
+    Raises:
+        ValueError: It is not; the message names the argument.
+
+    Example:
+        >>> check_count("num_inducing", 20, least=1)
+        20
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ValueError(f"{name} is {value!r}, but must be an integer of at least {least}.")
+    return int(value)
