@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 
-def host() -> dict[str, Any]:
-    """Processor count and the versions that matter for timing."""
-    packages = ("tensorflow", "keras", "gpflow", "numpy")
+def host(*peers: str) -> dict[str, Any]:
+    """Processor count and the versions that matter for timing; of ``peers`` those that are installed."""
+    packages = ["tensorflow", "keras", "gpflow", "numpy"]
+    for peer in peers:
+        with contextlib.suppress(PackageNotFoundError):
+            version(peer)
+            packages.append(peer)
     return {
         "cores": os.cpu_count(),
         "machine": platform.machine(),

@@ -1,0 +1,102 @@
+"""Reproduce the thesis' tables and curves on tabular data, with peers on the same folds.
+
+    python -m benchmarks.tabular --data FOLDER --out FOLDER
+
+Every file of FOLDER with arrays X and y is a data set, see `benchmarks.tabular.datasets`. Each combination of
+table, set, method, fold and seed is a cell: a process of its own that leaves one file in OUT/cells. A second
+run computes only what is missing; what failed or was stopped is computed again with --retry. The report
+(report.md, report.json, plots) is of everything asked for and done so far, and lists what is not; --budget 0
+only writes the report.
+
+Sets of up to 5000 rows get 10 folds, larger ones 3, regression sets with an official split that split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.tabular.datasets import RefusedFileError, load_datasets
+from benchmarks.tabular.methods import METHODS
+from benchmarks.tabular.plan import TABLES, DatasetFacts, dataset_facts, plan_cells
+from benchmarks.tabular.runner import Limits, OtherSettingsError, run_cells
+
+
+def main() -> int:
+    """Run what is asked for; 0 if every cell is done, 1 if some are not, 2 for bad input."""
+    arguments = _parse()
+    facts, refused = _find_datasets(arguments.data)
+    for message in refused:
+        print(f"refused: {message}", file=sys.stderr)
+    known = {fact.name for fact in facts}
+    unknown = sorted(set(arguments.datasets or ()) - known)
+    if unknown or not facts:
+        print(f"{arguments.data}: found no data set {unknown or ''}; it has {sorted(known)}", file=sys.stderr)
+        return 2
+    chosen = [fact for fact in facts if not arguments.datasets or fact.name in arguments.datasets]
+    absent = [key for key in arguments.methods if not METHODS[key].is_installed]
+    cells = plan_cells(
+        chosen,
+        tables=arguments.tables,
+        methods=[key for key in arguments.methods if key not in absent],
+        num_folds=arguments.folds,
+        seeds=arguments.seeds,
+        max_iterations=arguments.iterations,
+    )
+    budget = None if arguments.budget is None else 60.0 * arguments.budget
+    limits = Limits(budget, 60.0 * arguments.timeout, arguments.jobs)
+    interrupted = False
+    try:
+        run_cells(cells, data=arguments.data, out=arguments.out, limits=limits, retry=arguments.retry)
+    except KeyboardInterrupt:
+        interrupted = True
+    except OtherSettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    from benchmarks.tabular.report import write_report  # noqa: PLC0415 - the parent of the cells stays small
+
+    complete = write_report(arguments.out, cells, chosen, refused=refused, absent=absent)
+    return 130 if interrupted else int(not complete)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tabular",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of .npz files")
+    parser.add_argument("--out", type=Path, required=True, help="folder for cells and report")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--datasets", nargs="+", help="only these, by the files' names without .npz")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--folds", type=_positive, help="run only the first so many folds of each set")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the methods")
+    parser.add_argument("--iterations", type=_positive, help="limit of every method, instead of its own")
+    parser.add_argument("--budget", type=float, help="minutes after which no cell is started")
+    parser.add_argument("--timeout", type=float, default=60.0, help="minutes after which a cell is stopped")
+    parser.add_argument("--jobs", type=_positive, default=1, help="cells at a time, sharing the cores")
+    parser.add_argument("--retry", action="store_true", help="compute again what failed or was stopped")
+    return parser.parse_args()
+
+
+def _positive(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _find_datasets(folder: Path) -> tuple[list[DatasetFacts], list[str]]:
+    """The sets of a folder, and why other ``.npz`` files are none."""
+    facts, refused = [], []
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            facts += [dataset_facts(dataset) for dataset in load_datasets(path)]
+        except RefusedFileError as error:
+            refused.append(str(error))
+    return facts, refused
+
+
+if __name__ == "__main__":
+    sys.exit(main())

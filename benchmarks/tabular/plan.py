@@ -1,0 +1,155 @@
+"""Which cells a run consists of, and in which order they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.tabular.datasets import Dataset, Task
+from benchmarks.tabular.methods import METHODS, OURS
+
+TABLES = ("classification", "regression", "inducing_points", "time_accuracy")
+
+INDUCING_SHARE = 0.025
+SMALLEST_INDUCING, LARGEST_INDUCING = 10, 1000
+THESIS_INDUCING = {"kin40k": 500, "pole_telecom": 500, "pumadyn32nm": 500}
+"""M of thesis Table 3.2."""
+
+INDUCING_SHARES = (0.01, 0.02, 0.04)
+INDUCING_NUMBERS = (50, 100, 200)
+INDUCING_BY_SHARE = ("ctg", "wfrn")
+INDUCING_BY_NUMBER = ("kin40k", "pole_telecom")
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What planning and reporting need to know of a set, without its arrays."""
+
+    name: str
+    task: Task
+    num_rows: int
+    num_features: int
+    num_classes: int
+    num_train: int
+    num_folds: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training and test, in a process of its own.
+
+    Args:
+        table: One of :data:`TABLES`.
+        dataset: Name of the set.
+        method: Key of :data:`METHODS`.
+        fold: From 0.
+        seed: Of the method; the folds do not depend on it.
+        num_inducing: M.
+        num_expert_inducing: Of each expert; None for M.
+        max_iterations: None for each method's own.
+        sha256: Of the data file.
+    """
+
+    table: str
+    dataset: str
+    method: str
+    fold: int
+    seed: int
+    num_inducing: int
+    num_expert_inducing: int | None
+    max_iterations: int | None
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Unique within a run; the stem of the cell's file."""
+        experts = "" if self.num_expert_inducing is None else f"_{self.num_expert_inducing}"
+        return (
+            f"{self.table}--{self.dataset}--{self.method}--fold{self.fold}--seed{self.seed}"
+            f"--m{self.num_inducing}{experts}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def dataset_facts(dataset: Dataset) -> DatasetFacts:
+    """The facts of a loaded set."""
+    num_rows = len(dataset.targets)
+    return DatasetFacts(
+        name=dataset.name,
+        task=dataset.task,
+        num_rows=num_rows,
+        num_features=dataset.inputs.shape[1],
+        num_classes=dataset.num_classes,
+        num_train=dataset.num_official or num_rows - -(-num_rows // dataset.num_folds),
+        num_folds=dataset.num_folds,
+        sha256=dataset.sha256,
+    )
+
+
+def inducing_points(facts: DatasetFacts) -> int:
+    """M: 2.5 % of the training rows, within limits, or the thesis' 500."""
+    share = round(INDUCING_SHARE * facts.num_train)
+    return THESIS_INDUCING.get(facts.name, min(max(share, SMALLEST_INDUCING), LARGEST_INDUCING))
+
+
+def inducing_grid(facts: DatasetFacts) -> list[tuple[int, int]]:
+    """Pairs (M, P) of thesis Tables 4.2 and 3.1; none for other sets."""
+    if facts.name in INDUCING_BY_SHARE:
+        sizes = [round(share * facts.num_train) for share in INDUCING_SHARES]
+    else:
+        sizes = list(INDUCING_NUMBERS) if facts.name in INDUCING_BY_NUMBER else []
+    return [(shared, local) for shared in sizes for local in sizes]
+
+
+def plan_cells(
+    datasets: Iterable[DatasetFacts],
+    *,
+    tables: Sequence[str],
+    methods: Sequence[str],
+    num_folds: int | None,
+    seeds: Sequence[int],
+    max_iterations: int | None,
+) -> list[Cell]:
+    """All cells, cheap ones first.
+
+    The methods take turns on one fold after the other, so that what is done can be compared at any time; the
+    first folds of expensive sets come before the last ones of cheap sets.
+
+    Args:
+        datasets: The sets.
+        tables: Of :data:`TABLES`.
+        methods: Of :data:`METHODS`.
+        num_folds: How many of each set's folds to run; None for all.
+        seeds: Of the methods.
+        max_iterations: See :class:`Cell`.
+    """
+    weighted = []
+    for facts in datasets:
+        for table in tables:
+            for method, sizes in _columns(table, facts, methods):
+                folds = 1 if table == "time_accuracy" else min(num_folds or facts.num_folds, facts.num_folds)
+                for repeat, (seed, fold) in enumerate((s, f) for s in seeds for f in range(folds)):
+                    cell = Cell(table, facts.name, method, fold, seed, *sizes, max_iterations, facts.sha256)
+                    cost = facts.num_train * max(facts.num_classes - 1, 1) * cell.num_inducing**2
+                    weighted.append((cost * (1 + repeat), cell))
+    weighted.sort(key=lambda pair: (pair[0], pair[1].dataset, TABLES.index(pair[1].table)))
+    return [cell for _, cell in weighted]
+
+
+def _columns(
+    table: str, facts: DatasetFacts, methods: Sequence[str]
+) -> list[tuple[str, tuple[int, int | None]]]:
+    """Pairs of a method and its numbers of inducing points that a table has for a set."""
+    if table == "inducing_points":
+        return [(OURS, sizes) for sizes in inducing_grid(facts)] if OURS in methods else []
+    if table not in {"time_accuracy", facts.task}:
+        return []
+    able = [key for key in methods if facts.task in METHODS[key].tasks]
+    if table == "time_accuracy":
+        able = [key for key in able if METHODS[key].records]
+    return [(key, (inducing_points(facts), None)) for key in able]

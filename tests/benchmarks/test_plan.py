@@ -1,0 +1,46 @@
+from benchmarks.tabular.methods import METHODS
+from benchmarks.tabular.plan import DatasetFacts, inducing_grid, inducing_points, plan_cells
+
+
+def facts(name: str, task: str = "classification", rows: int = 1000, train: int = 900) -> DatasetFacts:
+    num_classes = 2 if task == "classification" else 0
+    return DatasetFacts(name, task, rows, 4, num_classes, train, 10, "0")
+
+
+def plan(*datasets: DatasetFacts, tables=("classification", "regression"), methods=("hgp", "svm"), folds=2):
+    return plan_cells(
+        datasets, tables=tables, methods=methods, num_folds=folds, seeds=[0], max_iterations=None
+    )
+
+
+def test_inducing_points_follow_the_thesis():
+    assert inducing_points(facts("ctg", train=1914)) == 48
+    assert inducing_points(facts("kin40k", "regression", train=10000)) == 500
+    assert inducing_points(facts("tiny", train=40)) == 10
+    assert inducing_grid(facts("ctg", train=1913))[:2] == [(19, 19), (19, 38)]
+    assert inducing_grid(facts("spambase")) == []
+    assert inducing_grid(facts("pole_telecom", "regression"))[-1] == (200, 200)
+
+
+def test_methods_take_turns_and_cheap_folds_come_first():
+    cells = plan(facts("dear", train=4000), facts("cheap", train=500))
+    assert [(cell.dataset, cell.fold, cell.method) for cell in cells] == [
+        ("cheap", 0, "hgp"), ("cheap", 0, "svm"), ("cheap", 1, "hgp"), ("cheap", 1, "svm"),
+        ("dear", 0, "hgp"), ("dear", 0, "svm"), ("dear", 1, "hgp"), ("dear", 1, "svm"),
+    ]  # fmt: skip
+
+
+def test_methods_get_only_what_they_can_do():
+    cells = plan(facts("line", "regression"), methods=tuple(METHODS), folds=1)
+    assert {cell.table for cell in cells} == {"regression"}
+    assert {cell.method for cell in cells} == set(METHODS) - {"svm"}
+    curves = plan(facts("a"), tables=("time_accuracy",), methods=tuple(METHODS), folds=5)
+    assert {cell.method for cell in curves} == {"hgp", "svgp", "vmgp", "gpflow_svgp", "gpytorch_svgp"}
+    assert {cell.fold for cell in curves} == {0}
+
+
+def test_the_grid_is_of_the_hgp_alone():
+    cells = plan(facts("wfrn"), tables=("inducing_points",), folds=1)
+    assert len(cells) == 9
+    assert {cell.method for cell in cells} == {"hgp"}
+    assert len({cell.name for cell in cells}) == 9
