@@ -1,4 +1,4 @@
-"""What holds for every likelihood: shapes, types, gradients, determinism, labels, agreement of its methods."""
+"""What holds for every likelihood: shapes, types, gradients, determinism, labels, agreement of methods."""
 
 import numpy as np
 import pytest
