@@ -1,9 +1,29 @@
-"""Gaussian-process output layers for Keras networks: mathematics and networks, tensors in and tensors out."""
+"""Gaussian-process output layers for Keras networks, and estimators: tensors in and tensors out."""
 
+from gpmodels.estimators import (
+    HGPClassifier,
+    HGPRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+    VMGPClassifier,
+    VMGPRegressor,
+)
 from gpmodels.hgp import HGPHead
 from gpmodels.hybrid import HybridModel
 from gpmodels.linear import LinearHead
 from gpmodels.svgp import SVGPHead
 from gpmodels.vmgp import VMGPHead
 
-__all__ = ["HGPHead", "HybridModel", "LinearHead", "SVGPHead", "VMGPHead"]
+__all__ = [
+    "HGPClassifier",
+    "HGPHead",
+    "HGPRegressor",
+    "HybridModel",
+    "LinearHead",
+    "SVGPClassifier",
+    "SVGPHead",
+    "SVGPRegressor",
+    "VMGPClassifier",
+    "VMGPHead",
+    "VMGPRegressor",
+]

@@ -140,6 +140,10 @@ class ExpertsHead(GPHead, abc.ABC):
         """
 
     @abc.abstractmethod
+    def combined(self, local: UnitMarginal, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:
+        """Marginals of f_z from those of the expert's own part and, in a hierarchy, of the global unit."""
+
+    @abc.abstractmethod
     def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f_k from the expert's own part and, in a hierarchy, the global unit's."""
 

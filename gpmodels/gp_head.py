@@ -104,7 +104,7 @@ class GPHead(Head):
             role=f"{role} of {self.name}",
         )
 
-    def _total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
+    def total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
         """Both parts of a unit's variance; rounding can take either sum a little below 0."""
         return tf.maximum(marginal.conditional_variance + marginal.inducing_variance, self.variance_floor)
 

@@ -116,7 +116,7 @@ class HGPHead(ExpertsHead, SVGPHead):
         if not self.num_experts:
             return self._global_latent(shared)
         expert = self.assign(features) if expert is None else expert
-        return self._latent(shared, self._expert_marginal(self.experts.fold(), features, expert), expert)
+        return self.combined(self._expert_marginal(self.experts.fold(), features, expert), shared, expert)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """:meth:`latent` with the units in use folded once."""
@@ -127,20 +127,22 @@ class HGPHead(ExpertsHead, SVGPHead):
 
         def latent(features: tf.Tensor) -> Latent:
             local, expert = experts_in_use(features)
-            return self._latent(self._global_marginal(folded, features), local, expert)
+            return self.combined(local, self._global_marginal(folded, features), expert)
 
         return latent
 
     def _shared_marginal(self, features: tf.Tensor) -> UnitMarginal:
         return self._global_marginal(self.global_unit.fold(), features)
 
-    def _latent(self, shared: UnitMarginal, local: UnitMarginal, expert: tf.Tensor) -> Latent:
-        return Latent(*self._combine(local, shared), shared.mean, self._total_variance(shared), expert)
+    def combined(self, local: UnitMarginal, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:
+        """Marginals (4.19) from those of the expert's own part and of the global unit, each ``[B, P]``."""
+        assert shared is not None  # noqa: S101 - the HGP always has a global unit
+        return Latent(*self._combine(local, shared), shared.mean, self.total_variance(shared), expert)
 
     def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of thesis (4.19), or of f_0 + δ_k."""
         assert shared is not None  # noqa: S101 - the HGP always has a global unit
-        variance = self._total_variance(local) + shared.inducing_variance
+        variance = self.total_variance(local) + shared.inducing_variance
         if self.expert_variance == "full":
             variance += tf.nn.relu(shared.conditional_variance)
         return local.mean + shared.mean, variance

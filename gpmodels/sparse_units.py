@@ -170,6 +170,26 @@ class SparseUnits(gpflow.Module):
         projection = variance[..., None, None] * tf.concat([g, *self._project_posterior(g)], axis=2)
         return FoldedUnits(scaled, centre, inverse_lengthscales, variance, projection)
 
+    @check_shapes("x: [N, D]", "return[0]: [J, N, M]", "return[1]: [J, N]")
+    def whitened_features(self, x: tf.Tensor, unit: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """b = G k of one unit at its points, and the conditional variance κ(x, x) - |b|².
+
+        The function at x is bᵀv plus the conditional part, so that q(v) enters through b alone.
+        """
+        inputs = tf.convert_to_tensor(self.inducing_inputs)[unit]
+        variance = tf.convert_to_tensor(self.variance)[unit]
+        inverse_lengthscales = (1.0 / tf.convert_to_tensor(self.lengthscales)[unit])[:, None, :]
+        centre = tf.reduce_mean(inputs, axis=0)
+        scaled = (inputs - centre) * inverse_lengthscales
+        correlation = self.profile(pairwise_half_negative_squared_distance(scaled))
+        k_uu = tf.cast(variance, tf.float64)[:, None, None] * correlation
+        g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=inputs.dtype)
+        k_ux = variance[:, None, None] * self.profile(
+            half_negative_squared_distance((x - centre) * inverse_lengthscales, scaled)
+        )
+        b = tf.matmul(k_ux, g, transpose_b=True)
+        return b, variance[:, None] - tf.reduce_sum(tf.square(b), axis=-1)
+
     def _project_posterior(self, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """R = L_Sᵀ G ``[K, J, Q M, M]`` and αᵀ = mᵀ G ``[K, J, Q, M]`` from G ``[K, J, M, M]``."""
         k, j, m = self.num_units, self.num_kernels, self.num_inducing

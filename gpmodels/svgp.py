@@ -83,7 +83,7 @@ class SVGPHead(GPHead):
         return UnitMarginal(*(part[0] for part in marginal))
 
     def _global_latent(self, marginal: UnitMarginal) -> Latent:
-        variance = self._total_variance(marginal)
+        variance = self.total_variance(marginal)
         expert = tf.zeros([tf.shape(marginal.mean)[0]], tf.int32)
         return Latent(marginal.mean, variance, marginal.mean, variance, expert)
 

@@ -63,22 +63,28 @@ class VMGPHead(ExpertsHead):
     def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
         """Marginals of each point's expert at features ``[B, D]``."""
         expert = self.assign(features) if expert is None else expert
-        return self._latent(self._expert_marginal(self.experts.fold(), features, expert), expert)
+        return self.combined(self._expert_marginal(self.experts.fold(), features, expert), None, expert)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """:meth:`latent` with the experts in use folded once."""
         experts_in_use = self._experts_for_inference()
-        return lambda features: self._latent(*experts_in_use(features))
 
-    def _latent(self, local: UnitMarginal, expert: tf.Tensor) -> Latent:
-        mean, variance = self._combine(local, None)
+        def latent(features: tf.Tensor) -> Latent:
+            local, expert = experts_in_use(features)
+            return self.combined(local, None, expert)
+
+        return latent
+
+    def combined(self, local: UnitMarginal, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:
+        """The expert's marginals are those of the prediction, each ``[B, P]``."""
+        mean, variance = self._combine(local, shared)
         return Latent(mean, variance, mean, variance, expert)
 
     def _shared_marginal(self, features: tf.Tensor) -> None:  # noqa: ARG002
         return None
 
     def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:  # noqa: ARG002
-        return local.mean, self._total_variance(local)
+        return local.mean, self.total_variance(local)
 
     def training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """E[log p(y | f_z)], by responsibilities where the E-step is soft."""

@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from data_prep.tensorflow_errors import system_errors
 from gpmodels import HybridModel
+from gpmodels.unit_summaries import write_unit_summaries
 from pipelines.overlays import Picture
 from pipelines.training import EpochReport
 
@@ -57,7 +57,7 @@ class TensorBoardHook:
         with system_errors():
             with self._writer.as_default(step=report.epoch):
                 self._write_numbers(report.numbers)
-                self._write_units(report.model)
+                write_unit_summaries(report.model.head)
                 for tag, picture in pictures.items():
                     tf.summary.image(tag, picture[None])
             self._writer.flush()
@@ -72,13 +72,3 @@ class TensorBoardHook:
                 tf.summary.scalar(f"bound_per_point/{part}", -value)
             elif quantity != "learning_rate":
                 tf.summary.scalar(f"{quantity}/{part}", value)
-
-    def _write_units(self, model: HybridModel) -> None:
-        head = model.head
-        for name, kl in zip(head.unit_names, np.asarray(head.prior_kl()), strict=True):
-            tf.summary.scalar(f"kl/{name}", kl)
-        for expert, share in head.expert_occupancy().items():
-            tf.summary.scalar(f"occupancy/expert_{expert + 1}", share)
-        for name, lengthscales in zip(head.unit_names, head.lengthscales(), strict=True):
-            tf.summary.histogram(f"lengthscales/{name}", lengthscales)
-            tf.summary.scalar(f"median_lengthscale/{name}", np.median(lengthscales))

@@ -1,0 +1,261 @@
+"""What the estimators share: checking, scaling, default sizes, training, prediction, and the model's description."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from gpmodels.estimators.engine import Engine, FloatArray, engine_for
+from gpmodels.estimators.full_batch import fit_full_batch
+from gpmodels.estimators.mini_batch import CHUNK, Rows, fit_mini_batch
+from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
+from gpmodels.experts import ExpertsHead
+
+OPTIMIZERS = ("auto", "lbfgs", "adam")
+
+FULL_BATCH_VALUES = 5_000_000
+"""Most values of an N x M matrix for which ``optimizer="auto"`` takes L-BFGS: about 80 MB for each of a few such."""
+
+PLACEMENT_ROWS = 20_000
+"""Most rows that k-means sees."""
+
+MAX_HELD_OUT = 10_000
+"""Most rows held out for early stopping."""
+
+LBFGS_ITERATIONS = 400
+ADAM_ITERATIONS = 10_000
+
+
+class SparseGPEstimator(BaseEstimator, abc.ABC):
+    """Base class of the scikit-learn estimators; use one of its subclasses.
+
+    What is learned is kept as NumPy arrays in ``weights_``, so that estimators can be cloned, copied and pickled; the
+    TensorFlow objects are shared, see :mod:`gpmodels.estimators.engine`.
+    """
+
+    _model: ClassVar[str]
+
+    # Every subclass has these parameters; scikit-learn wants them spelt out in each `__init__`.
+    num_inducing: int | str
+    kernel: str
+    optimizer: str
+    max_iterations: int | None
+    learning_rate: float
+    batch_size: int
+    tolerance: float
+    early_stopping: bool
+    validation_fraction: float
+    random_state: Any
+    dtype: str
+    verbose: int
+    log_dir: str | None
+
+    @abc.abstractmethod
+    def _head_settings(self) -> dict[str, Any]:
+        """Arguments of the head besides its sizes, from the parameters and the labels."""
+
+    def _fit(
+        self,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        callback: Callable[[Any, int], None] | None,
+    ) -> Self:
+        """Train on checked data: ``x [N, D]``, class indices or standardised targets ``[N]``, weights ``[N]``."""
+        self._check_settings()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        used = weight > 0
+        self.input_mean_, self.input_scale_ = weighted_moments(x, weight)
+        self.head_settings_ = self._sizes(int(used.sum())) | self._head_settings() | {"dtype": self.dtype}
+        engine = self._engine(x.shape[1])
+        engine.reset()
+        sample = np.flatnonzero(used)
+        sample = (
+            sample if len(sample) <= PLACEMENT_ROWS else rng.choice(sample, PLACEMENT_ROWS, replace=False)
+        )
+        placed = (x[sample] - self.input_mean_) / self.input_scale_
+        engine.head.initialize(placed, seed=int(rng.integers(2**31 - 1)))
+        full_batch = self._takes_full_batch(len(x))
+        total = self.max_iterations or (LBFGS_ITERATIONS if full_batch else ADAM_ITERATIONS)
+        monitor = FitMonitor(
+            engine,
+            num_data=float(weight.sum()),
+            total=total,
+            verbose=self.verbose,
+            log_dir=self.log_dir,
+            publish=lambda: self._publish(engine),
+            callback=None if callback is None else lambda iteration: callback(self, iteration),
+        )
+        with monitor:
+            if full_batch:
+                points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
+                fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
+            else:
+                self._fit_mini_batch(
+                    engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_), monitor, total, rng
+                )
+        self._publish(engine)
+        self.learning_curve_: list[CurvePoint] = monitor.curve
+        self.n_iter_ = max(monitor.iteration, 1)
+        return self
+
+    def _fit_mini_batch(
+        self, engine: Engine, rows: Rows, monitor: FitMonitor, total: int, rng: np.random.Generator
+    ) -> None:
+        held_out = None
+        if self.early_stopping:
+            order = rng.permutation(len(rows))
+            size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
+            held_out = rows.subset(np.sort(order[:size]))
+            rows = rows.subset(np.sort(order[size:]))
+        fit_mini_batch(
+            engine,
+            rows,
+            held_out,
+            monitor,
+            batch_size=min(self.batch_size, len(rows)),
+            max_iterations=total,
+            learning_rate=self.learning_rate,
+            rng=rng,
+        )
+
+    def _check_settings(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer must be one of {OPTIMIZERS}, but is {self.optimizer!r}.")
+        for name in ("batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, but is {getattr(self, name)!r}.")
+        if self.max_iterations is not None and self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1 or None, but is {self.max_iterations!r}.")
+        if not 0.0 < self.validation_fraction < 1.0:
+            raise ValueError(
+                f"validation_fraction must lie between 0 and 1, but is {self.validation_fraction!r}."
+            )
+
+    def _sizes(self, num_rows: int) -> dict[str, Any]:
+        return {"num_inducing": default_num_inducing(self.num_inducing, num_rows)}
+
+    def _takes_full_batch(self, num_rows: int) -> bool:
+        if self.optimizer != "auto":
+            return self.optimizer == "lbfgs"
+        return num_rows * int(self.head_settings_["num_inducing"]) <= FULL_BATCH_VALUES
+
+    def _engine(self, num_features: int) -> Engine:
+        return engine_for(self._model, self.head_settings_, num_features)
+
+    def _publish(self, engine: Engine) -> None:
+        """Take over what the engine's head has learned."""
+        self.weights_: list[npt.NDArray[Any]] = engine.head.get_weights()
+        self.n_experts_ = len(engine.head.active_experts)
+
+    def _trained_engine(self) -> Engine:
+        engine = self._engine(self.n_features_in_)
+        engine.head.set_weights(self.weights_)
+        return engine
+
+    def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:  # noqa: N803
+        """Outputs of the head, in its own units, and ``expert``, for rows of any number."""
+        check_is_fitted(self)
+        x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        engine = self._trained_engine()
+        parts = []
+        for start in range(0, len(x), CHUNK):
+            block = (x[start : start + CHUNK] - self.input_mean_) / self.input_scale_
+            outputs, expert = engine.predict(tf.constant(block, engine.dtype))
+            parts.append(
+                {name: value.numpy() for name, value in outputs.items()} | {"expert": expert.numpy()}
+            )
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """L1 of the fitted model at data, in nats, with q as it is: what training maximised.
+
+        Args:
+            X: Inputs ``[N, D]``.
+            y: Labels or targets ``[N]``.
+            sample_weight: How often each row counts, ``[N]``.
+
+        Returns:
+            The bound of thesis (4.20), (3.28); standardised targets in regression.
+        """
+        check_is_fitted(self)
+        x, y = validate_data(self, X, y, reset=False, dtype=np.float64)
+        weight = _check_sample_weight(sample_weight, x, dtype=np.float64)
+        engine = self._trained_engine()
+        points = engine.points((x - self.input_mean_) / self.input_scale_, self._targets(y), weight)
+        value, _ = engine.joint_bound(tf.constant(engine.flat(engine.all_variables), engine.dtype), points)
+        return -float(value)
+
+    @abc.abstractmethod
+    def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
+        """Labels or targets in the head's units."""
+
+
+class ExpertsMixin:
+    """Parameters of the estimators with gated experts."""
+
+    num_experts: int | str
+    e_step: str
+
+    def _sizes(self, num_rows: int) -> dict[str, Any]:
+        return {
+            **super()._sizes(num_rows),  # type: ignore[misc]
+            "num_experts": default_num_experts(self.num_experts, num_rows),
+            "e_step": self.e_step,
+        }
+
+
+def default_num_inducing(setting: int | str, num_rows: int) -> int:
+    """M: the number asked for, at most N; ``"auto"`` takes 2.5 % of N as the thesis, within 50 and 250.
+
+    Raises:
+        ValueError: The setting is neither ``"auto"`` nor a positive integer.
+
+    Example:
+        >>> default_num_inducing("auto", 4000)
+        100
+    """
+    if setting == "auto":
+        setting = int(np.clip(round(num_rows / 40), 50, 250))
+    if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 1:
+        raise ValueError(f'num_inducing must be "auto" or a positive integer, but is {setting!r}.')
+    return min(int(setting), num_rows)
+
+
+def default_num_experts(setting: int | str, num_rows: int) -> int:
+    """T at the start: the number asked for, or by ``"auto"`` more for more rows, to be dropped where unused.
+
+    Raises:
+        ValueError: The setting is neither ``"auto"`` nor an integer from 0.
+
+    Example:
+        >>> default_num_experts("auto", 10_000)
+        10
+    """
+    if setting == "auto":
+        return int(np.clip(round(math.sqrt(num_rows) / 10), 2, 30))
+    if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 0:
+        raise ValueError(f'num_experts must be "auto" or an integer from 0, but is {setting!r}.')
+    return min(int(setting), num_rows)
+
+
+def weighted_moments(values: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean and standard deviation of each column; a constant column gets the deviation 1.
+
+    Example:
+        >>> weighted_moments(np.array([[1.0], [3.0]]), np.array([1.0, 1.0]))
+        (array([2.]), array([1.]))
+    """
+    mean = np.average(values, axis=0, weights=weight)
+    deviation = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weight))
+    tiny = 1e-10 * np.maximum(np.abs(mean), 1.0)  # what rounding leaves of a constant column
+    return mean, np.where(deviation > tiny, deviation, 1.0)

@@ -1,0 +1,243 @@
+"""A head and the compiled functions that train it and predict with it, reused by all estimators alike.
+
+Tracing a TensorFlow function takes a second or more, as long as fitting a small data set. An :class:`Engine` is
+made once for a configuration and number of features (and thread) and serves every fit and prediction of it, in
+cross-validation for instance; what an estimator has learned is kept by the estimator, as NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.conjugate import (
+    SitePair,
+    Sites,
+    assign_posterior,
+    best_posterior,
+    collapsed_bound,
+    gaussian_posterior,
+    head_features,
+    matching_sites,
+    tied_bound,
+)
+from gpmodels.experts import ExpertsHead
+from gpmodels.gp_head import GPHead
+from gpmodels.head import Latent
+from gpmodels.hgp import HGPHead
+from gpmodels.svgp import SVGPHead
+from gpmodels.vmgp import VMGPHead
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+HEADS: dict[str, type[GPHead]] = {"HGP": HGPHead, "SVGP": SVGPHead, "VMGP": VMGPHead}
+
+MAX_ENGINES = 4
+"""Engines kept for each thread, the least recently used one going first."""
+
+
+class Points(NamedTuple):
+    """Training points as tensors of the head's dtype.
+
+    Attributes:
+        x: Standardised inputs, ``[N, D]``.
+        y: Class indices or standardised targets, ``[N]``.
+        weight: How often each point counts, ``[N]``.
+        expert: Responsible expert, int32 ``[N]``.
+    """
+
+    x: tf.Tensor
+    y: tf.Tensor
+    weight: tf.Tensor
+    expert: tf.Tensor
+
+
+class Engine:
+    """One head and its compiled functions; get one by :func:`engine_for`.
+
+    Args:
+        model: Key of :data:`HEADS`.
+        settings: Arguments of the head.
+        num_features: D.
+
+    Attributes:
+        head: The head; every function reads or writes its weights.
+        dtype: Of all tensors.
+    """
+
+    def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
+        self.head = HEADS[model](**settings)
+        self.head.build((None, num_features))
+        self.dtype = tf.as_dtype(self.head.variable_dtype)
+        self.is_regressor = not self.head.is_classifier
+        self._initial = self.head.get_weights()
+        posterior = {id(v) for unit in self._units() for v in (unit.q_mean, unit.q_sqrt)}
+        owners = {id(p.unconstrained_variable): id(p) for unit in self._units() for p in unit.parameters}
+        self.all_variables = [w.value for w in self.head.trainable_weights]
+        self.hyper_variables = [v for v in self.all_variables if owners.get(id(v)) not in posterior]
+        self._optimizer: keras.optimizers.Optimizer | None = None
+        self._compile(num_features)
+
+    def _units(self) -> list[Any]:
+        head = self.head
+        names = ("global_unit", "experts")
+        return [getattr(head, name) for name in names if getattr(head, name, None) is not None]
+
+    def _compile(self, num_features: int) -> None:
+        vector = tf.TensorSpec([None], self.dtype)
+        latents = self.head.likelihood.num_latents
+        sites = Sites(*[tf.TensorSpec([None, latents], self.dtype)] * 2)
+        matrix = tf.TensorSpec([None, num_features], self.dtype)
+        points = Points(matrix, vector, vector, tf.TensorSpec([None], tf.int32))
+        self.assign = tf.function(self._assign, input_signature=[matrix])
+        self.predict = tf.function(self._predict, input_signature=[matrix])
+        self.joint_bound = tf.function(self._joint_bound, input_signature=[vector, points])
+        self.collapsed_bound = tf.function(self._collapsed_bound, input_signature=[vector, points])
+        self.tied_bound = tf.function(self._tied_bound, input_signature=[vector, points, (sites, sites)])
+        self.set_posterior = tf.function(self._set_posterior, input_signature=[points, (sites, sites)])
+        self.set_gaussian_posterior = tf.function(
+            lambda p: gaussian_posterior(self.head, *p), input_signature=[points]
+        )
+        scalar = tf.TensorSpec([], self.dtype)
+        self.adam_step = tf.function(self._adam_step, input_signature=[points[:3], scalar, scalar])
+        self.log_density = tf.function(self._log_density, input_signature=[points[:3]])
+
+    def reset(self) -> None:
+        """Give all weights the values of a new head."""
+        self.head.set_weights(self._initial)
+
+    def points(self, x: FloatArray, y: FloatArray, weight: FloatArray) -> Points:
+        """Tensors of the head's dtype, routed by the present gate."""
+        features = tf.constant(x, self.dtype)
+        return Points(
+            features, tf.constant(y, self.dtype), tf.constant(weight, self.dtype), self.assign(features)
+        )
+
+    def flat(self, variables: list[tf.Variable]) -> FloatArray:
+        """Values of some variables as one float64 vector."""
+        return np.concatenate([np.ravel(v.numpy()).astype("float64") for v in variables])
+
+    def _spread(self, flat: tf.Tensor, variables: list[tf.Variable]) -> None:
+        sizes = [int(np.prod(v.shape)) for v in variables]
+        for variable, part in zip(variables, tf.split(flat, sizes), strict=True):
+            variable.assign(tf.reshape(part, variable.shape))
+
+    def assign_flat(self, flat: FloatArray, variables: list[tf.Variable]) -> None:
+        """The inverse of :meth:`flat`."""
+        self._spread(tf.constant(flat, self.dtype), variables)
+
+    # Traced once each, by `_compile`.
+
+    def _assign(self, x: tf.Tensor) -> tf.Tensor:
+        if isinstance(self.head, ExpertsHead):
+            return self.head.assign(x)
+        return tf.zeros([tf.shape(x)[0]], tf.int32)
+
+    def _predict(self, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        latent = self.head.latent(x)
+        return self.head.predictions(latent), latent.expert
+
+    def _log_density(self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        x, y, weight = points
+        return tf.reduce_sum(weight * self.head.log_predictive_density(self.head.latent(x), y))
+
+    def _latent(self, points: Points) -> Latent:
+        if isinstance(self.head, ExpertsHead):
+            return self.head.latent(points.x, points.expert)
+        return self.head.latent(points.x)
+
+    def _negative_with_gradient(
+        self, flat: tf.Tensor, variables: list[tf.Variable], bound: Callable[[], tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self._spread(flat, variables)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            value = bound()
+        gradients = tape.gradient(value, variables, unconnected_gradients="zero")
+        gradient = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)
+        return -value, -gradient
+
+    def _joint_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
+        def bound() -> tf.Tensor:
+            terms = self.head.training_terms(self._latent(points), points.x, points.y)
+            return tf.reduce_sum(points.weight * terms) - tf.reduce_sum(self.head.prior_kl())
+
+        return self._negative_with_gradient(flat, self.all_variables, bound)
+
+    def _collapsed_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
+        return self._negative_with_gradient(
+            flat, self.hyper_variables, lambda: collapsed_bound(self.head, *points)
+        )
+
+    def _tied_bound(
+        self, flat: tf.Tensor, points: Points, sites: SitePair
+    ) -> tuple[tf.Tensor, tf.Tensor, SitePair]:
+        latents: list[Latent] = []
+
+        def bound() -> tf.Tensor:
+            value, latent = tied_bound(self.head, *points, sites)
+            latents.append(latent)
+            return value
+
+        value, gradient = self._negative_with_gradient(flat, self.hyper_variables, bound)
+        return value, gradient, matching_sites(self.head, latents[0], points.y, points.weight)
+
+    def _set_posterior(self, points: Points, sites: SitePair) -> None:
+        features = head_features(self.head, points.x, points.expert)
+        assign_posterior(self.head, best_posterior(features, *sites))
+
+    def _adam_step(
+        self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor], num_data: tf.Tensor, learning_rate: tf.Tensor
+    ) -> tf.Tensor:
+        x, y, weight = points
+        with tf.GradientTape() as tape:
+            terms = self.head.training_terms(self.head.latent(x), x, y)
+            # Minus the bound per point, thesis (4.31).
+            loss = tf.reduce_sum(self.head.prior_kl()) / num_data - tf.reduce_sum(
+                weight * terms
+            ) / tf.reduce_sum(weight)
+        gradients = tape.gradient(loss, self.all_variables)
+        optimizer = self._adam()
+        optimizer.learning_rate.assign(tf.cast(learning_rate, tf.float32))
+        optimizer.apply_gradients(zip(gradients, self.head.trainable_weights, strict=True))
+        return loss
+
+    def _adam(self) -> keras.optimizers.Optimizer:
+        if self._optimizer is None:
+            with tf.init_scope():
+                self._optimizer = keras.optimizers.Adam(1e-2)
+                self._optimizer.build(self.head.trainable_weights)
+        return self._optimizer
+
+    def reset_optimizer(self) -> None:
+        """Forget the moments of Adam."""
+        for variable in self._adam().variables:
+            variable.assign(tf.zeros_like(variable))
+
+
+_local = threading.local()
+
+
+def engine_for(model: str, settings: Mapping[str, Any], num_features: int) -> Engine:
+    """The engine of a configuration, made on first use in this thread.
+
+    Args:
+        model: Key of :data:`HEADS`.
+        settings: Arguments of the head, hashable.
+        num_features: D.
+    """
+    engines: OrderedDict[Any, Engine] = _local.__dict__.setdefault("engines", OrderedDict())
+    key = (model, tuple(sorted(settings.items())), num_features)
+    if key not in engines:
+        engines[key] = Engine(model, settings, num_features)
+        while len(engines) > MAX_ENGINES:
+            engines.popitem(last=False)
+    engines.move_to_end(key)
+    return engines[key]

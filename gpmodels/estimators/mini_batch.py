@@ -1,0 +1,138 @@
+"""Mini-batch training by Adam, in memory that does not grow with the number of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.monitoring import FitMonitor
+from gpmodels.estimators.routing import count_assignments, drop_unused_experts
+
+CHUNK = 8192
+"""Rows of a batch where nothing is trained: prediction, validation, routing."""
+
+CHECKS = 40
+"""How often the held-out points are looked at in a fit of full length."""
+
+PATIENCE = 6
+"""Stop after so many looks without a better held-out density."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows in the user's memory; only batches of them become tensors.
+
+    Attributes:
+        x: Standardised on the way, see ``mean`` and ``scale``; ``[N, D]``.
+        y: Class indices or standardised targets, ``[N]``.
+        weight: ``[N]``.
+        mean: Of the inputs, ``[D]``.
+        scale: Of the inputs, ``[D]``.
+    """
+
+    x: FloatArray
+    y: FloatArray
+    weight: FloatArray
+    mean: FloatArray
+    scale: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def subset(self, index: npt.NDArray[np.integer[Any]]) -> Rows:
+        """Some of the rows."""
+        return replace(self, x=self.x[index], y=self.y[index], weight=self.weight[index])
+
+    def take(self, index: FloatArray | slice, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Standardised inputs, targets and weights of some rows, as tensors."""
+        x = (self.x[index] - self.mean) / self.scale
+        return tuple(tf.constant(part, dtype) for part in (x, self.y[index], self.weight[index]))
+
+    def chunks(self) -> Iterator[slice]:
+        """All rows, a bounded number at a time."""
+        return (slice(start, start + CHUNK) for start in range(0, len(self), CHUNK))
+
+
+def fit_mini_batch(
+    engine: Engine,
+    training: Rows,
+    held_out: Rows | None,
+    monitor: FitMonitor,
+    *,
+    batch_size: int,
+    max_iterations: int,
+    learning_rate: float,
+    rng: np.random.Generator,
+) -> None:
+    """Maximise the bound by Adam with a cosine schedule; keep the best weights on the held-out rows.
+
+    Args:
+        engine: Its head is placed at the data; on return it holds the result.
+        training: Rows to train on.
+        held_out: Rows for early stopping, None to train to the end.
+        monitor: Told of every iteration.
+        batch_size: Rows of a step.
+        max_iterations: Steps.
+        learning_rate: At the start.
+        rng: Orders the rows.
+
+    Raises:
+        FloatingPointError: The bound stopped being finite.
+    """
+    engine.reset_optimizer()
+    num_data = tf.constant(training.weight.sum(), engine.dtype)
+    batches = _batches(len(training), batch_size, rng)
+    best, best_weights, since_best = -math.inf, engine.head.get_weights(), 0
+    interval = max(max_iterations // CHECKS, 1)
+    for step in range(max_iterations):
+        rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * step / max_iterations)) + 1e-3 * learning_rate
+        batch = training.take(next(batches), engine.dtype)
+        loss = float(engine.adam_step(batch, num_data, tf.constant(rate, engine.dtype)))
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"The bound is {-loss} after {step + 1} mini-batches. Lower learning_rate (now {learning_rate})."
+            )
+        density = math.nan
+        if held_out is not None and (step + 1) % interval == 0:
+            density = mean_log_density(engine, held_out)
+            if density > best:
+                best, best_weights, since_best = density, engine.head.get_weights(), 0
+            else:
+                since_best += 1
+        monitor.report(-loss, validation=density)
+        if since_best >= PATIENCE:
+            break
+    if held_out is not None and best > -math.inf:
+        engine.head.set_weights(best_weights)
+    drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
+
+
+def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """Endless batches of row numbers, each row once an epoch."""
+    while True:
+        order = rng.permutation(num_rows)
+        full = max(num_rows // batch_size, 1) * batch_size
+        for start in range(0, full, batch_size):
+            yield np.sort(order[start : start + batch_size])
+
+
+def mean_log_density(engine: Engine, rows: Rows) -> float:
+    """Weighted mean of log p(y) over rows, nats."""
+    total = sum(float(engine.log_density(rows.take(chunk, engine.dtype))) for chunk in rows.chunks())
+    return total / float(rows.weight.sum())
+
+
+def _count_rows(engine: Engine, rows: Rows) -> npt.NDArray[np.int64]:
+    """Rows of positive weight that each expert answers for, ``[T]``."""
+    counts = 0
+    for chunk in rows.chunks():
+        x, _, weight = rows.take(chunk, engine.dtype)
+        counts += count_assignments(engine.head, engine.assign(x).numpy()[weight.numpy() > 0])
+    return counts
