@@ -24,6 +24,8 @@ _THREAD_SETTINGS = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
+_WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads that wait by spinning make a busy machine many times slower, and the timings depend on the load."""
 _POLL_SECONDS = 0.2
 
 
@@ -126,7 +128,7 @@ def cell_command(cell: Cell, data: Path, record: Path) -> list[str]:
 
 def _start(cell: Cell, data: Path, out: Path, limits: Limits) -> _Running:
     threads = str(max(1, (os.cpu_count() or 1) // limits.jobs))
-    environment = {**os.environ, **dict.fromkeys(_THREAD_SETTINGS, threads)}
+    environment = {**os.environ, **dict.fromkeys(_THREAD_SETTINGS, threads), **_WAITING}
     record_path(out, cell).unlink(missing_ok=True)
     log = out / LOGS / f"{cell.name}.txt"
     with log.open("wb") as file:
