@@ -22,11 +22,13 @@ FEATURES = 4
 POINTS = 6
 
 
-def batches(epoch: int) -> tf.data.Dataset:
+def batches(head: dict[str, Any], epoch: int) -> tf.data.Dataset:
     """Four batches of eight examples of six points each, a pure function of the epoch."""
     rng = np.random.default_rng(epoch)
     x = rng.normal(size=(32, POINTS, FEATURES)).astype("float32")
-    y = (x[..., 0] * x[..., 1] > 0).astype("float32")
+    y = x[..., 0] * x[..., 1]
+    if head["config"].get("likelihood") != "gaussian":
+        y = np.digitize(y, 0.5 * np.arange(head["config"].get("num_classes", 2) - 1)).astype("float32")
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
 
 
@@ -46,9 +48,9 @@ def make_model(head: dict[str, Any], *, points_per_example: int | None = None) -
 def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> dict[str, Any]:
     """One step of stochastic gradient descent on two devices and on one, from the same weights."""
     single = make_model(head)
-    single.initialize(batches(0))
+    single.initialize(batches(head, 0))
     single.compile(optimizer=keras.optimizers.SGD(0.1))
-    single.fit(batches(0), verbose=0, shuffle=False)  # away from q = prior, where some gradients vanish
+    single.fit(batches(head, 0), verbose=0, shuffle=False)  # away from q = prior, where some gradients vanish
     start = single.get_weights()
     with strategy.scope():
         mirrored = make_model(head)
@@ -56,7 +58,7 @@ def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> di
         mirrored.set_weights(start)
     for model in (single, mirrored):
         model.head.reset_assignments()
-        model.fit(batches(1), verbose=0, shuffle=False)
+        model.fit(batches(head, 1), verbose=0, shuffle=False)
     pairs = list(zip(single.trainable_weights, mirrored.trainable_weights, strict=True))
     return {
         "num_replicas": strategy.num_replicas_in_sync,
@@ -68,9 +70,9 @@ def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> di
     }
 
 
-def train(model: HybridModel, epochs: range) -> None:
+def train(model: HybridModel, head: dict[str, Any], epochs: range) -> None:
     for epoch in epochs:
-        model.fit(batches(epoch), verbose=0, shuffle=False)
+        model.fit(batches(head, epoch), verbose=0, shuffle=False)
 
 
 def compiled(head: dict[str, Any]) -> HybridModel:
@@ -83,12 +85,12 @@ def compiled(head: dict[str, Any]) -> HybridModel:
 def check_resume(head: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Three epochs at once, against one epoch, a checkpoint, and two more epochs in a new model."""
     uninterrupted = compiled(head)
-    uninterrupted.initialize(batches(0))
-    train(uninterrupted, range(3))
+    uninterrupted.initialize(batches(head, 0))
+    train(uninterrupted, head, range(3))
 
     interrupted = compiled(head)
-    interrupted.initialize(batches(0))
-    train(interrupted, range(1))
+    interrupted.initialize(batches(head, 0))
+    train(interrupted, head, range(1))
     interrupted.save_weights(folder / "checkpoint.weights.h5")
     interrupted.save(folder / "checkpoint.keras")
 
@@ -97,7 +99,7 @@ def check_resume(head: dict[str, Any], folder: Path) -> dict[str, Any]:
     from_file = keras.models.load_model(folder / "checkpoint.keras")
     equal = {}
     for name, resumed in (("weights", from_weights), ("keras", from_file)):
-        train(resumed, range(1, 3))
+        train(resumed, head, range(1, 3))
         equal[name] = bitwise_equal(resumed, uninterrupted)
     return {
         "resumed_equals_uninterrupted": equal,

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras.src.testing.test_case import TestCase
+from scipy import special
 
 from gpmodels import HybridModel
 from gpmodels.head import Head
@@ -27,6 +28,10 @@ OUTPUTS = {
     "predictive_entropy",
     "mutual_information",
 }
+REGRESSION_OUTPUTS = {"mean", "variance", "latent_variance"}
+FOR_EACH_CLASS = {"probability", "latent_mean", "latent_variance"}
+"""Outputs that have an axis of classes where there are more than two."""
+
 NUM_FEATURES = 4
 
 
@@ -37,11 +42,18 @@ class LayerContract:
         head_class: The head's class.
         settings: Its arguments.
         trainable_values: Number of trainable values the head has for ``NUM_FEATURES`` features.
+        outputs: Names of its outputs.
     """
 
     head_class: ClassVar[type[Head]]
     settings: ClassVar[dict[str, Any]]
     trainable_values: ClassVar[int]
+    outputs: ClassVar[set[str]] = OUTPUTS
+
+    @classmethod
+    def output_shape(cls, name: str, leading: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        classes = cls.settings.get("num_classes", 2)
+        return (*leading, classes) if classes > 2 and name in FOR_EACH_CLASS else leading
 
     @classmethod
     def make_head(cls, **overrides: Any) -> Head:
@@ -62,19 +74,20 @@ class LayerContract:
     def test_training_step_moves_every_weight(self):
         model = trained_model(self.make_head())
         before = [weight.numpy() for weight in model.trainable_weights]
-        model.train_step(labelled_points())
+        model.train_step(labelled_points(model.head))
         for weight, old in zip(model.trainable_weights, before, strict=True):
             assert np.isfinite(weight.numpy()).all(), weight.path
             assert np.any(weight.numpy() != old), f"{weight.path} did not move"
 
     @pytest.mark.parametrize("first_call", ["fit", "evaluate"])
     def test_model_nobody_has_built_builds_itself(self, first_call):
-        x, y = (values.numpy() for values in labelled_points())
-        model = HybridModel(keras.layers.Dense(NUM_FEATURES), self.make_head(), num_data=len(x))
+        head = self.make_head()
+        x, y = (values.numpy() for values in labelled_points(head))
+        model = HybridModel(keras.layers.Dense(NUM_FEATURES), head, num_data=len(x))
         model.compile(optimizer="adam")
         getattr(model, first_call)(x, y, verbose=0)
         assert model.get_build_config() == {"input_shape": (None, NUM_FEATURES)}
-        assert set(model.predict(x, verbose=0)) == OUTPUTS
+        assert set(model.predict(x, verbose=0)) == self.outputs
 
     def test_starts_at_the_prior_with_one_divergence_for_each_unit(self):
         head = self.make_head()
@@ -82,28 +95,38 @@ class LayerContract:
         np.testing.assert_array_equal(head.prior_kl(), np.zeros(len(head.unit_names)))
         assert len(set(head.unit_names)) == len(head.unit_names)
         if head.unit_names:
-            assert head.lengthscales().shape == (len(head.unit_names), NUM_FEATURES)
+            separate = self.settings.get("class_kernels") == "separate"
+            num_kernels = self.settings["num_classes"] if separate else 1
+            assert head.lengthscales().shape == (len(head.unit_names), num_kernels, NUM_FEATURES)
 
     @pytest.mark.parametrize("leading", [(1,), (7,), (2, 5), (2, 3, 4), (0,)], ids=str)
     def test_outputs_have_the_features_leading_shape(self, model, leading):
         outputs = model.head(random_features(*leading))
-        assert set(outputs) == OUTPUTS
+        assert set(outputs) == self.outputs
         for name, value in outputs.items():
-            assert value.shape == leading
+            assert value.shape == self.output_shape(name, leading)
             assert value.dtype == ("int32" if name == "label" else "float32"), name
             assert np.isfinite(value).all(), name
 
     def test_outputs_are_consistent_with_each_other(self, model):
         outputs = {name: value.numpy() for name, value in model.head(3 * random_features(200)).items()}
+        assert np.all(outputs["latent_variance"] >= 0.0)
+        if self.outputs == REGRESSION_OUTPUTS:
+            assert np.all(outputs["variance"] > outputs["latent_variance"])  # the noise
+            assert np.ptp(outputs["mean"]) > 0.0
+            return
         probability = outputs["probability"]
         assert np.all((probability >= 0.0) & (probability <= 1.0))
-        np.testing.assert_array_equal(outputs["label"], probability > 0.5)
-        np.testing.assert_array_equal(outputs["label"], outputs["latent_mean"] > 0.0)
-        assert np.all(outputs["latent_variance"] >= 0.0)
+        if self.settings.get("num_classes", 2) == 2:
+            np.testing.assert_array_equal(outputs["label"], probability > 0.5)
+            np.testing.assert_array_equal(outputs["label"], outputs["latent_mean"] > 0.0)
+            probability = np.stack([1 - probability.astype("float64"), probability], axis=-1)
+        np.testing.assert_array_equal(outputs["label"], probability.argmax(axis=-1))
+        np.testing.assert_allclose(probability.sum(axis=-1), 1.0, atol=1e-5)
+        assert len(set(outputs["label"].tolist())) > 1
         assert np.all(outputs["mutual_information"] >= 0.0)
         assert np.all(outputs["mutual_information"] <= outputs["predictive_entropy"] + 1e-6)
-        q = probability.astype("float64")
-        entropy = -q * np.log(q) - (1 - q) * np.log1p(-q)
+        entropy = special.entr(probability.astype("float64")).sum(axis=-1)
         np.testing.assert_allclose(outputs["predictive_entropy"], entropy, atol=1e-5)
 
     def test_prediction_of_a_point_does_not_depend_on_its_batch(self, model):
@@ -111,12 +134,13 @@ class LayerContract:
         together = model.head(features)
         for start, stop in ((0, 1), (1, 8), (8, 60)):
             alone = model.head(features[start:stop])
-            for name in OUTPUTS:
+            for name in self.outputs:
                 np.testing.assert_allclose(together[name][start:stop], alone[name], rtol=1e-4, atol=1e-5)
 
     def test_symbolic_call_keeps_unknown_sizes(self):
         outputs = self.make_head()(keras.Input((None, None, NUM_FEATURES)))
-        assert all(value.shape == (None, None, None) for value in outputs.values())
+        for name, value in outputs.items():
+            assert value.shape == self.output_shape(name, (None, None, None))
 
     def test_unknown_number_of_features_is_an_error(self):
         with pytest.raises(ValueError, match="number of features must be known"):
@@ -217,8 +241,10 @@ class LayerContract:
                 self.head_class,
                 init_kwargs=self.settings,
                 input_shape=(2, 3, NUM_FEATURES),
-                expected_output_shape=dict.fromkeys(OUTPUTS, (2, 3)),
-                expected_output_dtype={name: "int32" if name == "label" else "float32" for name in OUTPUTS},
+                expected_output_shape={name: self.output_shape(name, (2, 3)) for name in self.outputs},
+                expected_output_dtype={
+                    name: "int32" if name == "label" else "float32" for name in self.outputs
+                },
                 expected_num_losses=0,
                 expected_num_seed_generators=0,
                 # Keras sums the outputs as a loss, which takes one tensor; `HybridModel` has its own.
@@ -256,14 +282,19 @@ def random_features(*leading: int) -> tf.Tensor:
     return tf.constant(np.random.default_rng(8).normal(size=(*leading, NUM_FEATURES)), "float32")
 
 
-def labelled_points(size: int = 64) -> tuple[tf.Tensor, tf.Tensor]:
+def labelled_points(head: Head | None = None, size: int = 64) -> tuple[tf.Tensor, tf.Tensor]:
+    """Features and labels that the head knows: 0 or 1 unless it is given, classes, or real targets."""
     features = random_features(size)
-    return features, tf.cast(features[:, 0] * features[:, 1] > 0.0, "float32")
+    product = features[:, 0] * features[:, 1]
+    if head is not None and not head.is_classifier:
+        return features, product
+    steps = range(1, getattr(head, "num_classes", 2))
+    return features, sum(tf.cast(product > float(step - 1) / 2.0, "float32") for step in steps)
 
 
 def trained_model(head: Head, optimizer: Any = None) -> HybridModel:
     """The head on a dense layer, initialised and trained for three steps."""
-    x, y = labelled_points()
+    x, y = labelled_points(head)
     model = HybridModel(keras.layers.Dense(NUM_FEATURES), head, num_data=len(x))
     model.compile(optimizer=optimizer or keras.optimizers.Adam(0.05))
     model.initialize((x, y))
@@ -273,10 +304,11 @@ def trained_model(head: Head, optimizer: Any = None) -> HybridModel:
 
 
 def assert_same_outputs(ours: dict[str, Any], theirs: dict[str, Any], *, exactly: bool = False) -> None:
-    assert set(ours) == set(theirs) == OUTPUTS
+    assert set(ours) == set(theirs)
+    assert set(ours) in (OUTPUTS, REGRESSION_OUTPUTS)
     tolerance = 0.0 if exactly else 1e-5
-    for name in OUTPUTS:
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=tolerance, atol=tolerance, err_msg=name)
+    for name, value in ours.items():
+        np.testing.assert_allclose(value, theirs[name], rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 @functools.cache

@@ -2,46 +2,85 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gpflow
 import numpy as np
 
-from gpmodels import HGPHead, SVGPHead
+from gpmodels import HGPHead
+from gpmodels.gp_head import GPHead
+from gpmodels.likelihoods import GaussianLikelihood
 from gpmodels.sparse_units import SparseUnits
 
 from . import reference
 
 
 def randomize(units: SparseUnits, rng: np.random.Generator) -> None:
-    """Draw every parameter anew; q is well away from the prior."""
+    """Draw every parameter anew, kernels and posteriors for each latent function; q is well off the prior."""
     count, size, features = units.inducing_inputs.shape
     units.place(
         rng.normal(size=(count, size, features)) + 1.5 * rng.normal(size=(count, 1, features)),
-        rng.uniform(0.7, 2.0, size=(count, features)),
+        np.ones((count, features)),
     )
-    units.variance.assign(rng.uniform(0.5, 2.0, size=count))
-    units.q_mean.assign(rng.normal(size=(count, size)))
-    units.q_sqrt.assign(np.tril(0.4 * rng.normal(size=(count, size, size))) + 0.6 * np.eye(size))
+    units.lengthscales.assign(rng.uniform(0.7, 2.0, size=units.lengthscales.shape))
+    units.variance.assign(rng.uniform(0.5, 2.0, size=units.variance.shape))
+    units.q_mean.assign(rng.normal(size=units.q_mean.shape))
+    units.q_sqrt.assign(np.tril(0.4 * rng.normal(size=units.q_sqrt.shape)) + 0.6 * np.eye(size))
+
+
+def latent_twins(units: SparseUnits, kernel: str = "squared_exponential") -> list[list[reference.Unit]]:
+    """NumPy twins ``[K][P]``: one for each latent function of each unit, with the kernel it uses."""
+    inducing, lengthscales, variance, means, roots = (
+        np.asarray(parameter.numpy(), "float64") for parameter in parameters(units)
+    )
+
+    def twin(k: int, p: int) -> reference.Unit:
+        j = p if lengthscales.shape[1] > 1 else 0
+        return reference.Unit(
+            kernel, inducing[k], lengthscales[k, j], variance[k, j], means[k, p], roots[k, p], units.jitter
+        )
+
+    return [[twin(k, p) for p in range(means.shape[1])] for k in range(len(inducing))]
 
 
 def as_reference(units: SparseUnits, kernel: str = "squared_exponential") -> list[reference.Unit]:
-    """One NumPy twin for each unit."""
-    parameters = (units.inducing_inputs, units.lengthscales, units.variance, units.q_mean, units.q_sqrt)
-    return [
-        reference.Unit(kernel, inducing, lengthscales, float(variance), mean, root, units.jitter)
-        for inducing, lengthscales, variance, mean, root in zip(
-            *(np.asarray(parameter.numpy(), "float64") for parameter in parameters), strict=True
-        )
-    ]
+    """One NumPy twin for each unit, where units have a single latent function."""
+    return [twin for (twin,) in latent_twins(units, kernel)]
 
 
-def random_head(num_experts: int, *, num_features: int = 2, seed: int = 0, **settings: object) -> HGPHead:
-    """A built HGP head in float64 (unless told otherwise) with random parameters."""
-    settings = {"num_inducing": 4, "num_expert_inducing": 3, "dtype": "float64"} | settings
-    head = HGPHead(num_experts=num_experts, **settings)
+def random_head(
+    num_experts: int,
+    *,
+    head_class: type[GPHead] = HGPHead,
+    num_features: int = 2,
+    seed: int = 0,
+    **settings: Any,
+) -> Any:
+    """A built head in float64 (unless told otherwise) with random parameters."""
+    settings = {"num_inducing": 4, "dtype": "float64"} | settings
+    if head_class is HGPHead:
+        settings = {"num_expert_inducing": 3} | settings
+    head = head_class(num_experts=num_experts, **settings)
     head.build((None, num_features))
-    for units in units_of(head):
-        randomize(units, np.random.default_rng([seed, units.num_units, units.num_inducing]))
+    randomize_head(head, seed)
     return head
 
 
-def units_of(head: SVGPHead) -> list[SparseUnits]:
-    return [head.global_unit, *([head.experts] if getattr(head, "num_experts", 0) else [])]
+def randomize_head(head: GPHead, seed: int = 0) -> None:
+    """Draw all parameters of a built head."""
+    for units in units_of(head):
+        randomize(units, np.random.default_rng([seed, units.num_units, units.num_inducing]))
+    if isinstance(head.likelihood, GaussianLikelihood):
+        noise = head.likelihood.noise_variance
+        noise.assign(np.random.default_rng(seed).uniform(0.1, 0.5, noise.shape))
+
+
+def units_of(head: Any) -> list[SparseUnits]:
+    """The global unit and the experts, whichever the head has."""
+    found = [getattr(head, "global_unit", None), getattr(head, "experts", None)]
+    return [units for units in found if units is not None]
+
+
+def parameters(units: SparseUnits) -> list[gpflow.Parameter]:
+    """All parameters of units; each has the units as its first axis."""
+    return [units.inducing_inputs, units.lengthscales, units.variance, units.q_mean, units.q_sqrt]

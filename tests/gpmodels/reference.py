@@ -84,8 +84,8 @@ def expert_marginal(
     return local_mean + a @ mean, variance
 
 
-def responsible_expert(inducing: Sequence[np.ndarray], x: np.ndarray) -> int:
-    """Thesis (4.6) and (4.30): argmax_k N(x | c_k, V), V pooled with T(M - 1) in the denominator."""
+def gate_log_densities(inducing: Sequence[np.ndarray], x: np.ndarray) -> list[float]:
+    """log N(x | c_k, V) of thesis (4.6), V pooled with T(M - 1) in the denominator."""
     num_experts, num_inducing, num_features = len(inducing), len(inducing[0]), len(x)
     centres = [points.mean(axis=0) for points in inducing]
     pooled = np.zeros(num_features)
@@ -93,8 +93,12 @@ def responsible_expert(inducing: Sequence[np.ndarray], x: np.ndarray) -> int:
         for points, centre in zip(inducing, centres, strict=True):
             for point in points:
                 pooled[d] += (point[d] - centre[d]) ** 2 / (num_experts * (num_inducing - 1))
-    densities = [stats.multivariate_normal(centre, np.diag(pooled)).logpdf(x) for centre in centres]
-    return int(np.argmax(densities))
+    return [float(stats.multivariate_normal(centre, np.diag(pooled)).logpdf(x)) for centre in centres]
+
+
+def responsible_expert(inducing: Sequence[np.ndarray], x: np.ndarray) -> int:
+    """Thesis (4.30): argmax_k N(x | c_k, V)."""
+    return int(np.argmax(gate_log_densities(inducing, x)))
 
 
 def gaussian_expectation(function: Callable[[float], float], mean: float, variance: float) -> float:
@@ -114,6 +118,48 @@ def expected_log_likelihood(mean: float, variance: float, label: int) -> float:
     """E[log Φ(s f)], s = 2 y - 1 (thesis 4.36)."""
     sign = 2 * label - 1
     return gaussian_expectation(lambda f: special.log_ndtr(sign * f), mean, variance)
+
+
+def gaussian_term(mean: float, variance: float, target: float, noise: float) -> float:
+    """E[log N(y | f, noise)], thesis (3.31), (3.32): the log density at the mean less variance/(2 noise)."""
+    return float(stats.norm(mean, math.sqrt(noise)).logpdf(target)) - variance / (2 * noise)
+
+
+def largest_probability(means: Sequence[float], variances: Sequence[float], label: int) -> float:
+    """Thesis (4.17): ∫ N(f | μ_c, σ_c²) Π_{j≠c} Φ((f - μ_j)/σ_j) df by adaptive quadrature."""
+    scales = [math.sqrt(variance) for variance in variances]
+    others = [j for j in range(len(means)) if j != label]
+
+    def integrand(f: float) -> float:
+        product = stats.norm.pdf(f, means[label], scales[label])
+        for j in others:
+            product *= special.ndtr((f - means[j]) / scales[j])
+        return float(product)
+
+    low, high = (means[label] + sign * 12 * scales[label] for sign in (-1, 1))
+    bends = [means[j] + t * scales[j] for j in others for t in (-4, 0, 4)]
+    ends = [low, *sorted(f for f in bends if low < f < high), high]
+    return sum(integrate.quad(integrand, *piece, epsabs=1e-13)[0] for piece in itertools.pairwise(ends))
+
+
+def robust_max_term(
+    means: Sequence[float], variances: Sequence[float], label: int, epsilon: float = 1e-3
+) -> float:
+    """E[log p(y | f)] of robust-max: P_y log(1 - ε) + (1 - P_y) log(ε/(C - 1))."""
+    hit = largest_probability(means, variances, label)
+    return hit * math.log1p(-epsilon) + (1 - hit) * math.log(epsilon / (len(means) - 1))
+
+
+def softmax_term(means: Sequence[float], variances: Sequence[float], label: int, order: int = 11) -> float:
+    """E[log softmax(f)_y] by Gauss-Hermite quadrature in every dimension."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    weights = weights / weights.sum()
+    total = 0.0
+    for index in itertools.product(range(order), repeat=len(means)):
+        f = [mean + math.sqrt(v) * nodes[i] for mean, v, i in zip(means, variances, index, strict=True)]
+        weight = math.prod(weights[i] for i in index)
+        total += weight * (f[label] - float(special.logsumexp(f)))
+    return total
 
 
 def entropy(probability: float) -> float:

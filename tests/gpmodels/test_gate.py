@@ -126,7 +126,9 @@ def test_tiles_return_to_the_order_of_the_points(batch):
     tiles = tiles_of(batch)
     x = numbered_points(batch)
     blocks = points_to_tiles(tiles, tf.constant(x))
-    np.testing.assert_array_equal(tiles_to_points(tiles, blocks[..., 1]), x[:, 1])
+    for columns in ([1], [1, 0, 1]):  # values of one latent function, and of several
+        values = tiles_to_points(tiles, tf.gather(blocks, columns, axis=-1))
+        np.testing.assert_array_equal(values, x[:, columns])
 
 
 @settings(max_examples=30, deadline=None)
@@ -134,21 +136,22 @@ def test_tiles_return_to_the_order_of_the_points(batch):
 def test_gradient_equals_that_of_plain_gathers(batch):
     tiles = tiles_of(batch)
     rng = np.random.default_rng(len(batch[0]))
-    x, coefficients = tf.constant(rng.normal(size=(len(batch[0]), 2))), rng.normal(size=len(batch[0]))
+    x, coefficients = tf.constant(rng.normal(size=(len(batch[0]), 2))), rng.normal(size=(len(batch[0]), 3))
 
     parameter = tf.constant(rng.normal(size=(len(tiles.expert_of_tile), 1)))  # one of the tile's expert
 
     def through(points_in, values_out) -> list[np.ndarray]:
         with tf.GradientTape() as tape:
             tape.watch([x, parameter])
-            values = tf.reduce_sum(tf.sin(points_in(x)), axis=-1) * tf.exp(parameter)
+            value = tf.reduce_sum(tf.sin(points_in(x)), axis=-1) * tf.exp(parameter)
+            values = tf.stack([value, tf.square(value), tf.cos(value)], axis=-1)  # of three latent functions
             total = tf.reduce_sum(coefficients * values_out(values))
         return [tf.convert_to_tensor(part).numpy() for part in tape.gradient(total, [x, parameter])]
 
     ours = through(lambda x: points_to_tiles(tiles, x), lambda values: tiles_to_points(tiles, values))
     plain = through(
         lambda x: tf.reshape(tf.gather(x, tiles.point_of_slot), [-1, tiles.tile_size, 2]),
-        lambda values: tf.gather(tf.reshape(values, [-1]), tiles.slot_of_point),
+        lambda values: tf.gather(tf.reshape(values, [-1, 3]), tiles.slot_of_point),
     )
     for first, second in zip(ours, plain, strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-15)
@@ -158,11 +161,11 @@ def test_one_traced_graph_serves_every_batch_size_and_assignment():
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.float64)])
     def there_and_back(expert, x):
         tiles = make_tiles(expert, 3, 4)
-        return tiles_to_points(tiles, points_to_tiles(tiles, x)[..., 0])
+        return tiles_to_points(tiles, points_to_tiles(tiles, x))
 
     for size in (1, 4, 11):
         x = np.random.default_rng(size).normal(size=(size, 2))
-        np.testing.assert_array_equal(there_and_back(np.arange(size) % 3, x), x[:, 0])
+        np.testing.assert_array_equal(there_and_back(np.arange(size) % 3, x), x)
 
 
 @pytest.mark.parametrize("num_points", [0, 1, 5000, 10**6])

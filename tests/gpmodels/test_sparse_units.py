@@ -26,7 +26,7 @@ def make_units(num_units: int = 1, num_inducing: int = 4, num_features: int = 2,
 
 
 def marginals(units: SparseUnits, x: np.ndarray) -> UnitMarginal:
-    """Of every unit at the same points, as NumPy arrays ``[K, N]``."""
+    """Of every unit at the same points, as NumPy arrays ``[K, N, P]``."""
     points = tf.constant(np.tile(x, (units.num_units, 1, 1)), units.inducing_inputs.dtype)
     return UnitMarginal(*(part.numpy() for part in units.marginal(units.fold(), points)))
 
@@ -43,9 +43,9 @@ def test_marginals_equal_the_numpy_twin(kernel):
             mean, variance = reference.global_marginal(unit, x[n])
             a = unit.weights(x[n])
             covariance = unit.posterior()[1]
-            assert result.mean[k, n] == pytest.approx(mean, abs=1e-5)
-            assert result.inducing_variance[k, n] == pytest.approx(a @ covariance @ a, abs=1e-5)
-            total = result.conditional_variance[k, n] + result.inducing_variance[k, n]
+            assert result.mean[k, n, 0] == pytest.approx(mean, abs=1e-5)
+            assert result.inducing_variance[k, n, 0] == pytest.approx(a @ covariance @ a, abs=1e-5)
+            total = result.conditional_variance[k, n, 0] + result.inducing_variance[k, n, 0]
             assert total == pytest.approx(variance, abs=1e-5)
 
 
@@ -66,9 +66,9 @@ def test_marginal_and_kl_equal_gpflow():
     x = 2 * rng.normal(size=(50, 3))
     mean, variance = model.predict_f(x)
     result = marginals(units, x)
-    np.testing.assert_allclose(result.mean[0], mean[:, 0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(result.mean[0], mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
-        (result.conditional_variance + result.inducing_variance)[0], variance[:, 0], rtol=1e-9
+        (result.conditional_variance + result.inducing_variance)[0], variance, rtol=1e-9
     )
     np.testing.assert_allclose(units.prior_kl()[0], model.prior_kl(), rtol=1e-12)
 
@@ -103,8 +103,8 @@ def test_place_sets_inputs_and_lengthscales_and_keeps_the_rest():
     inputs, lengthscales = np.arange(6.0).reshape(1, 3, 2), np.array([[0.5, 700.0]])
     units.place(inputs, lengthscales)
     np.testing.assert_array_equal(units.inducing_inputs, inputs)
-    np.testing.assert_allclose(units.lengthscales, lengthscales, rtol=1e-12)
-    np.testing.assert_array_equal(units.variance, [1.0])
+    np.testing.assert_allclose(units.lengthscales, lengthscales[:, None], rtol=1e-12)
+    np.testing.assert_array_equal(units.variance, [[1.0]])
 
 
 def test_number_of_trainable_values():
@@ -140,7 +140,7 @@ def both_precisions(num_inducing: int, num_features: int) -> tuple[SparseUnits, 
         for dtype in ("float32", "float64")
     )
     randomize(single, np.random.default_rng(0))
-    single.variance.assign([1.0])
+    single.variance.assign([[1.0]])
     for theirs, ours in zip(double.trainable_variables, single.trainable_variables, strict=True):
         theirs.assign(tf.cast(ours, tf.float64))
     double.jitter = precision("float32").jitter
@@ -172,7 +172,7 @@ def test_float32_unit_is_factorised_in_float64():
     pair = both_precisions(num_inducing=12, num_features=3)
     inducing = np.random.default_rng(6).normal(size=(12, 3))
     compare(pair, inducing, 10.0, inducing)
-    single, double = (np.asarray(units.fold().projection)[0] for units in pair)
+    single, double = (np.asarray(units.fold().projection)[0, 0] for units in pair)
     np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-5 * np.abs(double).max())
 
 

@@ -60,7 +60,7 @@ def test_bound_is_gpflows(head, num_data):
     """Of a whole data set, and of a batch that stands for a larger one."""
     head = random_svgp(head())
     # Latent values near 0, since GPflow takes log(1 - Φ(f)) for label 0.
-    head.global_unit.variance.assign([0.1])
+    head.global_unit.variance.assign([[0.1]])
     x, y = labelled_points()
     model = HybridModel(keras.layers.Identity(), head, num_data=num_data)
     model.compile()
@@ -116,7 +116,7 @@ def test_variance_is_positive_where_rounding_would_make_it_negative(lengthscale)
     head.build((None, 2))
     inducing = np.random.default_rng(4).normal(size=(1, 30, 2))
     head.global_unit.place(inducing, np.full((1, 2), lengthscale))
-    head.global_unit.q_sqrt.assign(1e-4 * np.eye(30)[None])  # nothing open about the inducing values
+    head.global_unit.q_sqrt.assign(1e-4 * np.eye(30)[None, None])  # nothing open about the inducing values
     for latent in (head.latent, head.for_inference()):
         assert np.all(latent(tf.constant(inducing[0], tf.float32)).variance > 0.0)
 
@@ -145,7 +145,7 @@ def test_bad_settings_are_errors(settings, message):
 
 def test_failed_factorisation_names_the_head():
     head = random_svgp(SVGPHead(num_inducing=4, name="lane_head"))
-    head.global_unit.lengthscales.unconstrained_variable.assign(np.full((1, 2), np.nan))
+    head.global_unit.lengthscales.unconstrained_variable.assign(np.full((1, 1, 2), np.nan))
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="global unit of lane_head could not be factorised"
     ):
