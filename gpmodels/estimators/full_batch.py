@@ -19,8 +19,9 @@ import numpy.typing as npt
 import scipy.optimize
 import tensorflow as tf
 
-from gpmodels.conjugate import SitePair, Sites
+from gpmodels.conjugate import SitePair, Sites, has_experts
 from gpmodels.estimators.engine import Engine, FloatArray, Points
+from gpmodels.estimators.lbfgs import MEMORY, Run, minimise, stalled
 from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.estimators.routing import count_assignments, drop_unused_experts
 from gpmodels.experts import ExpertsHead
@@ -28,11 +29,11 @@ from gpmodels.experts import ExpertsHead
 ROUND_LENGTHS = (15, 25, 40, 60, 100)
 """Iterations of the rounds; the last one repeats. The routing settles early."""
 
-MEMORY = 20
-"""Pairs of steps and gradients that L-BFGS keeps."""
+MAX_E_STEPS = 8
+"""Most natural-gradient steps for q at the start of a round and at the end."""
 
-INITIAL_E_STEPS = 5
-"""Natural-gradient steps for q before the first round."""
+E_STEP_TOLERANCE = 1e-6
+"""Such steps end when one gains less, in nats per point."""
 
 LOG_RANGE = 10.0
 """Logarithms of hyper-parameters stay within ± this of 0, so that a line search cannot leave the numbers."""
@@ -60,8 +61,9 @@ class _Objective:
         """-bound and its gradient."""
         return self.engine.joint_bound(flat, self.points)
 
-    def accept(self) -> None:
-        """An iteration ended at the last point evaluated."""
+    def settle(self, x: FloatArray) -> float:  # noqa: ARG002
+        """Make the most of q at ``x``; -bound/N there, if that changed anything, else NaN."""
+        return np.nan
 
     def set_posterior(self) -> None:
         """Bring the head's q up to date."""
@@ -95,7 +97,7 @@ class _Collapsed(_Objective):
 
 
 class _Tied(_Objective):
-    """Classification: q follows through sites, which move a damped natural-gradient step after each iteration.
+    """Classification: q follows through sites, which move by natural-gradient steps that raise the bound.
 
     Several latent functions of a point are coupled by the likelihood, which the sites ignore; half a step is then what
     converges.
@@ -104,7 +106,8 @@ class _Tied(_Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         latents = self.engine.head.likelihood.num_latents
-        self.step = 1.0 if latents == 1 else 0.5
+        self.longest_step = 1.0 if latents == 1 else 0.5
+        self.step = self.longest_step
         nothing = tf.zeros([tf.shape(self.points.y)[0], latents], self.engine.dtype)
         self.sites: SitePair = (Sites(nothing, nothing), Sites(nothing, nothing))
         self.matching: SitePair = self.sites
@@ -117,11 +120,30 @@ class _Tied(_Objective):
         value, gradient, self.matching = self.engine.tied_bound(flat, self.points, self.sites)
         return value, gradient
 
-    def accept(self) -> None:
-        def move(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-            return (1.0 - self.step) * old + self.step * new
+    def sharpen(self, x: FloatArray, value: float) -> tuple[float, FloatArray] | None:
+        """Move the sites towards those that match the marginals at ``x``, where the bound was evaluated last."""
+        sites, matching = self.sites, self.matching
+        self.sites = tf.nest.map_structure(
+            lambda old, new: (1.0 - self.step) * old + self.step * new, sites, matching
+        )
+        new_value, gradient = self(x)
+        if new_value <= value:
+            self.step = min(self.longest_step, 1.5 * self.step)
+            return new_value, gradient
+        self.step *= 0.5
+        self.sites, self.matching = sites, matching
+        return None
 
-        self.sites = tf.nest.map_structure(move, self.sites, self.matching)
+    def settle(self, x: FloatArray) -> float:
+        """Natural-gradient steps at ``x`` until they gain nothing more; -bound/N there."""
+        value, _ = self(x)
+        for _ in range(MAX_E_STEPS):
+            sharper = self.sharpen(x, value)
+            if sharper is not None:
+                gained, value = value - sharper[0], sharper[0]
+                if gained < E_STEP_TOLERANCE:
+                    break
+        return value
 
     def set_posterior(self) -> None:
         self.engine.set_posterior(self.points, self.sites)
@@ -137,8 +159,7 @@ def fit_full_batch(
         points: All training points.
         monitor: Told of every iteration.
         max_iterations: Of L-BFGS, over all rounds.
-        tolerance: Stop when an iteration of the last round gained less than this on average, nats per point, and the
-            routing stayed.
+        tolerance: Stop when five iterations gained less than this on average, nats per point, and the routing stays.
 
     Raises:
         tf.errors.InvalidArgumentError: A covariance cannot be factorised, again and again.
@@ -146,25 +167,21 @@ def fit_full_batch(
     scale = float(tf.reduce_sum(points.weight))
     objective = _objective_of(engine, points, scale)
     flat = engine.flat(objective.variables)
-    for _ in range(INITIAL_E_STEPS if isinstance(objective, _Tied) else 0):
-        objective(flat)
-        objective.accept()
-    previous = np.inf
+    converged = False
     for round_number in range(max_iterations):
-        length = ROUND_LENGTHS[min(round_number, len(ROUND_LENGTHS) - 1)]
-        length = min(length, max_iterations - monitor.iteration)
         moved = _route(engine, objective)
-        flat, value, iterations = _run(objective, flat, length, monitor)
-        settled = not moved and round_number >= len(ROUND_LENGTHS) - 2
-        if monitor.iteration >= max_iterations or (
-            (settled or not isinstance(engine.head, ExpertsHead))
-            and previous - value < tolerance * max(iterations, 1)
-        ):
+        remaining = max_iterations - monitor.iteration
+        if remaining < 1 or (converged and not moved):
             break
-        previous = value
-    for _ in range(2):  # bring the sites to where the last iteration ended
-        objective(flat)
-        objective.accept()
+        objective.settle(flat)
+        length = (
+            ROUND_LENGTHS[min(round_number, len(ROUND_LENGTHS) - 1)]
+            if has_experts(engine.head)
+            else remaining
+        )
+        flat, converged = _run(objective, flat, min(length, remaining), monitor, tolerance)
+        engine.assign_flat(flat, objective.variables)
+    objective.settle(flat)
     engine.assign_flat(flat, objective.variables)
     objective.set_posterior()
 
@@ -177,41 +194,51 @@ def _objective_of(engine: Engine, points: Points, scale: float) -> _Objective:
 
 
 def _run(
-    objective: _Objective, flat: FloatArray, max_iterations: int, monitor: FitMonitor
-) -> tuple[FloatArray, float, int]:
-    """One round of L-BFGS from ``flat``: where it ended, -bound/N there, iterations done."""
-    last: dict[str, float] = {}
+    objective: _Objective, flat: FloatArray, max_iterations: int, monitor: FitMonitor, tolerance: float
+) -> Run:
+    """One round of L-BFGS from ``flat``."""
 
-    def value_and_gradient(x: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = objective(x)
-        last["value"] = value
-        return value, gradient
+    def iteration_done(value: float) -> None:
+        monitor.report(-value, prepare=objective.set_posterior)
 
-    def iteration_done(x: FloatArray) -> None:  # noqa: ARG001
-        objective.accept()
-        monitor.report(-last["value"], prepare=objective.set_posterior)
+    limit = _limit(objective)
+    if isinstance(objective, _Tied):
+        return minimise(
+            objective,
+            flat,
+            limit,
+            max_iterations=max_iterations,
+            tolerance=tolerance,
+            iteration_done=iteration_done,
+        )
+    values: list[float] = []
+
+    def fixed_iteration_done(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        values.append(float(intermediate_result.fun))
+        iteration_done(values[-1])
+        if stalled(values, tolerance):
+            raise StopIteration
 
     result = scipy.optimize.minimize(
-        value_and_gradient,
+        objective,
         flat,
         jac=True,
         method="L-BFGS-B",
-        bounds=_bounds(objective),
-        callback=iteration_done,
+        bounds=scipy.optimize.Bounds(-limit, limit),
+        callback=fixed_iteration_done,
         options={"maxiter": max_iterations, "maxcor": MEMORY, "maxls": 30, "ftol": 1e-12, "gtol": 1e-7},
     )
-    return result.x, float(result.fun), int(result.nit)
+    return Run(result.x, converged=result.nit < max_iterations)
 
 
-def _bounds(objective: _Objective) -> scipy.optimize.Bounds:
+def _limit(objective: _Objective) -> FloatArray:
     """Logarithms of lengthscales, variances and noise are kept in range; all else is free."""
     limits = []
     for variable in objective.variables:
         name = variable.name.rsplit("/", 1)[-1]
         logarithmic = any(word in name for word in ("lengthscales", "variance"))
         limits.append(np.full(int(np.prod(variable.shape)), LOG_RANGE if logarithmic else np.inf))
-    limit = np.concatenate(limits)
-    return scipy.optimize.Bounds(-limit, limit)
+    return np.concatenate(limits)
 
 
 def _route(engine: Engine, objective: _Objective) -> bool:

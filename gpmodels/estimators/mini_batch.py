@@ -131,7 +131,7 @@ def mean_log_density(engine: Engine, rows: Rows) -> float:
 
 def _count_rows(engine: Engine, rows: Rows) -> npt.NDArray[np.int64]:
     """Rows of positive weight that each expert answers for, ``[T]``."""
-    counts = 0
+    counts = count_assignments(engine.head, np.zeros(0, np.int32))
     for chunk in rows.chunks():
         x, _, weight = rows.take(chunk, engine.dtype)
         counts += count_assignments(engine.head, engine.assign(x).numpy()[weight.numpy() > 0])
