@@ -8,7 +8,7 @@ from gpmodels.comparison.fitc import fitc_posterior
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.pic import PICModel
 
-from .dense import DenseSparseGP, finite_differences, problem, wave
+from .dense import DenseSparseGP, finite_differences, problem
 from .test_fitc import model_of as fitc_model_of
 
 
@@ -109,10 +109,15 @@ def test_graph_does_not_grow_with_the_number_of_blocks():
     assert size(np.arange(len(x)) % 2) == size(np.arange(len(x)))
 
 
-def test_number_of_blocks():
-    x, y = wave(0, 450)
-    assert PICRegressor(10, max_iterations=1, random_state=0).fit(x, y).n_blocks_ == 2
-    assert PICRegressor(300, max_iterations=1, random_state=0).fit(x, y).n_blocks_ == 1
-    assert PICRegressor(10, 7, max_iterations=1, random_state=0).fit(x, y).n_blocks_ == 7
+@pytest.mark.parametrize(("asked", "num_points", "expected"), [("auto", 450, 2), ("auto", 90, 1), (7, 5, 5)])
+def test_number_of_blocks(asked, num_points, expected):
+    assert PICRegressor(num_blocks=asked)._choose_num_blocks(num_points, 10) == expected
+
+
+def test_automatic_blocks_are_no_smaller_than_the_inducing_points_are_many():
+    assert PICRegressor()._choose_num_blocks(3000, 500) == 6
+
+
+def test_there_are_no_empty_blocks():
     few = np.repeat([[0.0], [1.0], [2.0]], 4, axis=0)
     assert PICRegressor(3, 7, max_iterations=1, random_state=0).fit(few, few[:, 0]).n_blocks_ == 3
