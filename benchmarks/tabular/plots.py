@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from benchmarks.tabular.methods import METHODS
 from benchmarks.tabular.summary import Spread
@@ -46,6 +47,9 @@ def plot_curves(
                     markersize=3,
                 )
         axes.set(xscale="log", xlabel="Training time (s)", ylabel=TITLES[measure], title=dataset)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(visible=True, alpha=0.3)
     figure.axes[0].legend(fontsize="small")
     figure.savefig(path, dpi=120)
@@ -69,7 +73,7 @@ def plot_losses(path: Path, spreads: Mapping[tuple[str, str], Spread], measure: 
             label=METHODS[method].title,
         )
     axes.set(yticks=range(len(datasets)), yticklabels=datasets, xlabel=TITLES[measure])
-    axes.invert_yaxis()
+    axes.set_ylim(len(datasets) - 0.5, -0.5)
     axes.grid(visible=True, axis="x", alpha=0.3)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(path, dpi=120)

@@ -229,6 +229,8 @@ def _time_rows(records: Mapping[tuple[str, str], Records]) -> Rows:
     for (dataset, method), group in records.items():
         row: dict[str, Any] = {"set": dataset, "method": METHODS[method].title}
         ends = [record["curve"][-1] for record in group]
+        starts = [record["curve"][0]["seconds"] for record in group]
+        row["first point at"] = _significant(sum(starts) / len(starts))
         row["final NLP"] = _significant(sum(end["nlp"] for end in ends) / len(ends))
         row["total seconds"] = _significant(sum(end["seconds"] for end in ends) / len(ends))
         if (dataset, REFERENCE) in records:

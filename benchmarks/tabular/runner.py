@@ -96,7 +96,7 @@ def run_cells(cells: Sequence[Cell], *, data: Path, out: Path, limits: Limits, r
     for folder in (CELLS, LOGS):
         (out / folder).mkdir(parents=True, exist_ok=True)
     waiting = [cell for cell in cells if _is_wanted(read_record(out, cell), retry=retry)]
-    print(f"{len(cells)} cells, {len(cells) - len(waiting)} of them done before", flush=True)
+    print(f"{len(cells)} cells, {len(cells) - len(waiting)} of them computed before", flush=True)
     began, running = time.monotonic(), list[_Running]()
     try:
         while running or waiting:
