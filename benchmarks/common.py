@@ -6,11 +6,14 @@ import contextlib
 import json
 import os
 import platform
+import resource
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+_STATUS = Path("/proc/self/status")
 
 
 def host(*peers: str) -> dict[str, Any]:
@@ -25,6 +28,18 @@ def host(*peers: str) -> dict[str, Any]:
         "machine": platform.machine(),
         **{name: version(name) for name in packages},
     }
+
+
+def peak_memory() -> float:
+    """Peak resident memory of this process so far, MiB.
+
+    Linux's own figure where there is one: `getrusage` gives a child its parent's peak to begin with.
+    """
+    if _STATUS.exists():
+        fields = dict(line.split(":", 1) for line in _STATUS.read_text(encoding="utf-8").splitlines())
+        if "VmHWM" in fields:
+            return int(fields["VmHWM"].split()[0]) / 1024.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
 def median_and_spread(values: list[float]) -> tuple[float, float]:

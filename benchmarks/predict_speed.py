@@ -13,7 +13,6 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import argparse
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from pathlib import Path
 import gpflow
 import numpy as np
 import tensorflow as tf
-from common import host, median_and_spread, write_results
+from common import host, median_and_spread, peak_memory, write_results
 
 from gpmodels import HGPHead, SVGPHead
 from gpmodels.head import Head
@@ -69,11 +68,6 @@ def predict_all(marginal: Marginal, points: np.ndarray, batch: int) -> np.ndarra
         for row, value in zip(outputs, marginal(tf.constant(points[part])), strict=True):
             row[part] = value.numpy()[:, 0]
     return outputs
-
-
-def peak_memory() -> float:
-    """MiB of the process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
 def main() -> None:

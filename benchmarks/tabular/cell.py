@@ -11,7 +11,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import argparse
 import json
-import resource
 import sys
 import traceback
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import host
+from benchmarks.common import host, peak_memory
 from benchmarks.tabular.datasets import load_dataset
 from benchmarks.tabular.measures import classification_measures, regression_measures
 from benchmarks.tabular.methods import METHODS
@@ -103,7 +102,7 @@ def compute(cell: Cell, folder: Path) -> dict[str, Any]:
         clock=clock,
         record=record if cell.table == "time_accuracy" else None,
     )
-    before = _peak_memory()
+    before = peak_memory()
     clock.restart()
     predict = fit(problem)
     seconds = clock.seconds
@@ -123,7 +122,7 @@ def compute(cell: Cell, folder: Path) -> dict[str, Any]:
         "measures": measures,
         "seconds": seconds,
         "test_seconds": clock.seconds,
-        "peak_memory": _peak_memory(),
+        "peak_memory": peak_memory(),
         "memory_before_training": before,
         "curve": curve,
         "notes": problem.notes,
@@ -134,11 +133,6 @@ def _standardisation(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means and standard deviations of the columns; 1 for a constant one."""
     scale = inputs.std(axis=0)
     return inputs.mean(axis=0), np.where(scale > 0.0, scale, 1.0)
-
-
-def _peak_memory() -> float:
-    """MiB of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
 if __name__ == "__main__":
