@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import logging
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Literal, NamedTuple, Protocol, Self
@@ -11,14 +10,14 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import gpflow
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpmodels.numerics import precision
-
-logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.float64]
 
@@ -90,16 +89,23 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         self.target_scaler_ = StandardScaler().fit(column)
 
         def report(iteration: int, log_evidence: float, make_posterior: Callable[[], Posterior]) -> None:
-            if self.verbose:
-                logger.info(
-                    "%s: iteration %d, log evidence %.6g", type(self).__name__, iteration, log_evidence
-                )
+            bar.update(task, completed=iteration, evidence=log_evidence)
             if callback is not None:
                 self.posterior_ = make_posterior()
                 callback(self, iteration)
 
         standardised_targets = self.target_scaler_.transform(column)[:, 0]
-        with gpflow.config.as_context(_FLOAT64):
+        bar = Progress(
+            TextColumn("fit"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("log evidence {task.fields[evidence]:.1f}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=not self.verbose,
+        )
+        task = bar.add_task("fit", total=self.max_iterations, evidence=np.nan)
+        with bar, gpflow.config.as_context(_FLOAT64):
             trained = self._train(self.input_scaler_.transform(inputs), standardised_targets, rng, report)
         self.posterior_, self.log_evidence_, self.n_iter_ = trained
         return self
@@ -129,12 +135,6 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
         """Train on standardised inputs ``[N, D]`` and targets ``[N]``."""
 
-    def _choose_num_inducing(self, num_points: int) -> int:
-        """M: 2.5 % of the points, from 20 to 300, if left to us; never more than there are points."""
-        if self.num_inducing == "auto":
-            return min(num_points, max(20, min(300, num_points // 40)))
-        return min(num_points, check_count("num_inducing", self.num_inducing, least=1))
-
 
 def check_count(name: str, value: object, *, least: int) -> int:
     """The value, if it is an integer that is not too small.
@@ -143,7 +143,7 @@ def check_count(name: str, value: object, *, least: int) -> int:
         ValueError: It is not; the message names the argument.
 
     Example:
-        >>> check_count("num_inducing", 20, least=1)
+        >>> check_count("num_blocks", 20, least=1)
         20
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:

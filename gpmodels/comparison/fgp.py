@@ -16,6 +16,7 @@ from gpmodels.comparison.base import Array, Report, SparseRegressor, Trained, ch
 from gpmodels.comparison.fitc import fitc_posterior, make_fitc
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
+from gpmodels.estimators.base import default_num_inducing
 from gpmodels.gate import Gate, assign_experts, make_gate
 from gpmodels.numerics import precision
 from gpmodels.placement import place_experts
@@ -34,10 +35,10 @@ class FGPRegressor(SparseRegressor):
 
     Args:
         num_experts: T at the start.
-        num_inducing: M for each expert, or ``"auto"`` for 2.5 % of all points, from 20 to 300.
+        num_inducing: M for each expert, or ``"auto"`` for 2.5 % of all points, within 50 and 250.
         max_iterations: Most iterations of L-BFGS in all rounds together.
         random_state: Seed of the k-means.
-        verbose: Above 0, progress goes to the log of ``gpmodels.comparison.base`` every ten iterations.
+        verbose: 1 shows a progress bar.
 
     Attributes:
         log_evidence_: Sum of the experts' log evidences of the standardised targets, in nats.
@@ -72,7 +73,9 @@ class FGPRegressor(SparseRegressor):
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
         num_experts = check_count("num_experts", self.num_experts, least=1)
-        mixture = FGPMixture(x, y, *place_experts(x, num_experts, self._choose_num_inducing(len(x)), rng))
+        mixture = FGPMixture(
+            x, y, *place_experts(x, num_experts, default_num_inducing(self.num_inducing, len(x)), rng)
+        )
         optimiser = LBFGS(lambda: -mixture.log_evidence(), mixture.trainable_variables)
         best_evidence, best = -np.inf, None
         num_iterations, converged = 0, False

@@ -12,6 +12,7 @@ import tensorflow_probability as tfp
 from gpmodels.comparison.base import INITIAL_NOISE_VARIANCE, Array, Report, SparseRegressor, Trained
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
+from gpmodels.estimators.base import default_num_inducing
 from gpmodels.placement import place_global
 
 
@@ -22,10 +23,10 @@ class FITCRegressor(SparseRegressor):
     targets are standardised; inducing inputs start at k-means centres and are learned.
 
     Args:
-        num_inducing: M, or ``"auto"`` for 2.5 % of the points, from 20 to 300.
+        num_inducing: M, or ``"auto"`` for 2.5 % of the points, within 50 and 250.
         max_iterations: Most iterations of L-BFGS.
         random_state: Seed of the k-means.
-        verbose: Above 0, progress goes to the log of ``gpmodels.comparison.base`` every ten iterations.
+        verbose: 1 shows a progress bar.
 
     Attributes:
         log_evidence_: log q(y) of the standardised targets, in nats.
@@ -56,7 +57,7 @@ class FITCRegressor(SparseRegressor):
         self.verbose = verbose
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
-        inducing_inputs, lengthscales = place_global(x, self._choose_num_inducing(len(x)), rng)
+        inducing_inputs, lengthscales = place_global(x, default_num_inducing(self.num_inducing, len(x)), rng)
         model = make_fitc((x, y[:, None]), inducing_inputs[0], lengthscales[0])
         optimiser = LBFGS(model.training_loss, model.trainable_variables)
         num_iterations, _ = optimiser.run(

@@ -23,6 +23,7 @@ from gpmodels.comparison.base import (
 )
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import VARIANCE_FLOOR, SparsePosterior, squared_exponential
+from gpmodels.estimators.base import default_num_inducing
 from gpmodels.numerics import inverse_cholesky, precision
 from gpmodels.placement import place_global, split_into_regions
 
@@ -39,11 +40,11 @@ class PICRegressor(SparseRegressor):
     B points; k-means does not balance the blocks, so one large cluster can dominate.
 
     Args:
-        num_inducing: M, or ``"auto"`` for 2.5 % of the points, from 20 to 300.
+        num_inducing: M, or ``"auto"`` for 2.5 % of the points, within 50 and 250.
         num_blocks: Number of blocks, or ``"auto"`` for blocks of max(M, 200) points on average.
         max_iterations: Most iterations of L-BFGS.
         random_state: Seed of the k-means.
-        verbose: Above 0, progress goes to the log of ``gpmodels.comparison.base`` every ten iterations.
+        verbose: 1 shows a progress bar.
 
     Attributes:
         log_evidence_: log q(y) of the standardised targets, in nats.
@@ -77,7 +78,7 @@ class PICRegressor(SparseRegressor):
         self.verbose = verbose
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
-        num_inducing = self._choose_num_inducing(len(x))
+        num_inducing = default_num_inducing(self.num_inducing, len(x))
         block = split_into_regions(x, self._choose_num_blocks(len(x), num_inducing), rng)
         inducing_inputs, lengthscales = place_global(x, num_inducing, rng)
         model = PICModel(x, y, block, inducing_inputs[0], lengthscales[0])
