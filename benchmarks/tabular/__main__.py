@@ -14,6 +14,7 @@ Sets of up to 5000 rows get 10 folds, larger ones 3, regression sets with an off
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -99,4 +100,6 @@ def _find_datasets(folder: Path) -> tuple[list[DatasetFacts], list[str]]:
 
 
 if __name__ == "__main__":
+    # Terminated like interrupted: no cell is left running, and there is a report.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,7 +1,9 @@
 """The command, end to end on tiny sets with cheap peers; every cell is a process of its own."""
 
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 
 from benchmarks.tabular import __main__ as command
 from benchmarks.tabular import runner
+
+ROOT = Path(__file__).parents[2]
 
 
 def run(monkeypatch, data: Path, out: Path, *options: str) -> int:
@@ -110,6 +114,20 @@ def test_results_of_other_settings_are_not_mixed(monkeypatch, tmp_path, data_fol
     assert run(monkeypatch, data_folder, out, *options, "--iterations", "2") == 0
     assert run(monkeypatch, data_folder, out, *options, "--iterations", "3") == 2
     assert "was made with another max_iterations" in capsys.readouterr().err
+
+
+def test_a_terminated_run_stops_its_cell_and_reports(tmp_path, data_folder):
+    out = tmp_path / "out"
+    command_line = [sys.executable, "-m", "benchmarks.tabular", "--data", data_folder, "--out", out]
+    process = subprocess.Popen([*command_line, "--methods", "trees", "--folds", "10"], cwd=ROOT)
+    while not list(out.glob("logs/*.txt")):
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=60) == 130
+    assert json.loads((out / "report.json").read_text())["not_done"]
+    count = len(records(out))
+    time.sleep(3.0)  # a cell that went on would be done by now
+    assert len(records(out)) == count
 
 
 @pytest.mark.slow
