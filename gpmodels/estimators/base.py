@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -18,6 +19,8 @@ from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.mini_batch import CHUNK, Rows, fit_mini_batch
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
+from gpmodels.estimators.persistence import load_estimator, save_estimator
+from gpmodels.estimators.summary import describe
 from gpmodels.experts import ExpertsHead
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")
@@ -195,6 +198,35 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         value, _ = engine.joint_bound(tf.constant(engine.flat(engine.all_variables), engine.dtype), points)
         return -float(value)
 
+    def summary(self) -> str:
+        """A table of what was learned; :func:`gpmodels.estimators.summary.describe` has the numbers behind it."""
+        return str(describe(self))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, complete or not at all.
+
+        Args:
+            path: The file, by custom ``*.npz``; an existing one is replaced.
+
+        Raises:
+            sklearn.exceptions.NotFittedError: The estimator is not fitted.
+            ValueError: A label or a parameter cannot be stored.
+        """
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator of this class from a file of :meth:`save`; reading runs no code of the file's.
+
+        Args:
+            path: The file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
+        """
+        return load_estimator(cls, path)
+
     @abc.abstractmethod
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
         """Labels or targets in the head's units."""
@@ -229,6 +261,11 @@ def default_num_inducing(setting: int | str, num_rows: int) -> int:
     if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 1:
         raise ValueError(f'num_inducing must be "auto" or a positive integer, but is {setting!r}.')
     return min(int(setting), num_rows)
+
+
+def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
+    """The head's setting for M of each expert, none where it is that of the global unit."""
+    return {} if setting is None else {"num_expert_inducing": default_num_inducing(setting, num_rows)}
 
 
 def default_num_experts(setting: int | str, num_rows: int) -> int:

@@ -1,0 +1,337 @@
+"""Estimators as files: one ``.npz`` of arrays and a JSON description, never pickle.
+
+A file may come from anyone. Everything in it is checked against what an estimator of that class would hold
+before the estimator exists, and reading it runs no code of the file's.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import uuid
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from gpmodels.estimators.monitoring import CurvePoint
+
+if TYPE_CHECKING:
+    from gpmodels.estimators.base import SparseGPEstimator
+
+    Estimator = TypeVar("Estimator", bound=SparseGPEstimator)
+
+FORMAT = "gpmodels estimator"
+FORMAT_VERSION = 1
+
+FORGOTTEN = ("log_dir", "random_state")
+"""Parameters stored as None where they mean something on one machine or in one process only."""
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def save_estimator(estimator: SparseGPEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to one file, complete or not at all.
+
+    Args:
+        estimator: Fitted.
+        path: The file, by custom ``*.npz``; an existing one is replaced.
+
+    Raises:
+        sklearn.exceptions.NotFittedError: The estimator is not fitted.
+        ValueError: A label or a parameter cannot be stored.
+        OSError: The file cannot be written.
+    """
+    check_is_fitted(estimator)
+    weights = estimator.weights_
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "input_mean": estimator.input_mean_,
+        "input_scale": estimator.input_scale_,
+        "learning_curve": np.array(estimator.learning_curve_, "float64").reshape(-1, len(CurvePoint._fields)),
+        **{f"weight_{i}": weight for i, weight in enumerate(weights)},
+    }
+    description = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "class": type(estimator).__name__,
+        "parameters": _storable_parameters(estimator.get_params(deep=False)),
+        "head_settings": {name: _plain(value) for name, value in estimator.head_settings_.items()},
+        "weight_names": _weight_names(estimator),
+        "iterations": estimator.n_iter_,
+        "labels_are_objects": False,
+        "versions": _versions(),
+    }
+    if is_classifier(estimator):
+        arrays["classes"] = _storable_labels(estimator.classes_)
+        description["labels_are_objects"] = estimator.classes_.dtype == object
+    else:
+        arrays["target_moments"] = np.array([estimator.target_mean_, estimator.target_scale_])
+    if hasattr(estimator, "feature_names_in_"):
+        arrays["feature_names"] = estimator.feature_names_in_.astype(np.str_)
+    arrays["description"] = np.array(json.dumps(description))
+    _write(Path(path), arrays)
+
+
+def load_estimator(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
+    """Read an estimator of class ``cls`` from a file of :func:`save_estimator`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no such file, or of another class, damaged, or inconsistent.
+    """
+    try:
+        description, arrays = _read(Path(path))
+        _check_description(description, cls)
+        return _restored(cls, description, arrays)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for package in ("gpimaging", "tensorflow", "gpflow", "scikit-learn", "numpy"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions
+
+
+def _weight_names(estimator: SparseGPEstimator) -> list[str]:
+    head = estimator._engine(estimator.n_features_in_).head
+    return [weight.name for weight in head.weights]
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own type."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    stored = {}
+    for name, given in parameters.items():
+        value = _plain(given)
+        if isinstance(value, dict):  # class_weight: JSON would turn its labels into strings
+            value = {"pairs": [[_plain(key), _plain(part)] for key, part in value.items()]}
+        if name in FORGOTTEN and not isinstance(value, int):
+            value = None
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise ValueError(
+                f"The parameter {name} is {value!r}, which a file cannot hold. Set it to a number, "
+                "a string or None."
+            ) from error
+        stored[name] = value
+    return stored
+
+
+def _storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels as an array that needs no pickle."""
+    if classes.dtype != object:
+        return classes
+    kinds = {type(label) for label in classes.tolist()}
+    if kinds != {str}:
+        raise ValueError(
+            f"Labels of type {sorted(kind.__name__ for kind in kinds)} in an object array cannot be "
+            "stored. Fit with labels that are all strings, or in an array of numbers."
+        )
+    stored = classes.astype(np.str_)
+    if stored.tolist() != classes.tolist():
+        raise ValueError("Labels that end in a NUL character cannot be stored. Rename them and fit again.")
+    return stored
+
+
+def _write(path: Path, arrays: Arrays) -> None:
+    temporary = path.resolve().parent / f".partial-{uuid.uuid4().hex[:8]}-{path.name}"
+    try:
+        with temporary.open("xb") as file:
+            np.savez_compressed(file, **arrays)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Description and arrays, of whatever content."""
+    with path.open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            description = json.loads(str(arrays.pop("description")[()]))
+        except (ValueError, KeyError, EOFError, OSError, TypeError, AttributeError) as error:
+            raise ValueError(f"is not a complete file of an estimator ({error}).") from error
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, MemoryError) as error:
+            raise ValueError(f"is damaged ({error}).") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ValueError(f'is not a file of an estimator: its description has no "format": "{FORMAT}".')
+    return description, arrays
+
+
+def _check_description(description: Mapping[str, Any], cls: type[SparseGPEstimator]) -> None:
+    version = description.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"has format version {version!r}, but this release reads {FORMAT_VERSION}. It was written with "
+            f"{description.get('versions')}."
+        )
+    if description.get("class") != cls.__name__:
+        raise ValueError(
+            f"holds a {description.get('class')}, not a {cls.__name__}. Call {description.get('class')}.load."
+        )
+    for name, kind in (("parameters", dict), ("head_settings", dict), ("weight_names", list)):
+        if not isinstance(description.get(name), kind):
+            raise ValueError(f"its description lacks {name}.")
+    iterations = description.get("iterations")
+    if not isinstance(iterations, int) or iterations < 1:
+        raise ValueError(f"its number of iterations must be a positive integer, but is {iterations!r}.")
+
+
+def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
+    estimator = _unfitted(cls, description["parameters"])
+    moments = {name: _finite(arrays, name, (None,)) for name in ("input_mean", "input_scale")}
+    (num_features,) = moments["input_mean"].shape
+    if moments["input_scale"].shape != (num_features,) or not (moments["input_scale"] > 0).all():
+        raise ValueError(f"input_scale must hold {num_features} positive numbers.")
+    estimator.n_features_in_ = num_features
+    estimator.input_mean_, estimator.input_scale_ = moments["input_mean"], moments["input_scale"]
+    if "feature_names" in arrays:
+        names = arrays["feature_names"]
+        if names.shape != (num_features,) or names.dtype.kind != "U":
+            raise ValueError(f"feature_names must hold {num_features} strings.")
+        estimator.feature_names_in_ = names.astype(object)
+    if is_classifier(estimator):
+        estimator.classes_ = _classes(arrays, objects=bool(description.get("labels_are_objects")))
+    else:
+        mean, scale = _finite(arrays, "target_moments", (2,)).tolist()
+        if scale <= 0:
+            raise ValueError(f"the scale of the targets must be positive, but is {scale}.")
+        estimator.target_mean_, estimator.target_scale_ = mean, scale
+    estimator.n_iter_ = description["iterations"]
+    estimator.learning_curve_ = _learning_curve(arrays)
+    _restore_head(estimator, description, arrays)
+    return estimator
+
+
+def _unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
+    known = set(cls().get_params(deep=False))
+    if unknown := sorted(set(parameters) - known):
+        raise ValueError(f"has the parameters {unknown}, which {cls.__name__} does not have.")
+    values = {}
+    for name, value in parameters.items():
+        pairs = value.get("pairs") if isinstance(value, dict) else None
+        try:
+            values[name] = value if pairs is None else dict(pairs)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"its parameter {name} is no list of pairs: {value!r}.") from error
+    return cls(**values)
+
+
+def _finite(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """A float64 array of the file, of a shape in which None stands for any length."""
+    if name not in arrays:
+        raise ValueError(f"lacks the array {name}.")
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype != np.float64:
+        raise ValueError(
+            f"the array {name} must be float64 of shape {list(shape)}, but is {array.dtype} of shape "
+            f"{list(array.shape)}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"the array {name} holds numbers that are not finite.")
+    return array
+
+
+def _classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
+    classes = arrays.get("classes")
+    if (
+        classes is None
+        or classes.ndim != 1
+        or len(classes) < 2
+        or not np.array_equal(classes, np.unique(classes))
+    ):
+        raise ValueError("the array classes must hold at least two different labels in order.")
+    return classes.astype(object) if objects else classes
+
+
+def _learning_curve(arrays: Arrays) -> list[CurvePoint]:
+    curve = arrays.get("learning_curve")
+    width = len(CurvePoint._fields)
+    if curve is None or curve.dtype != np.float64 or curve.ndim != 2 or curve.shape[1] != width:
+        raise ValueError(f"the array learning_curve must be float64 with {width} columns.")
+    if not np.isfinite(curve[:, :2]).all():
+        raise ValueError("the array learning_curve holds iterations or seconds that are not finite.")
+    return [CurvePoint(int(iteration), *rest) for iteration, *rest in curve.tolist()]
+
+
+def _restore_head(estimator: SparseGPEstimator, description: Mapping[str, Any], arrays: Arrays) -> None:
+    settings = description["head_settings"]
+    names = description["weight_names"]
+    missing = [f"weight_{i}" for i in range(len(names)) if f"weight_{i}" not in arrays]
+    if missing:
+        raise ValueError(f"lacks the arrays {missing[:5]}.")
+    weights = [arrays[f"weight_{i}"] for i in range(len(names))]
+    _check_settings(estimator, settings, sum(weight.size for weight in weights))
+    estimator.head_settings_ = dict(settings)
+    try:
+        head = estimator._engine(estimator.n_features_in_).head
+    except TypeError as error:
+        raise ValueError(f"its head_settings are not those of a head: {error}") from error
+    if head.is_classifier != is_classifier(estimator):
+        raise ValueError(
+            f"its head has the likelihood {settings['likelihood']!r}, which does not go with "
+            f"{type(estimator).__name__}."
+        )
+    expected_names = [weight.name for weight in head.weights]
+    if names != expected_names:
+        raise ValueError(f"holds the weights {names}, but this model has {expected_names}.")
+    for name, weight, like in zip(names, weights, head.get_weights(), strict=True):
+        if weight.shape != like.shape or weight.dtype != like.dtype:
+            raise ValueError(
+                f"the weight {name} must be {like.dtype} of shape {list(like.shape)}, but is "
+                f"{weight.dtype} of shape {list(weight.shape)}."
+            )
+        if not np.isfinite(weight).all():
+            raise ValueError(f"the weight {name} holds numbers that are not finite.")
+    head.set_weights(weights)
+    if settings.get("num_experts") and not len(head.active_experts):
+        raise ValueError("all of its experts are dropped; at least one must be in use.")
+    estimator.weights_ = weights
+    estimator.n_experts_ = len(head.active_experts)
+
+
+def _check_settings(estimator: SparseGPEstimator, settings: Mapping[str, Any], num_values: int) -> None:
+    """Refuse settings that are not of a head, or for which it would hold more numbers than the file."""
+    expected = {*estimator._sizes(1), *estimator._head_settings(), "dtype"}
+    if set(settings) != expected:
+        raise ValueError(f"its head_settings are {sorted(settings)}, but must be {sorted(expected)}.")
+    for name in ("num_inducing", "num_experts", "num_classes"):
+        size = settings.get(name, 1)
+        if not isinstance(size, int) or isinstance(size, bool) or size < (name != "num_experts"):
+            raise ValueError(f"{name} must be a positive integer, but is {size!r}.")
+    others = [value for name, value in settings.items() if isinstance(value, list | dict)]
+    if others:
+        raise ValueError(f"its head_settings must be numbers, strings or null, but one is {others[0]!r}.")
+    if settings["dtype"] not in ("float32", "float64"):
+        raise ValueError(f'dtype must be "float32" or "float64", but is {settings["dtype"]!r}.')
+    if is_classifier(estimator) and settings["num_classes"] != len(estimator.classes_):
+        raise ValueError(
+            f"num_classes is {settings['num_classes']}, but there are {len(estimator.classes_)} labels."
+        )
+    num_classes = settings.get("num_classes", 1)
+    latents = num_classes if num_classes > 2 else 1
+    units = max(settings.get("num_experts", 1), 1)
+    inducing = settings["num_inducing"]
+    needed = units * inducing * (latents * (inducing + 1) // 2 + estimator.n_features_in_)
+    if needed > num_values:
+        raise ValueError(
+            f"its head_settings ask for at least {needed} weights, but the file holds {num_values}."
+        )

@@ -1,0 +1,235 @@
+"""What an estimator has learned, in the user's units: experts, lengthscales, relevance, noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from gpmodels.estimators.engine import FloatArray
+from gpmodels.experts import ExpertsHead
+from gpmodels.gp_head import GPHead
+
+if TYPE_CHECKING:
+    from gpmodels.estimators.base import SparseGPEstimator
+
+MAX_FEATURES = 8
+"""Most features that the table lists, the most relevant ones first."""
+
+TOP_OF_UNIT = 3
+"""Features named beside each unit."""
+
+
+@dataclass(frozen=True)
+class UnitSummary:
+    """One GP unit in use.
+
+    Attributes:
+        name: ``"global"`` or ``"expert_k"``, k from 1.
+        share: Share of the training rows that it answers for, None for a global unit above experts.
+        lengthscales: ℓ in the inputs' own units, ``[J, D]``, J = 1 or one row for each class.
+        relevance: 1/ℓ of standardised inputs, of sum 1, averaged over J: ``[D]``. It says how quickly the
+            function varies along a feature, not how much of the target depends on it.
+        kernel_deviation: Square root of the kernel's variance, in the target's units for regression, ``[J]``.
+        noise_deviation: Standard deviation of the noise in the target's units, None for classes.
+        kl: KL(q ‖ prior), nats.
+    """
+
+    name: str
+    share: float | None
+    lengthscales: FloatArray
+    relevance: FloatArray
+    kernel_deviation: FloatArray
+    noise_deviation: float | None
+    kl: float
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """A fitted estimator.
+
+    Attributes:
+        estimator: Name of the class.
+        kernel: Name of the kernel.
+        likelihood: Name of the likelihood.
+        num_inducing: M of each unit.
+        feature_names: Names given in ``fit``, else ``x0`` to ``x{D-1}``.
+        units: Units in use.
+        dropped: Names of the experts that no row chose.
+        bound_per_point: Bound at the last iteration, nats per row (of the last mini-batch under Adam).
+        iterations: Iterations done.
+        seconds: Time of the fit.
+    """
+
+    estimator: str
+    kernel: str
+    likelihood: str
+    num_inducing: int
+    feature_names: tuple[str, ...]
+    units: tuple[UnitSummary, ...]
+    dropped: tuple[str, ...]
+    bound_per_point: float
+    iterations: int
+    seconds: float
+
+    def relevance(self) -> FloatArray:
+        """Relevance of each feature to the whole model, of sum 1, ``[D]``.
+
+        Mean over the experts by their shares, and with equal weight the global unit's.
+        """
+        experts = [unit for unit in self.units if unit.share is not None]
+        parts = [unit.relevance for unit in self.units if unit.share is None]
+        if experts:
+            shares = np.array([unit.share for unit in experts])
+            weights = shares if shares.sum() > 0 else np.ones(len(experts))
+            parts.append(np.average([unit.relevance for unit in experts], axis=0, weights=weights))
+        return np.mean(parts, axis=0)
+
+    def __str__(self) -> str:
+        return "\n".join([*self._headline(), "", *self._unit_table(), "", *self._feature_table()])
+
+    def _headline(self) -> list[str]:
+        dropped = f", {len(self.dropped)} dropped ({', '.join(self.dropped)})" if self.dropped else ""
+        experts = sum(unit.name != "global" for unit in self.units)
+        done = f"after {self.iterations} iterations, {self.seconds:.1f} s"
+        return [
+            f"{self.estimator}: {self.kernel} kernel, {self.likelihood} likelihood",
+            f"{len(self.feature_names)} features, {self.num_inducing} inducing points per unit",
+            f"{experts} experts in use{dropped}",
+            f"bound {self.bound_per_point:.4f} nats per row {done}",
+        ]
+
+    def _unit_table(self) -> list[str]:
+        has_noise = self.units[0].noise_deviation is not None
+        has_experts = any(unit.share is not None for unit in self.units)
+        header = [
+            "unit",
+            *["rows"] * has_experts,
+            "kernel sd",
+            *["noise sd"] * has_noise,
+            "KL",
+            "most relevant",
+        ]
+        rows = [header]
+        for unit in self.units:
+            top = np.argsort(-unit.relevance, kind="stable")[:TOP_OF_UNIT]
+            share = "" if unit.share is None else f"{unit.share:.1%}"
+            noise = "" if unit.noise_deviation is None else f"{unit.noise_deviation:.4g}"
+            rows.append(
+                [
+                    unit.name,
+                    *[share] * has_experts,
+                    _range(unit.kernel_deviation),
+                    *[noise] * has_noise,
+                    f"{unit.kl:.2f}",
+                    ", ".join(f"{self.feature_names[d]} {unit.relevance[d]:.0%}" for d in top),
+                ]
+            )
+        return _aligned(rows)
+
+    def _feature_table(self) -> list[str]:
+        relevance = self.relevance()
+        order = np.argsort(-relevance, kind="stable")[:MAX_FEATURES]
+        experts = [unit.lengthscales for unit in self.units if unit.name != "global"]
+        shared = [unit.lengthscales for unit in self.units if unit.name == "global"]
+        header = ["feature", "relevance"]
+        header += ["lengthscale, global"] * bool(shared) + ["lengthscale, experts"] * bool(experts)
+        rows = [header]
+        for d in order:
+            groups = [np.concatenate(group)[:, d] for group in (shared, experts) if group]
+            rows.append([self.feature_names[d], f"{relevance[d]:.1%}", *(_range(group) for group in groups)])
+        hidden = len(self.feature_names) - len(order)
+        return _aligned(rows) + ([f"and {hidden} less relevant features"] if hidden else [])
+
+
+def describe(estimator: SparseGPEstimator) -> ModelSummary:
+    """What a fitted estimator has learned.
+
+    Args:
+        estimator: Fitted.
+
+    Raises:
+        sklearn.exceptions.NotFittedError: It is not fitted.
+
+    Example:
+        >>> from gpmodels import SVGPRegressor
+        >>> X = np.linspace(0.0, 10.0, 40)[:, None]
+        >>> model = SVGPRegressor(num_inducing=8, max_iterations=10, random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> [unit.name for unit in describe(model).units]
+        ['global']
+    """
+    check_is_fitted(estimator)
+    head = estimator._trained_engine().head
+    settings = estimator.head_settings_
+    names = getattr(estimator, "feature_names_in_", [f"x{d}" for d in range(estimator.n_features_in_)])
+    units = _units(estimator, head)
+    in_use = {unit.name for unit in units}
+    last = estimator.learning_curve_[-1] if estimator.learning_curve_ else None
+    return ModelSummary(
+        estimator=type(estimator).__name__,
+        kernel=settings["kernel"],
+        likelihood=head.likelihood_name,
+        num_inducing=settings["num_inducing"],
+        feature_names=tuple(str(name) for name in names),
+        units=units,
+        dropped=tuple(name for name in head.unit_names if name not in in_use),
+        bound_per_point=last.bound_per_point if last else float("nan"),
+        iterations=estimator.n_iter_,
+        seconds=last.seconds if last else float("nan"),
+    )
+
+
+def _units(estimator: SparseGPEstimator, head: GPHead) -> tuple[UnitSummary, ...]:
+    """Of all units in use, in the order of the head's names."""
+    target_scale = 1.0 if is_classifier(estimator) else estimator.target_scale_
+    kernel_variances = _kernel_variances(head)
+    noise = None if head.is_classifier else head.likelihood.noise_variance.numpy()
+    shares = head.expert_occupancy()
+    summaries = []
+    for i, (name, lengthscales, kl) in enumerate(
+        zip(head.unit_names, head.lengthscales(), head.prior_kl().numpy(), strict=True)
+    ):
+        expert = None if name == "global" else int(name.removeprefix("expert_")) - 1
+        if expert is not None and expert not in shares:
+            continue
+        inverse = 1.0 / lengthscales
+        summaries.append(
+            UnitSummary(
+                name=name,
+                share=None if expert is None else shares[expert],
+                lengthscales=lengthscales * estimator.input_scale_,
+                relevance=np.mean(inverse / inverse.sum(axis=1, keepdims=True), axis=0),
+                kernel_deviation=np.sqrt(kernel_variances[i]) * target_scale,
+                noise_deviation=None if noise is None else float(np.sqrt(noise[i])) * target_scale,
+                kl=float(kl),
+            )
+        )
+    return tuple(summaries)
+
+
+def _kernel_variances(head: GPHead) -> npt.NDArray[Any]:
+    """σ² of each unit's kernels, ``[units, J]``."""
+    parts = []
+    if "global" in head.unit_names:
+        parts.append(head.global_unit.variance.numpy())
+    if isinstance(head, ExpertsHead) and head.num_experts:
+        parts.append(head.experts.variance.numpy())
+    return np.concatenate(parts)
+
+
+def _range(values: FloatArray) -> str:
+    """One number, or the smallest and the largest of several."""
+    low, high = (f"{value:.4g}" for value in (np.min(values), np.max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
