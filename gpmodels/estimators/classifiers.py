@@ -13,7 +13,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator
+from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator, expert_size
 from gpmodels.estimators.engine import FloatArray
 
 
@@ -112,7 +112,8 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
 
     Args:
         num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are dropped.
-        num_inducing: M of each unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
+        num_inducing: M of the global unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
+        num_expert_inducing: M of each expert, None for as many.
         kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one lengthscale for each
             column.
         likelihood: ``"auto"``, or of more than two classes ``"softmax"`` or ``"robust_max"``.
@@ -158,6 +159,7 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
         *,
         num_experts: int | str = "auto",
         num_inducing: int | str = "auto",
+        num_expert_inducing: int | None = None,
         kernel: str = "squared_exponential",
         likelihood: str = "auto",
         class_kernels: str = "shared",
@@ -179,6 +181,7 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
     ) -> None:
         self.num_experts = num_experts
         self.num_inducing = num_inducing
+        self.num_expert_inducing = num_expert_inducing
         self.kernel = kernel
         self.likelihood = likelihood
         self.class_kernels = class_kernels
@@ -204,6 +207,9 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
             "global_weight": self.global_weight,
             "expert_variance": self.expert_variance,
         }
+
+    def _sizes(self, num_rows: int) -> dict[str, Any]:
+        return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)
 
 
 class SVGPClassifier(_GPClassifier):

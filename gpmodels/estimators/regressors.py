@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator, weighted_moments
+from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator, expert_size, weighted_moments
 from gpmodels.estimators.engine import FloatArray
 
 
@@ -86,7 +86,8 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
 
     Args:
         num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are dropped.
-        num_inducing: M of each unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
+        num_inducing: M of the global unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
+        num_expert_inducing: M of each expert, None for as many.
         kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one lengthscale for each
             column.
         global_weight: w, weight of the global unit's likelihood; 1 is the thesis, 0 a bound on log p(y).
@@ -130,6 +131,7 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
         *,
         num_experts: int | str = "auto",
         num_inducing: int | str = "auto",
+        num_expert_inducing: int | None = None,
         kernel: str = "squared_exponential",
         global_weight: float = 1.0,
         expert_variance: str = "full",
@@ -148,6 +150,7 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
     ) -> None:
         self.num_experts = num_experts
         self.num_inducing = num_inducing
+        self.num_expert_inducing = num_expert_inducing
         self.kernel = kernel
         self.global_weight = global_weight
         self.expert_variance = expert_variance
@@ -170,6 +173,9 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
             "global_weight": self.global_weight,
             "expert_variance": self.expert_variance,
         }
+
+    def _sizes(self, num_rows: int) -> dict[str, Any]:
+        return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)
 
 
 class SVGPRegressor(_GPRegressor):
