@@ -78,7 +78,7 @@ def _span(values: FloatArray) -> tuple[float, float]:
 
 
 def _inducing_inputs(estimator: SparseGPEstimator) -> dict[int | None, FloatArray]:
-    """Inducing inputs ``[M, D]`` in the data's units, by expert in use (from 0); the global unit's under None."""
+    """Inducing inputs ``[M, D]`` in the data's units, by expert in use (from 0), None for the global one."""
     head = _trained_head(estimator)
     inputs: dict[int | None, FloatArray] = {}
     if "global" in head.unit_names:
@@ -110,7 +110,7 @@ def expert_means(estimator: SparseGPEstimator, X: Any) -> dict[int, FloatArray]:
 
 
 def plot_regression(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes | None = None) -> Axes:
-    """Draw a regressor of one feature: data, mean, bands of ± 2 standard deviations, experts, inducing inputs.
+    """Draw a regressor of one feature: data, mean, bands of ± 2 deviations, experts, inducing inputs.
 
     The light band is of the noisy target, the dark one of its mean. A coloured strip below shows which expert
     answers where, dashed lines what each would say elsewhere too, ticks the inducing inputs (black: global).
@@ -179,8 +179,8 @@ def plot_classification(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes |
     """Draw a classifier of two features: probability or entropy, decisions, data, experts' borders.
 
     The surface is the probability of the second class, or for more classes the entropy in nats. Solid black
-    lines are the decision boundary, dotted white ones the borders between experts; plus signs mark the inducing
-    inputs (black: global).
+    lines are the decision boundary, dotted white ones the borders between experts; plus signs mark the
+    inducing inputs (black: global).
 
     Args:
         estimator: A fitted classifier of two features.
@@ -201,15 +201,15 @@ def plot_classification(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes |
     classes = estimator.classes_
     decision = np.argmax(outputs["probability"], axis=1).reshape(first.shape)
     if len(classes) == 2:
-        surface, levels, name = outputs["probability"][:, 1], np.linspace(0.0, 1.0, 21), f"p({classes[1]})"
+        surface, limit, name = outputs["probability"][:, 1], 1.0, f"probability of {classes[1]}"
         colours = "RdBu_r"
     else:
-        surface, levels = outputs["predictive_entropy"], np.linspace(0.0, np.log(len(classes)), 21)
+        surface, limit = outputs["predictive_entropy"], float(np.log(len(classes)))
         name, colours = "entropy (nats)", "Greys"
-    filled = ax.contourf(
-        first, second, surface.reshape(first.shape), levels, cmap=colours, alpha=0.7, extend="both"
-    )
-    ax.figure.colorbar(filled, ax=ax, label=name)
+    levels = np.linspace(0.0, limit, 21)
+    inside = np.clip(surface, 0.0, limit).reshape(first.shape)
+    filled = ax.contourf(first, second, inside, levels, cmap=colours, alpha=0.7)
+    ax.figure.colorbar(filled, ax=ax, label=name, ticks=np.linspace(0.0, limit, 6), format="%.1f")
     for c in range(1, len(classes)):
         _border(ax, first, second, decision, c, colors="black", linewidths=1.2)
     expert = outputs["expert"].reshape(first.shape)
@@ -217,7 +217,7 @@ def plot_classification(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes |
         _border(ax, first, second, expert, k, colors="white", linewidths=1.5, linestyles="dotted")
     for c, label in enumerate(classes):
         of_class = labels == label
-        colour = plt.get_cmap("RdBu_r")(0.05 + 0.9 * c) if len(classes) == 2 else _expert_colour(c)
+        colour = ("navy", "darkred")[c] if len(classes) == 2 else _expert_colour(c)
         ax.plot(*x[of_class].T, "o", color=colour, mec="white", mew=0.4, ms=4, label=str(label))
     for unit, inputs in _inducing_inputs(estimator).items():
         colour = "black" if unit is None else "0.45"
