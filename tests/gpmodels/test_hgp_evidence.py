@@ -167,7 +167,7 @@ def best_bound(head: HGPHead, y: np.ndarray) -> float:
         variables += [units.q_mean.unconstrained_variable, units.q_sqrt.unconstrained_variable]
     optimizer = keras.optimizers.Adam(0.05)
 
-    @tf.function(autograph=False)
+    @tf.function
     def step() -> None:
         with tf.GradientTape() as tape:
             loss = -objective(head, X, y)
