@@ -123,12 +123,12 @@ MODELS: dict[str, Callable[[Array, Array, Array], Prediction]] = {
 
 
 def generated_data(num_rows: int = 150, seed: int = 0) -> tuple[Array, Array]:
-    """A quiet, flat start, then a wave in strong noise."""
+    """A quiet, nearly flat first half, then a wave in strong noise."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(0.0, 10.0, num_rows))
-    later = np.clip(x - 3.0, 0.0, None)
-    mean = -60.0 * np.sin(1.1 * later) * np.exp(-0.15 * later)
-    return x[:, None], mean + rng.normal(size=num_rows) * np.where(x < 3.0, 1.5, 20.0)
+    later = np.clip(x - 5.0, 0.0, None)
+    mean = 3.0 * np.sin(x) - 60.0 * np.sin(2.0 * later) * np.exp(-0.2 * later)
+    return x[:, None], mean + rng.normal(size=num_rows) * np.where(x < 5.0, 1.5, 20.0)
 
 
 def draw(ax: Axes, title: str, data: tuple[Array, Array], grid: Array, prediction: Prediction) -> None:
@@ -136,7 +136,7 @@ def draw(ax: Axes, title: str, data: tuple[Array, Array], grid: Array, predictio
     rng = np.random.default_rng(0)
     points = np.arange(0, len(grid), 4)
     draws = prediction.mean[points] + prediction.deviation[points] * rng.normal(size=(SAMPLES, len(points)))
-    ax.plot(np.tile(grid[points, 0], SAMPLES), draws.ravel(), ".", color="tab:green", ms=1, alpha=0.25)
+    ax.plot(np.tile(grid[points, 0], SAMPLES), draws.ravel(), ".", color="tab:green", ms=1.5, alpha=0.35)
     for values, (colour, style) in zip(
         prediction.experts, (("tab:red", "--"), ("tab:blue", ":")), strict=False
     ):

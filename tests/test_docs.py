@@ -147,15 +147,19 @@ def test_yaml_files_shown_are_settings(page, generate, tmp_path):
 
 
 def programs() -> list:
-    blocks = fenced(DOCS / "heads.md", "python")
-    return [pytest.param(block, id=f"program {i}") for i, block in enumerate(blocks, start=1)]
+    pages = (DOCS / "heads.md", DOCS / "estimators.md")
+    return [
+        pytest.param(block, id=f"{page.stem}, program {i}")
+        for page in pages
+        for i, block in enumerate(fenced(page, "python"), start=1)
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", programs())
-def test_program_in_heads_runs(program, tmp_path, monkeypatch, capsys):
+def test_program_runs(program, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(program, "heads.md", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own documentation
+    exec(compile(program, "program", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own documentation
     assert capsys.readouterr().out
 
 
