@@ -311,9 +311,10 @@ def _restore_head(estimator: SparseGPEstimator, description: Mapping[str, Any], 
 def _check_settings(estimator: SparseGPEstimator, settings: Mapping[str, Any], num_values: int) -> None:
     """Refuse settings that are not of a head, or for which it would hold more numbers than the file."""
     expected = {*estimator._sizes(1), *estimator._head_settings(), "dtype"}
-    if set(settings) != expected:
+    # Present or not by a parameter, which may have been changed after the fit.
+    if {*settings, "num_expert_inducing"} != {*expected, "num_expert_inducing"}:
         raise ValueError(f"its head_settings are {sorted(settings)}, but must be {sorted(expected)}.")
-    for name in ("num_inducing", "num_experts", "num_classes"):
+    for name in ("num_inducing", "num_expert_inducing", "num_experts", "num_classes"):
         size = settings.get(name, 1)
         if not isinstance(size, int) or isinstance(size, bool) or size < (name != "num_experts"):
             raise ValueError(f"{name} must be a positive integer, but is {size!r}.")
@@ -328,9 +329,11 @@ def _check_settings(estimator: SparseGPEstimator, settings: Mapping[str, Any], n
         )
     num_classes = settings.get("num_classes", 1)
     latents = num_classes if num_classes > 2 else 1
-    units = max(settings.get("num_experts", 1), 1)
-    inducing = settings["num_inducing"]
-    needed = units * inducing * (latents * (inducing + 1) // 2 + estimator.n_features_in_)
+    inducing, experts = settings["num_inducing"], settings.get("num_experts", 0)
+    needed = max(
+        count * m * (latents * (m + 1) // 2 + estimator.n_features_in_)
+        for count, m in ((1, inducing), (experts, settings.get("num_expert_inducing", inducing)))
+    )
     if needed > num_values:
         raise ValueError(
             f"its head_settings ask for at least {needed} weights, but the file holds {num_values}."

@@ -1,6 +1,6 @@
 """Pictures of fitted estimators, drawn on Matplotlib axes; nothing is shown or written.
 
-Not imported by :mod:`gpmodels`, which so stays free of Matplotlib.
+Not imported by :mod:`gpmodels`, which needs no pictures: ``from gpmodels.estimators import plots``.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ class UnitSummary:
 
     Attributes:
         name: ``"global"`` or ``"expert_k"``, k from 1.
+        num_inducing: M.
         share: Share of the training rows that it answers for, None for a global unit above experts.
         lengthscales: ℓ in the inputs' own units, ``[J, D]``, J = 1 or one row for each class.
         relevance: 1/ℓ of standardised inputs, of sum 1, averaged over J: ``[D]``. It says how quickly the
@@ -41,6 +42,7 @@ class UnitSummary:
     """
 
     name: str
+    num_inducing: int
     share: float | None
     lengthscales: FloatArray
     relevance: FloatArray
@@ -57,7 +59,6 @@ class ModelSummary:
         estimator: Name of the class.
         kernel: Name of the kernel.
         likelihood: Name of the likelihood.
-        num_inducing: M of each unit.
         feature_names: Names given in ``fit``, else ``x0`` to ``x{D-1}``.
         units: Units in use.
         dropped: Names of the experts that no row chose.
@@ -69,7 +70,6 @@ class ModelSummary:
     estimator: str
     kernel: str
     likelihood: str
-    num_inducing: int
     feature_names: tuple[str, ...]
     units: tuple[UnitSummary, ...]
     dropped: tuple[str, ...]
@@ -99,8 +99,7 @@ class ModelSummary:
         done = f"after {self.iterations} iterations, {self.seconds:.1f} s"
         return [
             f"{self.estimator}: {self.kernel} kernel, {self.likelihood} likelihood",
-            f"{len(self.feature_names)} features, {self.num_inducing} inducing points per unit",
-            f"{experts} experts in use{dropped}",
+            f"{len(self.feature_names)} features, {experts} experts in use{dropped}",
             f"bound {self.bound_per_point:.4f} nats per row {done}",
         ]
 
@@ -109,11 +108,12 @@ class ModelSummary:
         has_experts = any(unit.share is not None for unit in self.units)
         header = [
             "unit",
+            "M",
             *["rows"] * has_experts,
             "kernel sd",
             *["noise sd"] * has_noise,
             "KL",
-            "most relevant",
+            "top features",
         ]
         rows = [header]
         for unit in self.units:
@@ -123,6 +123,7 @@ class ModelSummary:
             rows.append(
                 [
                     unit.name,
+                    str(unit.num_inducing),
                     *[share] * has_experts,
                     _range(unit.kernel_deviation),
                     *[noise] * has_noise,
@@ -165,16 +166,14 @@ def describe(estimator: SparseGPEstimator) -> ModelSummary:
     """
     check_is_fitted(estimator)
     head = estimator._trained_engine().head
-    settings = estimator.head_settings_
     names = getattr(estimator, "feature_names_in_", [f"x{d}" for d in range(estimator.n_features_in_)])
     units = _units(estimator, head)
     in_use = {unit.name for unit in units}
     last = estimator.learning_curve_[-1] if estimator.learning_curve_ else None
     return ModelSummary(
         estimator=type(estimator).__name__,
-        kernel=settings["kernel"],
+        kernel=head.kernel_name,
         likelihood=head.likelihood_name,
-        num_inducing=settings["num_inducing"],
         feature_names=tuple(str(name) for name in names),
         units=units,
         dropped=tuple(name for name in head.unit_names if name not in in_use),
@@ -201,6 +200,7 @@ def _units(estimator: SparseGPEstimator, head: GPHead) -> tuple[UnitSummary, ...
         summaries.append(
             UnitSummary(
                 name=name,
+                num_inducing=head.global_unit.num_inducing if expert is None else head.num_expert_inducing,
                 share=None if expert is None else shares[expert],
                 lengthscales=lengthscales * estimator.input_scale_,
                 relevance=np.mean(inverse / inverse.sum(axis=1, keepdims=True), axis=0),

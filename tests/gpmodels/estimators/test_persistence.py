@@ -31,6 +31,8 @@ def data(num_classes=2):
 
 def make(cls, **changes):
     experts = {} if cls.__name__.startswith("SVGP") else {"num_experts": 2}
+    if cls.__name__.startswith("HGP"):
+        experts["num_expert_inducing"] = 4
     return cls(**{**SMALL, **experts, **changes})
 
 
@@ -194,6 +196,11 @@ def put(part, key, value):
         (put("parameters", "colour", "red"), r"parameters \['colour'\], which HGPRegressor does not have"),
         (put("head_settings", "colour", "red"), "head_settings are"),
         (put("head_settings", "num_inducing", 10**9), "ask for at least .* weights, but the file holds"),
+        (
+            put("head_settings", "num_expert_inducing", 10**9),
+            "ask for at least .* weights, but the file holds",
+        ),
+        (put("head_settings", "num_experts", 10**9), "ask for at least .* weights, but the file holds"),
         (put("head_settings", "num_inducing", 2.5), "num_inducing must be a positive integer"),
         (put("head_settings", "num_inducing", 4), r"the weight .* must be float64 of shape"),
         (put("head_settings", "kernel", ["x"]), "must be numbers, strings or null"),

@@ -19,7 +19,9 @@ def data():
 
 @pytest.fixture(scope="module")
 def regressor():
-    model = HGPRegressor(num_experts=3, num_inducing=5, max_iterations=5, random_state=0).fit(*data())
+    model = HGPRegressor(
+        num_experts=3, num_inducing=6, num_expert_inducing=5, max_iterations=5, random_state=0
+    ).fit(*data())
     head = model._trained_engine().head
     counts = head.expert_counts.numpy()
     assert counts.sum() == 80
@@ -52,7 +54,8 @@ def test_numbers_are_those_of_the_head_in_the_units_of_the_data(regressor):
         third.kernel_deviation, np.sqrt(head.experts.variance.numpy()[2]) * target_deviation
     )
     np.testing.assert_allclose([unit.kl for unit in summary.units], head.prior_kl().numpy()[[0, 1, 3]])
-    assert (summary.iterations, summary.num_inducing) == (regressor.n_iter_, 5)
+    assert summary.iterations == regressor.n_iter_
+    assert [unit.num_inducing for unit in summary.units] == [6, 5, 5]
     assert summary.bound_per_point == regressor.learning_curve_[-1].bound_per_point
 
 
@@ -80,7 +83,7 @@ def test_the_table_names_units_features_and_what_was_dropped(regressor):
     assert "\nexpert_2" not in text
     # Columns are aligned.
     header, shared, first = text.split("\n\n")[1].splitlines()[:3]
-    assert header.index("most relevant") == shared.index("x") == first.index("x", 8)
+    assert header.index("top features") == shared.index("x") == first.index("x", 8)
 
 
 def test_classes_have_a_kernel_each_no_noise_and_only_the_most_relevant_features_are_listed():
