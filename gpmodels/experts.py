@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.compact_units import compact, compact_marginal
 from gpmodels.gate import (
     Gate,
+    Tiles,
     assign_experts,
     choose_tile_size,
     gate_scores,
@@ -151,23 +153,29 @@ class ExpertsHead(GPHead, abc.ABC):
     def _shared_marginal(self, features: tf.Tensor) -> UnitMarginal | None:
         """Marginal of the global unit at features ``[B, D]``, None where there is none."""
 
-    def _experts_for_inference(self) -> Callable[[tf.Tensor], tuple[UnitMarginal, tf.Tensor]]:
-        """Features to each point's expert and its marginal, with gate and experts in use as constants."""
+    def _experts_for_inference(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        """Features to mean and variance of each point's δ_k and to k, with gate and experts in use as constants."""
         in_use = tf.constant(self.active_experts, tf.int32)
         gate = self.make_gate()
         gate = Gate(gate.offset, tf.gather(gate.weights, in_use, axis=1), tf.gather(gate.bias, in_use))
-        experts = FoldedUnits(*(tf.gather(part, in_use) for part in self.experts.fold()))
+        experts = compact(self.experts).gathered(in_use)
 
-        def marginal(features: tf.Tensor) -> tuple[UnitMarginal, tf.Tensor]:
+        def marginal(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             index = assign_experts(gate, features)
-            return self._expert_marginal(experts, features, index), tf.gather(in_use, index)
+            tiles = self._tiles(index, len(self.active_experts))
+            units = experts.gathered(tiles.expert_of_tile)
+            parts = compact_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
+            mean, variance = (tiles_to_points(tiles, part) for part in parts)
+            return mean, tf.maximum(variance, self.variance_floor), tf.gather(in_use, index)
 
         return marginal
 
+    def _tiles(self, expert: tf.Tensor, num_experts: int) -> Tiles:
+        return make_tiles(expert, num_experts, choose_tile_size(tf.shape(expert)[0], num_experts))
+
     def _expert_marginal(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor) -> UnitMarginal:
         """Marginal of δ_k at each point for its own expert alone, by tiles."""
-        num_experts = folded.variance.shape[0]
-        tiles = make_tiles(expert, num_experts, choose_tile_size(tf.shape(expert)[0], num_experts))
+        tiles = self._tiles(expert, folded.variance.shape[0])
         units = FoldedUnits(*(tf.gather(part, tiles.expert_of_tile) for part in folded))
         marginal = folded_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
         return UnitMarginal(*(tiles_to_points(tiles, part) for part in marginal))

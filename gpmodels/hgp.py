@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.compact_units import compact
 from gpmodels.experts import ExpertsHead
 from gpmodels.head import Latent
 from gpmodels.sparse_units import UnitMarginal
@@ -119,15 +120,21 @@ class HGPHead(ExpertsHead, SVGPHead):
         return self.combined(self._expert_marginal(self.experts.fold(), features, expert), shared, expert)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
-        """:meth:`latent` with the units in use folded once."""
+        """:meth:`latent` with the units in use folded once.
+
+        ``global_variance`` is then the part that the experts' variance includes.
+        """
         if not self.num_experts:
             return super().for_inference()
-        folded = self.global_unit.fold()
+        # Of the global unit, (4.19) needs a_0ᵀS_0a_0 alone, f_0 + δ_k all of its variance.
+        shared_units = compact(self.global_unit, total=self.expert_variance == "full")
         experts_in_use = self._experts_for_inference()
 
         def latent(features: tf.Tensor) -> Latent:
-            local, expert = experts_in_use(features)
-            return self.combined(local, self._global_marginal(folded, features), expert)
+            shared_mean, shared_variance = self._global_compact(shared_units, features)
+            mean, variance, expert = experts_in_use(features)
+            variance += tf.nn.relu(shared_variance)
+            return Latent(mean + shared_mean, variance, shared_mean, shared_variance, expert)
 
         return latent
 

@@ -240,10 +240,10 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> Unit
     per_latent = tf.concat([tf.shape(rk)[:-1], [q, m]], axis=0)
     inducing_variance = tf.reduce_sum(tf.reshape(tf.square(rk), per_latent), axis=-1)
     conditional_variance = tf.broadcast_to(folded.variance[..., None, None] - explained, tf.shape(mean))
-    return UnitMarginal(*(_by_point(part) for part in (mean, conditional_variance, inducing_variance)))
+    return UnitMarginal(*(by_point(part) for part in (mean, conditional_variance, inducing_variance)))
 
 
-def _by_point(part: tf.Tensor) -> tf.Tensor:
+def by_point(part: tf.Tensor) -> tf.Tensor:
     """``[K, J, N, Q]`` to ``[K, N, P]``, P = J Q."""
     num_kernels, per_kernel = part.shape[1], part.shape[3]
     if num_kernels == 1:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.compact_units import CompactUnits, compact, compact_marginal
 from gpmodels.gp_head import GPHead
 from gpmodels.head import Latent
 from gpmodels.placement import place_global
@@ -75,8 +76,18 @@ class SVGPHead(GPHead):
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """:meth:`latent` with the unit folded once."""
-        folded = self.global_unit.fold()
-        return lambda features: self._global_latent(self._global_marginal(folded, features))
+        units = compact(self.global_unit)
+
+        def latent(features: tf.Tensor) -> Latent:
+            mean, variance = self._global_compact(units, features)
+            variance = tf.maximum(variance, self.variance_floor)
+            return Latent(mean, variance, mean, variance, tf.zeros([tf.shape(mean)[0]], tf.int32))
+
+        return latent
+
+    def _global_compact(self, units: CompactUnits, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        mean, variance = compact_marginal(units, features[None], self.global_unit.profile)
+        return mean[0], variance[0]
 
     def _global_marginal(self, folded: FoldedUnits, features: tf.Tensor) -> UnitMarginal:
         marginal = self.global_unit.marginal(folded, features[None])

@@ -70,8 +70,8 @@ class VMGPHead(ExpertsHead):
         experts_in_use = self._experts_for_inference()
 
         def latent(features: tf.Tensor) -> Latent:
-            local, expert = experts_in_use(features)
-            return self.combined(local, None, expert)
+            mean, variance, expert = experts_in_use(features)
+            return Latent(mean, variance, mean, variance, expert)
 
         return latent
 

@@ -59,6 +59,24 @@ class Points(NamedTuple):
     expert: tf.Tensor
 
 
+class Compiled:
+    """A function traced on its first call, for one signature.
+
+    Calling a concrete function, unlike ``tf.function``, does not count traces, which over many configurations would end in
+    warnings about retracing that never happened.
+    """
+
+    def __init__(self, function: Callable[..., Any], *signature: Any) -> None:
+        self._function = function
+        self._signature = signature
+        self._concrete: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._concrete is None:
+            self._concrete = tf.function(self._function).get_concrete_function(*self._signature)
+        return self._concrete(*arguments)
+
+
 class Engine:
     """One head and its compiled functions; get one by :func:`engine_for`.
 
@@ -96,18 +114,16 @@ class Engine:
         sites = Sites(*[tf.TensorSpec([None, latents], self.dtype)] * 2)
         matrix = tf.TensorSpec([None, num_features], self.dtype)
         points = Points(matrix, vector, vector, tf.TensorSpec([None], tf.int32))
-        self.assign = tf.function(self._assign, input_signature=[matrix])
-        self.predict = tf.function(self._predict, input_signature=[matrix])
-        self.joint_bound = tf.function(self._joint_bound, input_signature=[vector, points])
-        self.collapsed_bound = tf.function(self._collapsed_bound, input_signature=[vector, points])
-        self.tied_bound = tf.function(self._tied_bound, input_signature=[vector, points, (sites, sites)])
-        self.set_posterior = tf.function(self._set_posterior, input_signature=[points, (sites, sites)])
-        self.set_gaussian_posterior = tf.function(
-            lambda p: gaussian_posterior(self.head, *p), input_signature=[points]
-        )
         scalar = tf.TensorSpec([], self.dtype)
-        self.adam_step = tf.function(self._adam_step, input_signature=[points[:3], scalar, scalar])
-        self.log_density = tf.function(self._log_density, input_signature=[points[:3]])
+        self.assign = Compiled(self._assign, matrix)
+        self.predict = Compiled(self._predict, matrix)
+        self.log_density = Compiled(self._log_density, points[:3])
+        self.joint_bound = Compiled(self._joint_bound, vector, points)
+        self.collapsed_bound = Compiled(self._collapsed_bound, vector, points)
+        self.tied_bound = Compiled(self._tied_bound, vector, points, (sites, sites))
+        self.set_posterior = Compiled(self._set_posterior, points, (sites, sites))
+        self.set_gaussian_posterior = Compiled(self._set_gaussian_posterior, points)
+        self.adam_step = Compiled(self._adam_step, points[:3], scalar, scalar)
 
     def reset(self) -> None:
         """Give all weights the values of a new head."""
@@ -192,6 +208,9 @@ class Engine:
     def _set_posterior(self, points: Points, sites: SitePair) -> None:
         features = head_features(self.head, points.x, points.expert)
         assign_posterior(self.head, best_posterior(features, *sites))
+
+    def _set_gaussian_posterior(self, points: Points) -> None:
+        gaussian_posterior(self.head, *points)
 
     def _adam_step(
         self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor], num_data: tf.Tensor, learning_rate: tf.Tensor

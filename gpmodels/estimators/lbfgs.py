@@ -15,7 +15,7 @@ import numpy as np
 
 from gpmodels.estimators.engine import FloatArray
 
-MEMORY = 20
+MEMORY = 100
 """Pairs kept."""
 
 SUFFICIENT_DECREASE = 1e-4
