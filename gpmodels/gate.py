@@ -36,6 +36,9 @@ class Gate(NamedTuple):
 def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: float) -> Gate:
     """The gate of thesis (4.6), pooled over the active experts.
 
+    The hard assignment is piecewise constant and has no gradient; the responsibilities of a soft E-step have
+    one, which moves the experts' borders to where the data change.
+
     Args:
         inducing_inputs: U_k of every expert, ``[T, M, D]``.
         active: 1 for an expert in use, 0 for a dropped one, ``[T]``.
@@ -47,12 +50,11 @@ def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: flo
         >>> assign_experts(gate, tf.constant([[0.4], [0.6]])).numpy().tolist()
         [0, 1]
     """
-    inputs = tf.stop_gradient(inducing_inputs)
-    num_inducing = tf.cast(tf.shape(inputs)[1], inputs.dtype)
-    centres = tf.reduce_mean(inputs, axis=1)
+    num_inducing = tf.cast(tf.shape(inducing_inputs)[1], inducing_inputs.dtype)
+    centres = tf.reduce_mean(inducing_inputs, axis=1)
     num_active = tf.reduce_sum(active)
     # v_d = Σ_k Σ_m (u_md - c_kd)² / (T(M - 1))
-    squares = tf.reduce_sum(tf.square(inputs - centres[:, None, :]), axis=1)
+    squares = tf.reduce_sum(tf.square(inducing_inputs - centres[:, None, :]), axis=1)
     pooled = tf.linalg.matvec(squares, active, transpose_a=True) / tf.maximum(
         num_active * (num_inducing - 1.0), 1.0
     )

@@ -10,6 +10,7 @@ from gpmodels.gate import (
     Tiles,
     assign_experts,
     choose_tile_size,
+    gate_scores,
     make_gate,
     make_tiles,
     points_to_tiles,
@@ -79,12 +80,16 @@ def test_dropped_experts_neither_answer_nor_count_in_the_variance(active):
     np.testing.assert_array_equal(assign(inducing, x, np.array(active, "float64")), expected)
 
 
-def test_gate_has_no_gradient():
-    inducing = tf.constant(np.random.default_rng(5).normal(size=(2, 3, 2)))
-    with tf.GradientTape() as tape:
+def test_scores_have_a_gradient_and_the_assignment_has_none():
+    rng = np.random.default_rng(5)
+    inducing, x = tf.constant(rng.normal(size=(2, 3, 2))), tf.constant(rng.normal(size=(7, 2)))
+    with tf.GradientTape(persistent=True) as tape:
         tape.watch(inducing)
-        total = tf.reduce_sum(make_gate(inducing, tf.ones(2, tf.float64), 1e-12).weights)
-    assert tape.gradient(total, inducing) is None
+        gate = make_gate(inducing, tf.ones(2, tf.float64), 1e-12)
+        total = tf.reduce_sum(tf.nn.log_softmax(gate_scores(gate, x))[:, 0])
+        chosen = tf.cast(assign_experts(gate, x), tf.float64)
+    assert np.all(tape.gradient(total, inducing).numpy() != 0.0)
+    assert tape.gradient(chosen, inducing) is None
 
 
 @st.composite

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from gpmodels import HGPHead, HybridModel, VMGPHead
+from gpmodels import HGPHead, HGPRegressor, HybridModel, VMGPHead
 
 from . import reference
 from .head_twin import (
@@ -114,13 +114,24 @@ def test_prediction_and_evaluation_are_by_the_gate_in_both():
 
 
 @every_head
-def test_gradient_of_every_weight_equals_finite_differences(settings, monkeypatch):
-    """At a fixed gate: no gradient passes through it, in either E-step."""
+def test_gradient_of_every_weight_equals_finite_differences(settings):
+    """That of the inducing inputs passes through the gate as well."""
     head = soft_head(**settings)
-    gate = head.make_gate()
-    monkeypatch.setattr(head, "make_gate", lambda: gate)
     tolerance = 1e-3 if settings.get("likelihood") == "robust_max" else 1e-5  # its nodes move
     assert_gradient_is_numeric(head, points(12), labels_for(head, 12), tolerance=tolerance)
+
+
+def test_border_moves_to_where_the_noise_changes():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 10.0, 100)[:, None]
+    y = np.sin(x[:, 0]) + rng.normal(size=100) * np.where(x[:, 0] < 2.5, 0.01, 0.5)
+    settings = {"num_experts": 2, "num_inducing": 8, "max_iterations": 150, "random_state": 0}
+    model = HGPRegressor(e_step="soft", **settings).fit(x, y)
+    outputs = model.predict_distribution(x)
+    changes = np.flatnonzero(np.diff(outputs["expert"]))
+    assert x[changes, 0] == pytest.approx([2.5], abs=0.5)  # k-means starts with 5
+    noise = outputs["variance"] - outputs["latent_variance"]
+    assert noise[0] < 0.02 * noise[-1]
 
 
 @every_head
