@@ -32,8 +32,7 @@ from gpmodels.gp_head import GPHead
 from gpmodels.head import Latent
 from gpmodels.hgp import HGPHead
 from gpmodels.likelihoods import GaussianLikelihood
-from gpmodels.numerics import inverse_cholesky
-from gpmodels.sparse_units import SparseUnits, UnitMarginal
+from gpmodels.sparse_units import SparseUnits, UnitMarginal, whitened_features
 from gpmodels.svgp import SVGPHead
 
 
@@ -119,11 +118,14 @@ def head_features(head: GPHead, x: tf.Tensor, expert: tf.Tensor) -> HeadFeatures
     everything = tf.range(tf.shape(x)[0])
     shared = None
     if isinstance(head, SVGPHead):
-        shared = UnitFeatures(*head.global_unit.whitened_features(x, 0), everything)
+        units = head.global_unit
+        shared = UnitFeatures(*whitened_features(units.whitening(), 0, x, units.profile), everything)
     experts = []
     if isinstance(head, ExpertsHead) and head.num_experts:
+        whitening = head.experts.whitening()
         for k, index in enumerate(tf.dynamic_partition(everything, expert, head.num_experts)):
-            experts.append(UnitFeatures(*head.experts.whitened_features(tf.gather(x, index), k), index))
+            own = whitened_features(whitening, k, tf.gather(x, index), head.experts.profile)
+            experts.append(UnitFeatures(*own, index))
     return HeadFeatures(shared, tuple(experts))
 
 
@@ -132,10 +134,11 @@ def _weighted(b: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
     return b * tf.transpose(weight)[:, :, None]
 
 
-def _inverse_root(gram: tf.Tensor, unit: str) -> tf.Tensor:
-    """Inverse Cholesky factor of A = I + gram."""
+def _inverse_root(gram: tf.Tensor) -> tf.Tensor:
+    """Inverse Cholesky factor of A = I + gram, which cannot fail for want of definiteness."""
     a = tf.linalg.set_diag(gram, tf.linalg.diag_part(gram) + 1.0)
-    return inverse_cholesky(a, jitter=0.0, unit=f"posterior precision of the {unit}")
+    identity = tf.eye(tf.shape(a)[-1], batch_shape=tf.shape(a)[:-2], dtype=a.dtype)
+    return tf.linalg.triangular_solve(tf.linalg.cholesky(a), identity)
 
 
 def _solve(root: tf.Tensor, rhs: tf.Tensor) -> tf.Tensor:
@@ -151,15 +154,16 @@ def best_posterior(features: HeadFeatures, local: Sites, shared: Sites) -> Solut
         local: Sites of each point's responsible function; unused where there are no experts.
         shared: Sites of the global function; unused where there is no global unit.
     """
-    roots, sides, crosses = [], [], []
+    grams, sides, crosses = [], [], []
     for unit in features.experts:
         precision, linear = (tf.gather(part, unit.index) for part in local)
         weighted = _weighted(unit.b, precision)
-        roots.append(_inverse_root(tf.matmul(weighted, unit.b, transpose_a=True), "experts"))
+        grams.append(tf.matmul(weighted, unit.b, transpose_a=True))
         sides.append(tf.reduce_sum(_weighted(unit.b, linear), axis=1)[..., None])
         if features.shared is not None:  # C_kᵀ
             b_0 = tf.gather(features.shared.b, unit.index, axis=1)
             crosses.append(tf.matmul(weighted, b_0, transpose_a=True))
+    roots = tf.unstack(_inverse_root(tf.stack(grams))) if grams else []
     global_posterior = None
     fit = tf.zeros([], local.linear.dtype)
     if features.shared is not None:
@@ -174,8 +178,8 @@ def best_posterior(features: HeadFeatures, local: Sites, shared: Sites) -> Solut
         for root, side, cross in zip(roots, sides, crosses, strict=True):
             schur -= tf.matmul(cross, _solve(root, cross), transpose_a=True)
             reduced -= tf.matmul(cross, _solve(root, side), transpose_a=True)
-        m_0 = _solve(_inverse_root(schur, "global unit"), reduced)
-        global_posterior = Posterior(_inverse_root(gram, "global unit"), m_0[..., 0])
+        m_0 = _solve(_inverse_root(schur), reduced)
+        global_posterior = Posterior(_inverse_root(gram), m_0[..., 0])
         fit += 0.5 * tf.reduce_sum(side_0 * m_0)
         open_sides = [side - tf.matmul(cross, m_0) for side, cross in zip(sides, crosses, strict=True)]
     else:

@@ -73,6 +73,39 @@ class UnitMarginal(NamedTuple):
     inducing_variance: tf.Tensor
 
 
+class Whitening(NamedTuple):
+    """K units as :func:`whitened_features` takes them; the posterior q plays no part.
+
+    Attributes:
+        inducing: U, centred and divided by the lengthscales, ``[K, J, M, D]``.
+        centre: Mean of U, ``[K, D]``.
+        inverse_lengthscales: 1/ℓ, ``[K, J, D]``.
+        variance: σ², ``[K, J]``.
+        factor: G, ``[K, J, M, M]``.
+    """
+
+    inducing: tf.Tensor
+    centre: tf.Tensor
+    inverse_lengthscales: tf.Tensor
+    variance: tf.Tensor
+    factor: tf.Tensor
+
+
+@check_shapes("x: [N, D]", "return[0]: [J, N, M]", "return[1]: [J, N]")
+def whitened_features(
+    whitening: Whitening, unit: int, x: tf.Tensor, profile: Profile
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """b = G k of one unit at its points, and the conditional variance κ(x, x) - |b|².
+
+    The function at x is bᵀv plus the conditional part, so that q(v) enters through b alone.
+    """
+    inducing, centre, inverse_lengthscales, variance, g = (part[unit] for part in whitening)
+    scaled = (x - centre) * inverse_lengthscales[:, None, :]
+    k_ux = variance[:, None, None] * profile(half_negative_squared_distance(scaled, inducing))
+    b = tf.matmul(k_ux, g, transpose_b=True)
+    return b, variance[:, None] - tf.reduce_sum(tf.square(b), axis=-1)
+
+
 class SparseUnits(gpflow.Module):
     """Parameters of K whitened sparse GP units of equal size.
 
@@ -158,37 +191,27 @@ class SparseUnits(gpflow.Module):
         Raises:
             tf.errors.InvalidArgumentError: A covariance cannot be factorised; the message names the unit.
         """
-        inputs = tf.convert_to_tensor(self.inducing_inputs)
+        scaled, centre, inverse_lengthscales, g = self._factorised()
         variance = tf.convert_to_tensor(self.variance)
+        projection = variance[..., None, None] * tf.concat([g, *self._project_posterior(g)], axis=2)
+        return FoldedUnits(scaled, centre, inverse_lengthscales, variance, projection)
+
+    def whitening(self) -> Whitening:
+        """What :func:`whitened_features` needs of all units, with one factorisation for all."""
+        scaled, centre, inverse_lengthscales, g = self._factorised()
+        return Whitening(scaled, centre, inverse_lengthscales, tf.convert_to_tensor(self.variance), g)
+
+    def _factorised(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """U scaled and centred, its centre, 1/ℓ, and G."""
+        inputs = tf.convert_to_tensor(self.inducing_inputs)
         centre = tf.reduce_mean(inputs, axis=1)
         inverse_lengthscales = 1.0 / tf.convert_to_tensor(self.lengthscales)
         scaled = (inputs - centre[:, None, :])[:, None] * inverse_lengthscales[:, :, None, :]
         # K = κ(U, U);  G = chol(K + jitter)⁻¹
         correlation = self.profile(pairwise_half_negative_squared_distance(scaled))
-        k_uu = tf.cast(variance, tf.float64)[..., None, None] * correlation
+        k_uu = tf.cast(tf.convert_to_tensor(self.variance), tf.float64)[..., None, None] * correlation
         g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=inputs.dtype)
-        projection = variance[..., None, None] * tf.concat([g, *self._project_posterior(g)], axis=2)
-        return FoldedUnits(scaled, centre, inverse_lengthscales, variance, projection)
-
-    @check_shapes("x: [N, D]", "return[0]: [J, N, M]", "return[1]: [J, N]")
-    def whitened_features(self, x: tf.Tensor, unit: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """b = G k of one unit at its points, and the conditional variance κ(x, x) - |b|².
-
-        The function at x is bᵀv plus the conditional part, so that q(v) enters through b alone.
-        """
-        inputs = tf.convert_to_tensor(self.inducing_inputs)[unit]
-        variance = tf.convert_to_tensor(self.variance)[unit]
-        inverse_lengthscales = (1.0 / tf.convert_to_tensor(self.lengthscales)[unit])[:, None, :]
-        centre = tf.reduce_mean(inputs, axis=0)
-        scaled = (inputs - centre) * inverse_lengthscales
-        correlation = self.profile(pairwise_half_negative_squared_distance(scaled))
-        k_uu = tf.cast(variance, tf.float64)[:, None, None] * correlation
-        g = inverse_cholesky(k_uu, jitter=self.jitter, unit=self.role, dtype=inputs.dtype)
-        k_ux = variance[:, None, None] * self.profile(
-            half_negative_squared_distance((x - centre) * inverse_lengthscales, scaled)
-        )
-        b = tf.matmul(k_ux, g, transpose_b=True)
-        return b, variance[:, None] - tf.reduce_sum(tf.square(b), axis=-1)
+        return scaled, centre, inverse_lengthscales, g
 
     def _project_posterior(self, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """R = L_Sᵀ G ``[K, J, Q M, M]`` and αᵀ = mᵀ G ``[K, J, Q, M]`` from G ``[K, J, M, M]``."""

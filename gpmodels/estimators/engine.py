@@ -73,7 +73,9 @@ class Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         if self._concrete is None:
-            self._concrete = tf.function(self._function).get_concrete_function(*self._signature)
+            self._concrete = tf.function(self._function, autograph=False).get_concrete_function(
+                *self._signature
+            )
         return self._concrete(*arguments)
 
 
