@@ -1,13 +1,14 @@
-"""Sparse units folded once, for prediction: half the work of the folding that training differentiates through.
+"""Sparse units folded once, for prediction: half the work of the folding that training differentiates.
 
-Training needs ``|Gk|²`` and ``|Rk|²`` apart (see :mod:`gpmodels.sparse_units`); prediction needs one variance,
+Training needs ``|Gk|²`` and ``|Rk|²`` apart (see :mod:`gpmodels.sparse_units`); prediction
+needs one variance,
 
     c κ(x, x) - kᵀ Gᵀ (c I - S) G k,     c = 1: all of it;  c = 0: aᵀSa alone
 
-and with the eigenvectors V and eigenvalues λ of ``c I - S`` that is ``c κ - |P k|² + |N k|²``, P the rows ``√λ vᵀG`` of
-positive λ and N the rows ``√-λ vᵀG`` of negative λ. Where the data have narrowed q, S <= I and N is empty; where they say
-nothing, λ is 0 and the row is left out. So M rows or fewer do what took 2M, and unlike one matrix ``Gᵀ(I - S)G`` the sum of
-squares keeps its digits in float32.
+and with the eigenvectors V and eigenvalues λ of ``c I - S`` that is ``c κ - |P k|² + |N k|²``, P the rows
+``√λ vᵀG`` of positive λ and N the rows ``√-λ vᵀG`` of negative λ. Where the data have narrowed q, S <= I and
+N is empty; where they say nothing, λ is 0 and the row is left out. So M rows or fewer do what took 2M, and
+unlike one matrix ``Gᵀ(I - S)G`` the sum of squares keeps its digits in float32.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def compact(units: SparseUnits, *, total: bool = True) -> CompactUnits:
 
 
 def _kept(rows: npt.NDArray[np.float64], wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """The wanted rows ``[K, J, Q, r, M]`` of each matrix, first, filled up with zeros to the largest number r."""
+    """The wanted rows ``[K, J, Q, r, M]`` of each matrix, first, filled up with zeros to the most, r."""
     size = int(wanted.sum(axis=-1).max(initial=0))
     order = np.argsort(~wanted, axis=-1, kind="stable")[..., :size]
     kept = np.take_along_axis(np.where(wanted[..., None], rows, 0.0), order[..., None], axis=3)
@@ -102,7 +103,7 @@ def _kept(rows: npt.NDArray[np.float64], wanted: npt.NDArray[np.bool_]) -> npt.N
 
 @check_shapes("x: [K, N, D]", "return[0]: [K, N, P]", "return[1]: [K, N, P]")
 def compact_marginal(units: CompactUnits, x: tf.Tensor, profile: Profile) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mean and variance of unit ``i`` at the points ``x[i]``; rounding can take the variance a little below 0.
+    """Mean and variance of unit ``i`` at the points ``x[i]``; rounding can take a variance a little below 0.
 
     Args:
         units: Units, or units gathered per tile of points.

@@ -1,9 +1,10 @@
 """The best q for given inducing inputs and hyper-parameters, in closed form.
 
-With Gaussian factors ``exp(r f - β f²/2)`` at the points ("sites"), the objective L1 is quadratic in the means
-and separable in the covariances of the whitened inducing values v, and its maximum over q is a linear system.
-With ``f_0 = b_0ᵀv_0`` and ``f_z = b_zᵀv_z + b_0ᵀv_0`` (b = G k, see :meth:`SparseUnits.whitened_features`), β_z, r_z the
-site of a point's responsible function f_z and β_0, r_0 that of f_0:
+With Gaussian factors ``exp(r f - β f²/2)`` at the points ("sites"), the objective L1 is quadratic in the
+means and separable in the covariances of the whitened inducing values v, and its maximum over q is a linear
+system. With ``f_0 = b_0ᵀv_0`` and ``f_z = b_zᵀv_z + b_0ᵀv_0`` (b = G k, see
+:func:`gpmodels.sparse_units.whitened_features`), β_z, r_z the site of a point's responsible function f_z and
+β_0, r_0 that of f_0:
 
     A_k = I + Σ_{n in k} β_z b_k b_kᵀ        S_k = A_k⁻¹
     A_0 = I + Σ_n (β_z + β_0) b_0 b_0ᵀ       S_0 = A_0⁻¹
@@ -13,10 +14,10 @@ site of a point's responsible function f_z and β_0, r_0 that of f_0:
 
 Each point belongs to one expert, so the system has the shape of an arrow and costs T factorisations of M x M.
 
-Regression: the sites are β_z = 1/σ_z², β_0 = w/σ_0², r = β y, and substituting the best q leaves a bound in the
-hyper-parameters alone (:func:`collapsed_bound`; for T = 0 that of Titsias, 2009). Classification: the sites are
-those that match the gradients of the expected log-likelihood at the present marginals (:func:`matching_sites`),
-which makes solving a natural-gradient step of length one (Khan and Lin, 2017).
+Regression: the sites are β_z = 1/σ_z², β_0 = w/σ_0², r = β y, and substituting the best q leaves a bound in
+the hyper-parameters alone (:func:`collapsed_bound`; for T = 0 that of Titsias, 2009). Classification: the
+sites are those that match the gradients of the expected log-likelihood at the present marginals
+(:func:`matching_sites`), which makes solving a natural-gradient step of length one (Khan and Lin, 2017).
 """
 
 from __future__ import annotations
@@ -285,7 +286,7 @@ def collapsed_bound(
 
 
 def solved_latent(head: GPHead, features: HeadFeatures, solution: Solution, expert: tf.Tensor) -> Latent:
-    """The head's marginals (4.18), (4.19) at the points of ``features`` under a solution instead of its own q."""
+    """The head's marginals (4.18), (4.19) at the points of ``features``, with a solution in place of its q."""
     parts: list[UnitMarginal] = []
     if features.shared is not None and solution.shared is not None:
         shared = _marginal(features.shared, solution.shared)
@@ -315,8 +316,9 @@ def tied_bound(
 ) -> tuple[tf.Tensor, Latent]:
     """L1 at the best q for given sites, in nats: a bound whose q follows U and the hyper-parameters.
 
-    With the sites of :func:`matching_sites` at its optimum it touches the bound that is maximised over q, with the
-    same gradient (Adam et al., 2021). So an optimiser of U and hyper-parameters needs no variables for q.
+    With the sites of :func:`matching_sites` at its optimum it touches the bound that is maximised over q,
+    with the same gradient (Adam et al., 2021). So an optimiser of U and hyper-parameters needs no variables
+    for q.
 
     Returns:
         The bound, and the marginals at the points under that q.
@@ -356,6 +358,6 @@ def _matching(
 def gaussian_posterior(
     head: GPHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
 ) -> None:
-    """Set q of a head with a Gaussian likelihood to the best one; arguments as for :func:`collapsed_bound`."""
+    """Set q of a head with a Gaussian likelihood to the best; arguments as for :func:`collapsed_bound`."""
     sites = _gaussian_sites(head, y, weight, expert)
     assign_posterior(head, best_posterior(head_features(head, x, expert), sites.local, sites.shared))

@@ -154,7 +154,7 @@ class ExpertsHead(GPHead, abc.ABC):
         """Marginal of the global unit at features ``[B, D]``, None where there is none."""
 
     def _experts_for_inference(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-        """Features to mean and variance of each point's δ_k and to k, with gate and experts in use as constants."""
+        """Features to mean and variance of each point's δ_k and to k, gate and experts as constants."""
         in_use = tf.constant(self.active_experts, tf.int32)
         gate = self.make_gate()
         gate = Gate(gate.offset, tf.gather(gate.weights, in_use, axis=1), tf.gather(gate.bias, in_use))

@@ -1,4 +1,4 @@
-"""What the estimators share: checking, scaling, default sizes, training, prediction, and the model's description."""
+"""What the estimators share: checking, scaling, default sizes, training, prediction, and a summary."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from gpmodels.estimators.mini_batch import CHUNK, Rows, fit_mini_batch
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.persistence import load_estimator, save_estimator
 from gpmodels.estimators.summary import describe
-from gpmodels.experts import ExpertsHead
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")
 
 FULL_BATCH_VALUES = 5_000_000
-"""Most values of an N x M matrix for which ``optimizer="auto"`` takes L-BFGS: about 80 MB for each of a few such."""
+"""Most values of an N x M matrix for which ``optimizer="auto"`` takes L-BFGS: a few such of 40 MB."""
 
 PLACEMENT_ROWS = 20_000
 """Most rows that k-means sees."""
@@ -41,8 +40,8 @@ ADAM_ITERATIONS = 10_000
 class SparseGPEstimator(BaseEstimator, abc.ABC):
     """Base class of the scikit-learn estimators; use one of its subclasses.
 
-    What is learned is kept as NumPy arrays in ``weights_``, so that estimators can be cloned, copied and pickled; the
-    TensorFlow objects are shared, see :mod:`gpmodels.estimators.engine`.
+    What is learned is kept as NumPy arrays in ``weights_``, so that estimators can be cloned, copied and
+    pickled; the TensorFlow objects are shared, see :mod:`gpmodels.estimators.engine`.
     """
 
     _model: ClassVar[str]
@@ -73,7 +72,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         weight: FloatArray,
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
-        """Train on checked data: ``x [N, D]``, class indices or standardised targets ``[N]``, weights ``[N]``."""
+        """Train on checked ``x [N, D]``, class indices or standardised targets ``[N]``, weights ``[N]``."""
         self._check_settings()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         used = weight > 0
@@ -165,7 +164,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         engine.head.set_weights(self.weights_)
         return engine
 
-    def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:  # noqa: N803
+    def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:
         """Outputs of the head, in its own units, and ``expert``, for rows of any number."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
@@ -179,7 +178,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             )
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+    def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """L1 of the fitted model at data, in nats, with q as it is: what training maximised.
 
         Args:
@@ -199,7 +198,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         return -float(value)
 
     def summary(self) -> str:
-        """A table of what was learned; :func:`gpmodels.estimators.summary.describe` has the numbers behind it."""
+        """A table of what was learned; :func:`gpmodels.estimators.summary.describe` has its numbers."""
         return str(describe(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -26,7 +26,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
 
     def fit(
         self,
-        X: Any,  # noqa: N803
+        X: Any,
         y: Any,
         sample_weight: Any = None,
         *,
@@ -38,7 +38,8 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             X: Inputs, ``[N, D]``; standardised inside.
             y: Labels of any type, ``[N]``.
             sample_weight: How often each row counts, ``[N]``.
-            callback: Called as ``callback(estimator, iteration)`` every ten iterations; the estimator can predict then.
+            callback: Called as ``callback(estimator, iteration)`` every ten iterations; the estimator can
+                predict then.
 
         Returns:
             The estimator itself.
@@ -53,8 +54,8 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         self.classes_, targets = np.unique(y, return_inverse=True)
         if len(np.unique(targets[weight > 0])) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs rows of at least two classes, but all rows of positive weight are of one "
-                f"class: {self.classes_[targets[weight > 0][:1]].tolist()}."
+                f"{type(self).__name__} needs rows of at least two classes, but all rows of positive weight "
+                f"are of one class: {self.classes_[targets[weight > 0][:1]].tolist()}."
             )
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
@@ -78,16 +79,16 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             )
         return np.searchsorted(self.classes_, y).astype(np.float64)
 
-    def predict_distribution(self, X: Any) -> dict[str, npt.NDArray[Any]]:  # noqa: N803
+    def predict_distribution(self, X: Any) -> dict[str, npt.NDArray[Any]]:
         """All that the model says of each row.
 
         Args:
             X: Inputs, ``[N, D]``.
 
         Returns:
-            ``probability`` of each class ``[N, C]``, ``label`` ``[N]``, ``latent_mean`` and ``latent_variance`` (``[N]``
-            for two classes, else ``[N, C]``), ``predictive_entropy`` and ``mutual_information`` in nats ``[N]``, and the
-            responsible ``expert`` (from 0) ``[N]``.
+            ``probability`` of each class ``[N, C]``, ``label`` ``[N]``, ``latent_mean`` and
+            ``latent_variance`` (``[N]`` for two classes, else ``[N, C]``), ``predictive_entropy`` and
+            ``mutual_information`` in nats ``[N]``, and the responsible ``expert`` (from 0) ``[N]``.
         """
         outputs = self._outputs(X)
         if outputs["probability"].ndim == 1:
@@ -97,11 +98,11 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         outputs["label"] = self.classes_[np.argmax(outputs["probability"], axis=1)]
         return outputs
 
-    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+    def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class in the order of ``classes_``, ``[N, C]``, for inputs ``[N, D]``."""
         return self.predict_distribution(X)["probability"]
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable label of each row, ``[N]``, for inputs ``[N, D]``."""
         check_is_fitted(self)
         return self.predict_distribution(X)["label"]
@@ -111,11 +112,12 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
     """Hierarchical Gaussian process classifier: a global sparse GP refined by gated local experts.
 
     Args:
-        num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are dropped.
+        num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are
+            dropped.
         num_inducing: M of the global unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
         num_expert_inducing: M of each expert, None for as many.
-        kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one lengthscale for each
-            column.
+        kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one
+            lengthscale for each column.
         likelihood: ``"auto"``, or of more than two classes ``"softmax"`` or ``"robust_max"``.
         class_kernels: ``"shared"``, or ``"separate"`` for one kernel of each class.
         global_weight: w, weight of the global unit's likelihood; 1 is the thesis, 0 a bound on log p(y).
@@ -126,7 +128,8 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
         learning_rate: Of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step of Adam.
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.
-        early_stopping: Whether Adam holds rows out, stops when their density stalls, and keeps the best weights.
+        early_stopping: Whether Adam holds rows out, stops when their density stalls, and keeps the best
+            weights.
         validation_fraction: Share of the rows held out.
         class_weight: ``"balanced"``, or ``{label: weight}``.
         random_state: Seed.
@@ -213,7 +216,9 @@ class HGPClassifier(ExpertsMixin, _GPClassifier):
 
 
 class SVGPClassifier(_GPClassifier):
-    """Sparse variational Gaussian process classifier; parameters as for :class:`HGPClassifier`, without experts.
+    """Sparse variational Gaussian process classifier.
+
+    Parameters as for :class:`HGPClassifier`, without those of the experts.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -270,7 +275,8 @@ class VMGPClassifier(ExpertsMixin, SVGPClassifier):
     Example:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
-        >>> VMGPClassifier(num_experts=2, num_inducing=10, max_iterations=20, random_state=0).fit(X, y).n_experts_
+        >>> model = VMGPClassifier(num_experts=2, num_inducing=10, max_iterations=20, random_state=0)
+        >>> model.fit(X, y).n_experts_
         2
     """
 

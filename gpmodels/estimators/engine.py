@@ -1,8 +1,8 @@
 """A head and the compiled functions that train it and predict with it, reused by all estimators alike.
 
-Tracing a TensorFlow function takes a second or more, as long as fitting a small data set. An :class:`Engine` is
-made once for a configuration and number of features (and thread) and serves every fit and prediction of it, in
-cross-validation for instance; what an estimator has learned is kept by the estimator, as NumPy arrays.
+Tracing a TensorFlow function takes a second or more, as long as fitting a small data set. An :class:`Engine`
+is made once for a configuration and number of features (and thread) and serves every fit and prediction of
+it, in cross-validation for instance; what an estimator has learned is kept by the estimator, as NumPy arrays.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Points(NamedTuple):
 class Compiled:
     """A function traced on its first call, for one signature.
 
-    Calling a concrete function, unlike ``tf.function``, does not count traces, which over many configurations would end in
-    warnings about retracing that never happened.
+    Calling a concrete function, unlike ``tf.function``, does not count traces, which over many configurations
+    would end in warnings about retracing that never happened.
     """
 
     def __init__(self, function: Callable[..., Any], *signature: Any) -> None:
@@ -72,6 +72,7 @@ class Compiled:
         self._concrete: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
+        """Result of the function."""
         if self._concrete is None:
             self._concrete = tf.function(self._function, autograph=False).get_concrete_function(
                 *self._signature

@@ -1,13 +1,14 @@
 """Full-batch training: L-BFGS with the routing frozen in rounds (the thesis' hard EM), q in closed form.
 
-The gate depends on the inducing inputs, so the objective jumps where a point changes sides; within a round the
-routing is frozen, between rounds all points are routed anew and experts without points dropped (thesis 4.3.2.3).
+The gate depends on the inducing inputs, so the objective jumps where a point changes sides; within a round
+the routing is frozen, between rounds all points are routed anew and experts without points dropped (thesis
+4.3.2.3).
 
-Only the inducing inputs and hyper-parameters are variables of L-BFGS. The posterior q follows them: exactly for
-regression (:func:`gpmodels.conjugate.collapsed_bound`), by sites for classification
-(:func:`gpmodels.conjugate.tied_bound`), refreshed after each iteration. That saves most of the variables and most of
-the iterations; benchmarks/results has the comparison. With a soft E-step there is no such form and q is optimised
-with all else, as in the thesis.
+Only the inducing inputs and hyper-parameters are variables of L-BFGS. The posterior q follows them: exactly
+for regression (:func:`gpmodels.conjugate.collapsed_bound`), by sites for classification
+(:func:`gpmodels.conjugate.tied_bound`), refreshed after each iteration. That saves most of the variables and
+most of the iterations; benchmarks/results has the comparison. With a soft E-step there is no such form and q
+is optimised with all else, as in the thesis.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ class _Collapsed(_Objective):
 class _Tied(_Objective):
     """Classification: q follows through sites, which move by natural-gradient steps that raise the bound.
 
-    Several latent functions of a point are coupled by the likelihood, which the sites ignore; half a step is then what
-    converges.
+    Several latent functions of a point are coupled by the likelihood, which the sites ignore; half a step is
+    then what converges.
     """
 
     def __post_init__(self) -> None:
@@ -121,7 +122,7 @@ class _Tied(_Objective):
         return value, gradient
 
     def sharpen(self, x: FloatArray, value: float) -> tuple[float, FloatArray] | None:
-        """Move the sites towards those that match the marginals at ``x``, where the bound was evaluated last."""
+        """Move the sites towards those that match the marginals at ``x``, the last point evaluated."""
         sites, matching = self.sites, self.matching
         self.sites = tf.nest.map_structure(
             lambda old, new: (1.0 - self.step) * old + self.step * new, sites, matching
@@ -159,7 +160,8 @@ def fit_full_batch(
         points: All training points.
         monitor: Told of every iteration.
         max_iterations: Of L-BFGS, over all rounds.
-        tolerance: Stop when five iterations gained less than this on average, nats per point, and the routing stays.
+        tolerance: Stop when five iterations gained less than this on average, nats per point, and the routing
+            stays.
 
     Raises:
         tf.errors.InvalidArgumentError: A covariance cannot be factorised, again and again.

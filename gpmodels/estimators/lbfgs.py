@@ -1,8 +1,8 @@
-"""L-BFGS for an objective that is sharpened as it goes: after a step the sites of q may move, and f with them.
+"""L-BFGS for an objective that is sharpened as it goes: after a step the sites of q may move, and f too.
 
-SciPy's L-BFGS-B holds its objective fixed: a run would have to end at every change of the sites, and its memory with it.
-Here a pair (s, y) is always the difference of two gradients of the same objective, and every change of the objective
-is checked to lower it, so that the memory stays and the bound only grows.
+SciPy's L-BFGS-B holds its objective fixed: a run would have to end at every change of the sites, and its
+memory with it. Here a pair (s, y) is always the difference of two gradients of the same objective, and every
+change of the objective is checked to lower it, so that the memory stays and the bound only grows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SharpenedObjective(Protocol):
         """Value and gradient at ``x``."""
 
     def sharpen(self, x: FloatArray, value: float) -> tuple[float, FloatArray] | None:
-        """Try to lower the function at ``x``, where it was evaluated last: new value and gradient, or None."""
+        """Try to lower the function at ``x``, the last point evaluated: new value and gradient, or None."""
 
 
 class Run(NamedTuple):

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.engine import Engine, FloatArray, Points
+from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.estimators.routing import count_assignments, drop_unused_experts
 
@@ -23,6 +24,13 @@ CHECKS = 40
 
 PATIENCE = 6
 """Stop after so many looks without a better held-out density."""
+
+
+WARM_START_ROWS = 2000
+"""Rows of the sample that L-BFGS fits before Adam sees all."""
+
+WARM_START_ITERATIONS = 40
+"""Iterations of that fit; more would fit the sample rather than the data."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,7 @@ def fit_mini_batch(
     Raises:
         FloatingPointError: The bound stopped being finite.
     """
+    _warm_start(engine, training, rng)
     engine.reset_optimizer()
     num_data = tf.constant(training.weight.sum(), engine.dtype)
     batches = _batches(len(training), batch_size, rng)
@@ -97,7 +106,8 @@ def fit_mini_batch(
         loss = float(engine.adam_step(batch, num_data, tf.constant(rate, engine.dtype)))
         if not math.isfinite(loss):
             raise FloatingPointError(
-                f"The bound is {-loss} after {step + 1} mini-batches. Lower learning_rate (now {learning_rate})."
+                f"The bound is {-loss} after {step + 1} mini-batches. "
+                f"Lower learning_rate (now {learning_rate})."
             )
         density = math.nan
         if held_out is not None and (step + 1) % interval == 0:
@@ -112,6 +122,18 @@ def fit_mini_batch(
     if held_out is not None and best > -math.inf:
         engine.head.set_weights(best_weights)
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
+
+
+def _warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
+    """Fit to a sample by L-BFGS first: seconds that spare Adam thousands of steps."""
+    weighted = np.flatnonzero(rows.weight > 0)
+    sample = rows.subset(np.sort(rng.permutation(weighted)[:WARM_START_ROWS]))
+    x, y, weight = sample.take(slice(None), engine.dtype)
+    quiet = FitMonitor(
+        engine, num_data=len(sample), total=1, verbose=0, log_dir=None, publish=lambda: None, callback=None
+    )
+    points = Points(x, y, weight, engine.assign(x))
+    fit_full_batch(engine, points, quiet, max_iterations=WARM_START_ITERATIONS, tolerance=1e-4)
 
 
 def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterator[FloatArray]:

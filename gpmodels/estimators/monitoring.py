@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import tensorflow as tf
 from rich.console import Console
@@ -80,7 +80,7 @@ class FitMonitor:
         self._elsewhere = 0.0
         self.curve: list[CurvePoint] = []
 
-    def __enter__(self) -> FitMonitor:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 

@@ -1,4 +1,4 @@
-"""Regressors: hierarchical GP (the thesis' HMGP), sparse variational GP, and the mixture without a global term."""
+"""Regressors: hierarchical GP (the thesis' HMGP), sparse variational GP, mixture without a global term."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
 
     def fit(
         self,
-        X: Any,  # noqa: N803
+        X: Any,
         y: Any,
         sample_weight: Any = None,
         *,
@@ -31,7 +31,8 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
             X: Inputs, ``[N, D]``; standardised inside.
             y: Targets, ``[N]``; standardised inside.
             sample_weight: How often each row counts, ``[N]``.
-            callback: Called as ``callback(estimator, iteration)`` every ten iterations; the estimator can predict then.
+            callback: Called as ``callback(estimator, iteration)`` every ten iterations; the estimator can
+                predict then.
 
         Returns:
             The estimator itself.
@@ -52,15 +53,15 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
         return (y - self.target_mean_) / self.target_scale_
 
-    def predict_distribution(self, X: Any) -> dict[str, npt.NDArray[Any]]:  # noqa: N803
+    def predict_distribution(self, X: Any) -> dict[str, npt.NDArray[Any]]:
         """All that the model says of each row.
 
         Args:
             X: Inputs, ``[N, D]``.
 
         Returns:
-            ``mean``, ``variance`` of the noisy target, ``latent_variance`` of its mean, in the targets' units, and the
-            responsible ``expert`` (from 0), each ``[N]``.
+            ``mean``, ``variance`` of the noisy target, ``latent_variance`` of its mean, in the targets'
+            units, and the responsible ``expert`` (from 0), each ``[N]``.
         """
         outputs = self._outputs(X)
         outputs["mean"] = outputs["mean"] * self.target_scale_ + self.target_mean_
@@ -68,7 +69,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
             outputs[name] = outputs[name] * self.target_scale_**2
         return outputs
 
-    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:  # noqa: N803
+    def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Mean of the target, and on request its standard deviation, noise included.
 
         Args:
@@ -85,11 +86,12 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
     """Hierarchical Gaussian process regressor: a global sparse GP refined by gated local experts.
 
     Args:
-        num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are dropped.
+        num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are
+            dropped.
         num_inducing: M of the global unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
         num_expert_inducing: M of each expert, None for as many.
-        kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one lengthscale for each
-            column.
+        kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one
+            lengthscale for each column.
         global_weight: w, weight of the global unit's likelihood; 1 is the thesis, 0 a bound on log p(y).
         expert_variance: ``"full"`` or ``"thesis"``, see :class:`gpmodels.HGPHead`.
         e_step: ``"hard"``, or ``"soft"`` for responsibilities at T times the cost.
@@ -98,7 +100,8 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
         learning_rate: Of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step of Adam.
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.
-        early_stopping: Whether Adam holds rows out, stops when their density stalls, and keeps the best weights.
+        early_stopping: Whether Adam holds rows out, stops when their density stalls, and keeps the best
+            weights.
         validation_fraction: Share of the rows held out.
         random_state: Seed.
         dtype: ``"float64"`` or ``"float32"``.
@@ -179,7 +182,9 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
 
 
 class SVGPRegressor(_GPRegressor):
-    """Sparse variational Gaussian process regressor; parameters as for :class:`HGPRegressor`, without experts.
+    """Sparse variational Gaussian process regressor.
+
+    Parameters as for :class:`HGPRegressor`, without those of the experts.
 
     Example:
         >>> from sklearn.datasets import load_diabetes
@@ -230,7 +235,8 @@ class VMGPRegressor(ExpertsMixin, SVGPRegressor):
     Example:
         >>> from sklearn.datasets import load_diabetes
         >>> X, y = load_diabetes(return_X_y=True)
-        >>> VMGPRegressor(num_experts=2, num_inducing=10, max_iterations=20, random_state=0).fit(X, y).n_experts_
+        >>> model = VMGPRegressor(num_experts=2, num_inducing=10, max_iterations=20, random_state=0)
+        >>> model.fit(X, y).n_experts_
         2
     """
 
