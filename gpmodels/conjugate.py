@@ -286,7 +286,7 @@ def collapsed_bound(
 
 
 def solved_latent(head: GPHead, features: HeadFeatures, solution: Solution, expert: tf.Tensor) -> Latent:
-    """The head's marginals (4.18), (4.19) at the points of ``features``, with a solution in place of its q."""
+    """The head's marginals (4.18), (4.19) at the points of ``features``, with a solution for its q."""
     parts: list[UnitMarginal] = []
     if features.shared is not None and solution.shared is not None:
         shared = _marginal(features.shared, solution.shared)
