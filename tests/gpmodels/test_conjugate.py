@@ -265,7 +265,7 @@ def test_sites_of_zero_give_the_bound_at_the_prior(name):
     assert float(bound) == pytest.approx(float(joint_bound(head, problem)), rel=1e-9)
 
 
-def fixed_point(head: Any, problem: Problem, *, steps: int = 100) -> tuple[SitePair, list[float]]:
+def fixed_point(head: Any, problem: Problem, *, steps: int = 150) -> tuple[SitePair, list[float]]:
     """Sites that match the marginals that they give, and the bound after each step."""
     length = 1.0 if head.likelihood.num_latents == 1 else 0.5
 
