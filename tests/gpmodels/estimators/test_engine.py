@@ -1,0 +1,158 @@
+"""Heads and compiled functions that estimators share: traced once, and nobody sees another's weights."""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpmodels import HGPClassifier, SVGPRegressor
+from gpmodels.estimators.engine import MAX_ENGINES, Compiled, engine_for
+
+SMALL = {"num_inducing": 6, "max_iterations": 5}
+SETTINGS = {"num_inducing": 3, "likelihood": "gaussian", "dtype": "float64"}
+
+
+def data(seed=0, size=60):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(size, 2))
+    return x, np.sin(2 * x[:, 0]) + 0.1 * rng.normal(size=size)
+
+
+def test_a_function_is_traced_once():
+    traces = []
+
+    def double(x):
+        traces.append(True)
+        return 2.0 * x
+
+    compiled = Compiled(double, tf.TensorSpec([None], tf.float64))
+    assert not traces
+    for size in (1, 2, 3):
+        np.testing.assert_array_equal(compiled(tf.ones(size, tf.float64)), 2.0)
+    assert len(traces) == 1
+
+
+def test_engines_are_kept_by_configuration():
+    engine = engine_for("SVGP", SETTINGS, 2)
+    assert engine_for("SVGP", dict(reversed(SETTINGS.items())), 2) is engine
+    assert engine_for("SVGP", SETTINGS, 3) is not engine
+    assert engine_for("SVGP", SETTINGS | {"num_inducing": 4}, 2) is not engine
+    assert engine_for("VMGP", SETTINGS | {"num_experts": 2}, 2) is not engine
+
+
+def test_the_least_recently_used_engine_goes_first():
+    first = engine_for("SVGP", SETTINGS, 2)
+    others = [engine_for("SVGP", SETTINGS, 3 + i) for i in range(MAX_ENGINES - 1)]
+    assert engine_for("SVGP", SETTINGS, 2) is first
+    engine_for("SVGP", SETTINGS, 30)
+    assert engine_for("SVGP", SETTINGS, 2) is first
+    assert engine_for("SVGP", SETTINGS, 3) is not others[0]
+
+
+def test_a_second_fit_traces_nothing(monkeypatch):
+    x, y = data()
+    first = SVGPRegressor(random_state=0, **SMALL).fit(x, y)
+    first.predict(x)
+
+    def fail(*arguments, **settings):  # noqa: ARG001
+        raise AssertionError("traced again")
+
+    monkeypatch.setattr(tf, "function", fail)
+    second = SVGPRegressor(random_state=1, **SMALL).fit(*data(1))
+    second.predict(x[:7])
+    assert second._trained_engine() is first._trained_engine()
+
+
+def test_estimators_that_share_an_engine_keep_their_own_predictions():
+    x, y = data()
+    first = SVGPRegressor(random_state=0, **SMALL).fit(x, y)
+    before = first.predict_distribution(x)
+    second = SVGPRegressor(random_state=1, **SMALL).fit(x, -3.0 * y)
+    assert second._trained_engine() is first._trained_engine()
+    between = second.predict_distribution(x)
+    for estimator, expected in ((first, before), (second, between), (first, before)):
+        for name, value in estimator.predict_distribution(x).items():
+            np.testing.assert_array_equal(value, expected[name])
+    assert np.corrcoef(before["mean"], between["mean"])[0, 1] < -0.9
+
+
+def test_fits_are_reproducible_whatever_came_before():
+    x, y = data()
+    classes = (y > 0).astype(int)
+    make = {"num_experts": 2, **SMALL}
+    first = HGPClassifier(random_state=0, **make).fit(x, classes)
+    other = HGPClassifier(random_state=5, **make).fit(x, classes)
+    again = HGPClassifier(random_state=0, **make).fit(x, classes)
+    for one, same in zip(first.weights_, again.weights_, strict=True):
+        np.testing.assert_array_equal(one, same)
+    assert any(
+        not np.array_equal(one, another) for one, another in zip(first.weights_, other.weights_, strict=True)
+    )
+
+
+def test_adam_starts_without_the_moments_of_the_fit_before():
+    x, y = data()
+    settings = {"num_inducing": 6, "optimizer": "adam", "max_iterations": 12, "batch_size": 20}
+    fits = [SVGPRegressor(random_state=0, **settings).fit(x, y).weights_ for _ in range(2)]
+    for one, same in zip(*fits, strict=True):
+        np.testing.assert_array_equal(one, same)
+
+
+def test_threads_have_engines_of_their_own():
+    x, y = data()
+    expected = SVGPRegressor(random_state=0, **SMALL).fit(x, y).predict(x)
+    mine = engine_for("SVGP", SETTINGS, 2)
+    results, engines = {}, {}
+
+    def work(name):
+        engines[name] = engine_for("SVGP", SETTINGS, 2)
+        estimator = SVGPRegressor(random_state=0, **SMALL).fit(x, y if name == "same" else -y)
+        results[name] = [estimator.predict(x) for _ in range(3)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("same", "other")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(mine), id(engines["same"]), id(engines["other"])}) == 3
+    for found in results["same"]:
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for found in results["other"]:
+        np.testing.assert_allclose(found, -expected, rtol=1e-3, atol=1e-3)
+
+
+def test_flat_vectors_go_both_ways():
+    engine = engine_for("SVGP", SETTINGS, 2)
+    engine.reset()
+    flat = engine.flat(engine.all_variables)
+    engine.assign_flat(flat + 1.0, engine.all_variables)
+    np.testing.assert_allclose(engine.flat(engine.all_variables), flat + 1.0)
+    engine.reset()
+    np.testing.assert_array_equal(engine.flat(engine.all_variables), flat)
+
+
+def test_hyper_parameters_are_all_but_the_posterior():
+    engine = engine_for("SVGP", SETTINGS, 2)
+    names = {variable.name.rsplit("/", 1)[-1] for variable in engine.hyper_variables}
+    assert len(engine.hyper_variables) == 4, names
+    sizes = sorted(int(np.prod(variable.shape)) for variable in engine.hyper_variables)
+    assert sizes == [1, 1, 2, 6]  # noise, variance, lengthscales, inducing inputs
+
+
+@pytest.mark.parametrize("function", ["joint_bound", "collapsed_bound"])
+def test_compiled_gradients_are_numeric(function):
+    engine = engine_for("SVGP", SETTINGS, 2)
+    engine.reset()
+    x, y = data(size=20)
+    engine.head.initialize(x, seed=0)
+    points = engine.points(x, y, np.ones(20))
+    variables = engine.all_variables if function == "joint_bound" else engine.hyper_variables
+    flat = engine.flat(variables)
+    direction = np.random.default_rng(0).normal(size=len(flat))
+
+    def value(step):
+        return getattr(engine, function)(tf.constant(flat + step * direction), points)
+
+    numeric = (float(value(1e-5)[0]) - float(value(-1e-5)[0])) / 2e-5
+    assert float(value(0.0)[1].numpy() @ direction) == pytest.approx(numeric, rel=1e-5)

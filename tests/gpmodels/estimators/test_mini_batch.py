@@ -1,0 +1,157 @@
+"""Training by Adam on mini-batches: batches, early stopping, a bound that breaks, agreement with L-BFGS."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gpmodels import SVGPClassifier, SVGPRegressor
+from gpmodels.estimators import mini_batch
+from gpmodels.estimators.mini_batch import PATIENCE, Rows, _batches, fit_mini_batch, mean_log_density
+
+ADAM = {"num_inducing": 10, "optimizer": "adam", "random_state": 0}
+
+
+def data(size=300):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(size, 2))
+    return x, np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=size)
+
+
+def rows(x, y, weight=None):
+    weight = np.ones(len(x)) if weight is None else weight
+    return Rows(x, y, weight, np.array([1.0, 2.0]), np.array([2.0, 4.0]))
+
+
+class Monitor:
+    def __init__(self):
+        self.bounds, self.validation = [], []
+
+    def report(self, bound, *, validation=math.nan):
+        self.bounds.append(bound)
+        self.validation.append(validation)
+
+
+def trained(engine, training, held_out=None, **settings):
+    monitor = Monitor()
+    settings = {"batch_size": 50, "max_iterations": 40, "learning_rate": 0.05} | settings
+    fit_mini_batch(engine, training, held_out, monitor, rng=np.random.default_rng(0), **settings)
+    return monitor
+
+
+@pytest.fixture
+def engine():
+    x, y = data(60)
+    estimator = SVGPRegressor(max_iterations=1, **ADAM).fit(x, y)
+    engine = estimator._engine(2)
+    engine.reset()
+    engine.head.initialize(x, seed=0)
+    return engine
+
+
+def test_each_row_comes_once_an_epoch():
+    batches = _batches(10, 5, np.random.default_rng(0))
+    first, second = (np.concatenate([next(batches) for _ in range(2)]) for _ in range(2))
+    assert sorted(first) == sorted(second) == list(range(10))
+    assert first.tolist() != second.tolist()
+
+
+def test_the_last_rows_of_an_epoch_wait_for_the_next_one():
+    batches = _batches(7, 3, np.random.default_rng(0))
+    seen = [next(batches) for _ in range(40)]
+    assert {len(batch) for batch in seen} == {3}
+    assert set(np.concatenate(seen)) == set(range(7))
+
+
+def test_rows_are_standardised_as_they_are_taken():
+    x, y = data(20)
+    taken = rows(x, y).take(slice(3, 5), "float64")
+    np.testing.assert_allclose(taken[0], (x[3:5] - [1.0, 2.0]) / [2.0, 4.0])
+    np.testing.assert_array_equal(taken[1], y[3:5])
+    assert len(rows(x, y).subset(np.array([1, 4]))) == 2
+
+
+def test_chunks_cover_all_rows(monkeypatch):
+    monkeypatch.setattr(mini_batch, "CHUNK", 8)
+    x, y = data(20)
+    parts = [y[chunk] for chunk in rows(x, y).chunks()]
+    assert [len(part) for part in parts] == [8, 8, 4]
+    np.testing.assert_array_equal(np.concatenate(parts), y)
+
+
+def test_density_is_a_weighted_mean_whatever_the_chunks(engine, monkeypatch):
+    x, y = data(20)
+    weight = np.arange(20.0)
+    whole = mean_log_density(engine, rows(x, y, weight))
+    monkeypatch.setattr(mini_batch, "CHUNK", 7)
+    assert mean_log_density(engine, rows(x, y, weight)) == pytest.approx(whole, rel=1e-12)
+    repeated = np.repeat(np.arange(20), np.arange(20))
+    assert mean_log_density(engine, rows(x[repeated], y[repeated])) == pytest.approx(whole, rel=1e-12)
+
+
+def test_bound_grows(engine):
+    x, y = data()
+    monitor = trained(engine, rows(x, y), max_iterations=150)
+    assert len(monitor.bounds) == 150
+    assert np.mean(monitor.bounds[-20:]) > np.mean(monitor.bounds[:20]) + 0.5
+
+
+def test_early_stopping_keeps_the_best_weights(engine, monkeypatch):
+    """Held-out rows that have nothing to do with the training rows: their density soon falls."""
+    monkeypatch.setattr(mini_batch, "CHECKS", 100)
+    x, y = data()
+    held_out = rows(x[:50], np.random.default_rng(1).normal(scale=3.0, size=50))
+    monitor = trained(engine, rows(x, y), held_out, max_iterations=100)
+    looks = np.array(monitor.validation)
+    assert not np.isnan(looks).any()
+    assert len(looks) < 100
+    assert int(np.argmax(looks)) == len(looks) - 1 - PATIENCE
+    assert mean_log_density(engine, held_out) == pytest.approx(looks.max(), rel=1e-9)
+    assert looks[-1] < looks.max()
+
+
+def test_without_held_out_rows_the_last_weights_stay(engine):
+    x, y = data()
+    monitor = trained(engine, rows(x, y), max_iterations=30)
+    assert np.isnan(monitor.validation).all()
+    assert len(monitor.bounds) == 30
+
+
+def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine):
+    x, y = data(60)
+    y[7] = np.nan
+    with pytest.raises(FloatingPointError, match=r"bound is nan after \d+ mini-batches. Lower learning_rate"):
+        trained(engine, rows(x, y))
+
+
+def test_mini_batches_and_all_rows_agree_roughly():
+    x, y = data()
+    adam = SVGPRegressor(max_iterations=600, early_stopping=False, batch_size=100, **ADAM)
+    adam.set_params(learning_rate=0.03).fit(x, y)
+    full = SVGPRegressor(num_inducing=10, optimizer="lbfgs", max_iterations=100, random_state=0).fit(x, y)
+    gap = (full.bound(x, y) - adam.bound(x, y)) / len(x)
+    assert -0.01 < gap < 0.15  # L-BFGS finds the better bound
+    assert np.std(adam.predict(x) - full.predict(x)) < 0.1 * np.std(y)
+
+
+def test_held_out_rows_are_the_share_asked_for(monkeypatch):
+    seen = {}
+
+    def fake(engine, training, held_out, monitor, **settings):  # noqa: ARG001
+        seen.update(training=len(training), held_out=held_out and len(held_out), **settings)
+
+    monkeypatch.setattr("gpmodels.estimators.base.fit_mini_batch", fake)
+    x, y = data(100)
+    SVGPRegressor(validation_fraction=0.2, batch_size=30, **ADAM).fit(x, y)
+    assert (seen["training"], seen["held_out"], seen["batch_size"]) == (80, 20, 30)
+    SVGPRegressor(early_stopping=False, batch_size=1000, **ADAM).fit(x, y)
+    assert (seen["training"], seen["held_out"], seen["batch_size"]) == (100, None, 100)
+
+
+def test_weights_of_zero_play_no_part():
+    x, y = data(200)
+    weight = np.where(np.arange(200) % 2, 1.0, 0.0)
+    wrong = np.where(weight > 0, y > 0, y <= 0)
+    estimator = SVGPClassifier(max_iterations=300, batch_size=50, learning_rate=0.03, **ADAM)
+    estimator.fit(x, wrong, sample_weight=weight)
+    assert np.mean(estimator.predict(x) == (y > 0)) > 0.85
