@@ -53,7 +53,14 @@ def training_rows(path: Path, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def score(
-    setting: str, x: np.ndarray, y: np.ndarray, split: tuple[Any, Any], iterations: int
+    setting: str,
+    x: np.ndarray,
+    y: np.ndarray,
+    split: tuple[Any, Any],
+    *,
+    inducing: int,
+    experts: int,
+    iterations: int,
 ) -> dict[str, float]:
     """NLP, error and seconds of a setting on one division."""
     training, validation = split
@@ -66,7 +73,9 @@ def score(
     if setting == "SVGP":
         model = (SVGPClassifier if classes else SVGPRegressor)(**arguments)
     else:
-        model = (HGPClassifier if classes else HGPRegressor)(num_experts=3, **arguments, **SETTINGS[setting])
+        model = (HGPClassifier if classes else HGPRegressor)(
+            num_experts=experts, **arguments, **SETTINGS[setting]
+        )
     started = time.perf_counter()
     model.fit(x[training], y[training])
     seconds = time.perf_counter() - started
@@ -94,6 +103,10 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument(
+        "--inducing", type=int, help="points of each unit, by default 2.5 %% of the training rows"
+    )
+    parser.add_argument("--experts", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=150)
     arguments = parser.parse_args()
 
@@ -103,7 +116,19 @@ def main() -> None:
         splits = list(ShuffleSplit(arguments.splits, test_size=0.25, random_state=1).split(x))
         scores[name] = {}
         for setting in SETTINGS:
-            results = [score(setting, x, y, split, arguments.iterations) for split in splits]
+            inducing = arguments.inducing or round(0.025 * len(splits[0][0]))
+            results = [
+                score(
+                    setting,
+                    x,
+                    y,
+                    split,
+                    inducing=inducing,
+                    experts=arguments.experts,
+                    iterations=arguments.iterations,
+                )
+                for split in splits
+            ]
             scores[name][setting] = {key: float(np.mean([r[key] for r in results])) for key in results[0]}
             print(name, setting, json.dumps(scores[name][setting]), flush=True)
     hierarchical = [setting for setting in SETTINGS if setting != "SVGP"]

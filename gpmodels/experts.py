@@ -156,13 +156,14 @@ class ExpertsHead(GPHead, abc.ABC):
     def _experts_for_inference(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         """Features to mean and variance of each point's δ_k and to k, gate and experts as constants."""
         in_use = tf.constant(self.active_experts, tf.int32)
+        num_in_use = len(self.active_experts)
         gate = self.make_gate()
         gate = Gate(gate.offset, tf.gather(gate.weights, in_use, axis=1), tf.gather(gate.bias, in_use))
         experts = compact(self.experts).gathered(in_use)
 
         def marginal(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             index = assign_experts(gate, features)
-            tiles = self._tiles(index, len(self.active_experts))
+            tiles = self._tiles(index, num_in_use)
             units = experts.gathered(tiles.expert_of_tile)
             parts = compact_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
             mean, variance = (tiles_to_points(tiles, part) for part in parts)

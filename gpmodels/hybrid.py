@@ -369,7 +369,8 @@ class HybridModel(keras.Model):
         ]
         archive = keras.export.ExportArchive()
         archive.track(self.network)
-        archive.track(self.head)  # a Gaussian likelihood reads its noise variances
+        if not self.head.is_classifier:
+            archive.track(self.head.likelihood)  # the folded head is constant but for the noise variances
         archive.add_endpoint("serve", self.inference_function(), input_signature=signature)
         archive.write_out(filepath, verbose=False, **kwargs)
 
