@@ -2,9 +2,9 @@
 
     python benchmarks/hgp_defaults.py --data FOLDER --out benchmarks/results/hgp_defaults
 
-For each set, at most `--rows` rows are drawn from the training part (the official one, or all but the first of ten folds,
-which is the first test fold of benchmarks/tabular) and divided again into training and validation; the validation part
-alone judges. Writes the mean negative log predictive density (NLP) and error of each setting, and its mean rank.
+For each set, at most `--rows` rows are drawn from the training part (the official one, or all but the first of
+ten folds) and divided again into training and validation; the validation part alone judges. Writes the mean
+negative log predictive density (NLP) and error of each setting, and its mean rank.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def score(
     training, validation = split
     classes = y.dtype.kind == "i"
     arguments = {
-        "num_inducing": round(0.025 * len(training)),
+        "num_inducing": inducing,
         "max_iterations": iterations,
         "random_state": 0,
     }

@@ -1,10 +1,11 @@
-"""Softmax or robust-max, shared or separate kernels: by NLL and by how well uncertainty finds a left-out class.
+"""Softmax or robust-max, shared or separate kernels: NLL, and how well uncertainty finds a left-out class.
 
-    python benchmarks/multi_class_likelihoods.py --data FOLDER --mnist FILE.npz --out benchmarks/results/multi_class_likelihoods
+    python benchmarks/multi_class_likelihoods.py --data FOLDER --mnist FILE.npz
 
-Digits (pendigits, and a subset of MNIST in 32 principal components fitted on its training rows). First all ten classes:
-error, NLL and calibration error on held-out rows. Then each of a few classes is left out of training in turn, and the area
-under the ROC curve tells how well the predictive entropy (or the mutual information) separates it from the classes seen.
+Digits: pendigits, and a subset of MNIST in 32 principal components fitted on its training rows. First all ten
+classes: error, NLL and calibration error on held-out rows. Then each of a few classes is left out of training in
+turn, and the area under the ROC curve tells how well the predictive entropy (or the mutual information) separates
+it from the classes seen.
 """
 
 from __future__ import annotations
@@ -86,12 +87,13 @@ def scores(name: str, data: tuple[np.ndarray, ...], left_out: list[int], iterati
         outputs = kind(**arguments).fit(x[y != digit], y[y != digit]).predict_distribution(x_test)
         for quantity, values in areas.items():
             values.append(roc_auc_score(y_test == digit, outputs[quantity]))
+    entropy = areas["predictive_entropy"]
     return {
         "model": name,
         "error %": f"{100 * np.mean(~hit):.2f}",
         "NLL": f"{nll:.4f}",
         "calibration error": f"{calibration_error(probability, hit):.4f}",
-        "AUROC of entropy": f"{np.mean(areas['predictive_entropy']):.4f} ± {np.std(areas['predictive_entropy']):.4f}",
+        "AUROC of entropy": f"{np.mean(entropy):.4f} ± {np.std(entropy):.4f}",
         "AUROC of mutual information": f"{np.mean(areas['mutual_information']):.4f}",
         "seconds": f"{seconds:.0f}",
     }
@@ -116,7 +118,8 @@ def main() -> None:
         for name in MODELS:
             rows.append({"set": set_name, **scores(name, data, arguments.left_out, arguments.iterations)})
             print(rows[-1], flush=True)
-    title = f"Multi-class likelihoods, {arguments.rows} training rows, classes {arguments.left_out} left out in turn"
+    left_out = ", ".join(str(digit) for digit in arguments.left_out)
+    title = f"Multi-class likelihoods, {arguments.rows} training rows, classes {left_out} left out in turn"
     write_results(arguments.out, title=title, rows=rows, host=host())
 
 
