@@ -21,7 +21,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.kernels import Profile, half_negative_squared_distance
-from gpmodels.sparse_units import SparseUnits, by_point
+from gpmodels.sparse_units import SparseUnits, by_point, merge_kernels, squares_per_latent
 
 NEGLIGIBLE_EIGENVALUE = 1e-8
 """Rows of smaller |λ| are left out: each changes a variance by less than that share of κ(x, x)."""
@@ -110,21 +110,17 @@ def compact_marginal(units: CompactUnits, x: tf.Tensor, profile: Profile) -> tup
         x: One block of points for each unit, ``[K, N, D]``.
         profile: The kernel's profile.
     """
+    num_kernels = units.inducing.shape[1]
     scaled = (x - units.centre[:, None, :])[:, None] * units.inverse_lengthscales[:, :, None, :]
-    correlation = profile(half_negative_squared_distance(scaled, units.inducing))
-    projected = tf.matmul(correlation, units.projection, transpose_b=True)
+    scaled = merge_kernels(scaled)
+    correlation = profile(half_negative_squared_distance(scaled, merge_kernels(units.inducing)))
+    projected = tf.matmul(correlation, merge_kernels(units.projection), transpose_b=True)
     p, n = units.num_positive, units.num_negative
     q = units.projection.shape[2] // (p + n + 1)
     explained, added, mean = tf.split(projected, [q * p, q * n, q], axis=-1)
-    variance = units.prior_variance[..., None, None] + tf.zeros_like(mean)
+    variance = tf.reshape(units.prior_variance, [-1, 1, 1]) + tf.zeros_like(mean)
     if p:
-        variance -= _squares(explained, q)
+        variance -= squares_per_latent(explained, q)
     if n:
-        variance += _squares(added, q)
-    return by_point(mean), by_point(variance)
-
-
-def _squares(rows: tf.Tensor, num_latents: int) -> tf.Tensor:
-    """Sum of squares of each latent function's rows: ``[K, J, N, Q r]`` to ``[K, J, N, Q]``."""
-    shape = tf.concat([tf.shape(rows)[:-1], [num_latents, rows.shape[-1] // num_latents]], axis=0)
-    return tf.reduce_sum(tf.reshape(tf.square(rows), shape), axis=-1)
+        variance += squares_per_latent(added, q)
+    return by_point(mean, num_kernels), by_point(variance, num_kernels)

@@ -252,24 +252,42 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, profile: Profile) -> Unit
     Source:
         Thesis (4.18) and (4.19) with a = K⁻¹k, whitened.
     """
-    scaled = (x - folded.centre[:, None, :])[:, None] * folded.inverse_lengthscales[:, :, None, :]
-    correlation = profile(half_negative_squared_distance(scaled, folded.inducing))
-    rows, m = folded.projection.shape[-2:]
+    # Kernels of all units side by side: products of rank 3 are a good deal faster than of rank 4.
+    num_kernels, m = folded.inducing.shape[1:3]
+    rows = folded.projection.shape[2]
     q = (rows - m) // (m + 1)
+    scaled = (x - folded.centre[:, None, :])[:, None] * folded.inverse_lengthscales[:, :, None, :]
+    scaled = merge_kernels(scaled)
+    correlation = profile(half_negative_squared_distance(scaled, merge_kernels(folded.inducing)))
     # [Gk | R_1 k .. R_Q k | α_1ᵀk .. α_Qᵀk]; split, not sliced: its gradient is a single concatenation.
-    projected = tf.matmul(correlation, folded.projection, transpose_b=True)
+    projected = tf.matmul(correlation, merge_kernels(folded.projection), transpose_b=True)
     gk, rk, mean = tf.split(projected, [m, q * m, q], axis=-1)
     explained = tf.reduce_sum(tf.square(gk), axis=-1, keepdims=True)
-    per_latent = tf.concat([tf.shape(rk)[:-1], [q, m]], axis=0)
-    inducing_variance = tf.reduce_sum(tf.reshape(tf.square(rk), per_latent), axis=-1)
-    conditional_variance = tf.broadcast_to(folded.variance[..., None, None] - explained, tf.shape(mean))
-    return UnitMarginal(*(by_point(part) for part in (mean, conditional_variance, inducing_variance)))
+    conditional_variance = tf.reshape(folded.variance, [-1, 1, 1]) - explained
+    inducing_variance = squares_per_latent(rk, q)
+    if q > 1:
+        conditional_variance = tf.repeat(conditional_variance, q, axis=-1)
+    parts = (mean, conditional_variance, inducing_variance)
+    return UnitMarginal(*(by_point(part, num_kernels) for part in parts))
 
 
-def by_point(part: tf.Tensor) -> tf.Tensor:
-    """``[K, J, N, Q]`` to ``[K, N, P]``, P = J Q."""
-    num_kernels, per_kernel = part.shape[1], part.shape[3]
+def merge_kernels(values: tf.Tensor) -> tf.Tensor:
+    """``[K, J, ...]`` to ``[K J, ...]``."""
+    return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], axis=0))
+
+
+def squares_per_latent(rows: tf.Tensor, num_latents: int) -> tf.Tensor:
+    """Sums of squares of each latent function's rows: ``[K J, N, Q r]`` to ``[K J, N, Q]``."""
+    if num_latents == 1:
+        return tf.reduce_sum(tf.square(rows), axis=-1, keepdims=True)
+    shape = tf.concat([tf.shape(rows)[:-1], [num_latents, rows.shape[-1] // num_latents]], axis=0)
+    return tf.reduce_sum(tf.reshape(tf.square(rows), shape), axis=-1)
+
+
+def by_point(part: tf.Tensor, num_kernels: int) -> tf.Tensor:
+    """``[K J, N, Q]`` to ``[K, N, P]``, P = J Q."""
     if num_kernels == 1:
-        return part[:, 0]
-    blocks = tf.transpose(part, [0, 2, 1, 3])
-    return tf.reshape(blocks, [tf.shape(part)[0], tf.shape(part)[2], num_kernels * per_kernel])
+        return part
+    blocks = tf.reshape(part, tf.concat([[-1, num_kernels], tf.shape(part)[1:]], axis=0))
+    blocks = tf.transpose(blocks, [0, 2, 1, 3])
+    return tf.reshape(blocks, tf.concat([tf.shape(blocks)[:2], [num_kernels * part.shape[2]]], axis=0))

@@ -267,18 +267,24 @@ def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
     return {} if setting is None else {"num_expert_inducing": default_num_inducing(setting, num_rows)}
 
 
+FEWEST_ROWS_FOR_EXPERTS = 1000
+"""Below, ``num_experts="auto"`` takes none: a few hundred rows cannot feed several sets of lengthscales."""
+
+
 def default_num_experts(setting: int | str, num_rows: int) -> int:
-    """T at the start: the number asked for, or by ``"auto"`` more for more rows, to be dropped where unused.
+    """T at the start: the number asked for; ``"auto"`` takes √N/10 within 3 and 30, none below 1000 rows.
 
     Raises:
         ValueError: The setting is neither ``"auto"`` nor an integer from 0.
 
     Example:
-        >>> default_num_experts("auto", 10_000)
-        10
+        >>> default_num_experts("auto", 10_000), default_num_experts("auto", 500)
+        (10, 0)
     """
     if setting == "auto":
-        return int(np.clip(round(math.sqrt(num_rows) / 10), 2, 30))
+        if num_rows < FEWEST_ROWS_FOR_EXPERTS:
+            return 0
+        return int(np.clip(round(math.sqrt(num_rows) / 10), 3, 30))
     if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 0:
         raise ValueError(f'num_experts must be "auto" or an integer from 0, but is {setting!r}.')
     return min(int(setting), num_rows)
@@ -293,5 +299,5 @@ def weighted_moments(values: FloatArray, weight: FloatArray) -> tuple[FloatArray
     """
     mean = np.average(values, axis=0, weights=weight)
     deviation = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weight))
-    tiny = 1e-10 * np.maximum(np.abs(mean), 1.0)  # what rounding leaves of a constant column
+    tiny = 1e-10 * np.abs(mean)  # what rounding leaves of a constant column
     return mean, np.where(deviation > tiny, deviation, 1.0)
