@@ -205,7 +205,7 @@ def test_no_experts_at_all():
 
 def test_sizes_by_the_number_of_rows():
     assert [default_num_inducing("auto", n) for n in (30, 1000, 4000, 10**6)] == [30, 50, 100, 250]
-    assert [default_num_experts("auto", n) for n in (30, 10_000, 10**6)] == [2, 10, 30]
+    assert [default_num_experts("auto", n) for n in (30, 10_000, 10**6)] == [0, 10, 30]
     assert default_num_inducing(np.int64(7), 100) == 7
     assert default_num_experts(7, 3) == 3
     assert expert_size(None, 100) == {}
