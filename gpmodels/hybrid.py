@@ -183,14 +183,15 @@ class HybridModel(keras.Model):
 
     def _checked(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Labels, after checking that those that count are valid: a likelihood accepts anything silently."""
-        valid = tf.logical_or(self.head.valid_labels(labels), tf.equal(weights, 0.0))
+        known = self.head.valid_labels(labels)
+        valid = tf.logical_or(known, tf.equal(weights, 0.0))
         check = tf.debugging.Assert(
             tf.reduce_all(valid),
             [f"Labels must be {self.head.label_requirement}, but found", tf.boolean_mask(labels, ~valid)],
             summarize=5,
         )
         with tf.control_dependencies([check] if check is not None else []):
-            return tf.identity(labels)
+            return tf.where(known, labels, tf.zeros_like(labels))  # 0 times NaN is NaN
 
     def _choose_points(self, shape: tf.Tensor) -> tf.Tensor:
         """Indices ``[examples, points_per_example]``, drawn with replacement.

@@ -74,6 +74,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     ) -> Self:
         """Train on checked ``x [N, D]``, class indices or standardised targets ``[N]``, weights ``[N]``."""
         self._check_settings()
+        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         used = weight > 0
         self.input_mean_, self.input_scale_ = weighted_moments(x, weight)
@@ -114,7 +115,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self, engine: Engine, rows: Rows, monitor: FitMonitor, total: int, rng: np.random.Generator
     ) -> None:
         held_out = None
-        if self.early_stopping:
+        if not np.all(rows.weight > 0):  # batches of rows that do not count have no mean
+            rows = rows.subset(np.flatnonzero(rows.weight > 0))
+        if self.early_stopping and len(rows) > 1:
             order = rng.permutation(len(rows))
             size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
             held_out = rows.subset(np.sort(order[:size]))
@@ -149,7 +152,11 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _takes_full_batch(self, num_rows: int) -> bool:
         if self.optimizer != "auto":
             return self.optimizer == "lbfgs"
-        return num_rows * int(self.head_settings_["num_inducing"]) <= FULL_BATCH_VALUES
+        settings = self.head_settings_
+        classes = settings.get("num_classes", 2)
+        # One latent function for each of more than two classes, and the nodes of their expectations.
+        width = settings["num_inducing"] if classes == 2 else classes * max(settings["num_inducing"], 128)
+        return num_rows * int(width) <= FULL_BATCH_VALUES * (1 if classes == 2 else 4)
 
     def _engine(self, num_features: int) -> Engine:
         return engine_for(self._model, self.head_settings_, num_features)
@@ -170,8 +177,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         engine = self._trained_engine()
         parts = []
-        for start in range(0, len(x), CHUNK):
-            block = (x[start : start + CHUNK] - self.input_mean_) / self.input_scale_
+        rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
+        for start in range(0, len(x), rows):
+            block = (x[start : start + rows] - self.input_mean_) / self.input_scale_
             outputs, expert = engine.predict(tf.constant(block, engine.dtype))
             parts.append(
                 {name: value.numpy() for name, value in outputs.items()} | {"expert": expert.numpy()}

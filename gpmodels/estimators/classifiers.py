@@ -16,6 +16,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator, expert_size
 from gpmodels.estimators.engine import FloatArray
 
+LIKELIHOODS = ("auto", "bernoulli", "softmax", "robust_max")
+
 
 class _GPClassifier(ClassifierMixin, SparseGPEstimator):
     """What the classifiers share."""
@@ -63,6 +65,8 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         return self._fit(x, targets.astype(np.float64), weight, callback)
 
     def _head_settings(self) -> dict[str, Any]:
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {self.likelihood!r}.")
         likelihood = None if self.likelihood == "auto" else self.likelihood
         return {
             "kernel": self.kernel,

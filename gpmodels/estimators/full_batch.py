@@ -7,7 +7,7 @@ the routing is frozen, between rounds all points are routed anew and experts wit
 Only the inducing inputs and hyper-parameters are variables of L-BFGS. The posterior q follows them: exactly
 for regression (:func:`gpmodels.conjugate.collapsed_bound`), by sites for classification
 (:func:`gpmodels.conjugate.tied_bound`), refreshed after each iteration. That saves most of the variables and
-most of the iterations; benchmarks/results has the comparison. With a soft E-step there is no such form and q
+many of the iterations. With a soft E-step there is no such form and q
 is optimised with all else, as in the thesis.
 """
 
@@ -77,6 +77,7 @@ class _Objective:
             if self.failures > 20:
                 raise
             return FAILED, np.zeros_like(flat)
+        self.failures = 0
         gradient = gradient.numpy().astype("float64") / self.scale
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return FAILED, np.zeros_like(flat)
@@ -151,7 +152,13 @@ class _Tied(_Objective):
 
 
 def fit_full_batch(
-    engine: Engine, points: Points, monitor: FitMonitor, *, max_iterations: int, tolerance: float
+    engine: Engine,
+    points: Points,
+    monitor: FitMonitor,
+    *,
+    max_iterations: int,
+    tolerance: float,
+    drop_unused: bool = True,
 ) -> None:
     """Maximise the bound over all points.
 
@@ -162,16 +169,23 @@ def fit_full_batch(
         max_iterations: Of L-BFGS, over all rounds.
         tolerance: Stop when five iterations gained less than this on average, nats per point, and the routing
             stays.
+        drop_unused: Whether experts without points are dropped; not on the evidence of a sample.
 
     Raises:
         tf.errors.InvalidArgumentError: A covariance cannot be factorised, again and again.
+        FloatingPointError: The bound is not finite where the fit starts.
     """
     scale = float(tf.reduce_sum(points.weight))
     objective = _objective_of(engine, points, scale)
     flat = engine.flat(objective.variables)
+    if objective(flat)[0] == FAILED:
+        raise FloatingPointError(
+            "The bound is not finite at the start of the fit. Look for extreme values in the inputs or "
+            "targets, or pass dtype='float64'."
+        )
     converged = False
     for round_number in range(max_iterations):
-        moved = _route(engine, objective)
+        moved = _route(engine, objective, drop_unused=drop_unused)
         remaining = max_iterations - monitor.iteration
         if remaining < 1 or (converged and not moved):
             break
@@ -243,8 +257,8 @@ def _limit(objective: _Objective) -> FloatArray:
     return np.concatenate(limits)
 
 
-def _route(engine: Engine, objective: _Objective) -> bool:
-    """Assign all points anew and drop experts without points; whether any point moved."""
+def _route(engine: Engine, objective: _Objective, *, drop_unused: bool) -> bool:
+    """Assign all points anew, drop experts without points if asked to; whether any point moved."""
     used = objective.points.weight.numpy() > 0
     before = objective.points.expert.numpy()
 
@@ -252,5 +266,8 @@ def _route(engine: Engine, objective: _Objective) -> bool:
         objective.points = objective.points._replace(expert=engine.assign(objective.points.x))
         return objective.points.expert.numpy()
 
-    drop_unused_experts(engine.head, lambda: count_assignments(engine.head, assignments()[used]))
+    if drop_unused:
+        drop_unused_experts(engine.head, lambda: count_assignments(engine.head, assignments()[used]))
+    else:
+        assignments()
     return bool(np.any(before != objective.points.expert.numpy()))

@@ -126,14 +126,15 @@ def fit_mini_batch(
 
 def _warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
     """Fit to a sample by L-BFGS first: seconds that spare Adam thousands of steps."""
-    weighted = np.flatnonzero(rows.weight > 0)
-    sample = rows.subset(np.sort(rng.permutation(weighted)[:WARM_START_ROWS]))
+    sample = rows.subset(np.sort(rng.permutation(len(rows))[:WARM_START_ROWS]))
     x, y, weight = sample.take(slice(None), engine.dtype)
     quiet = FitMonitor(
         engine, num_data=len(sample), total=1, verbose=0, log_dir=None, publish=lambda: None, callback=None
     )
     points = Points(x, y, weight, engine.assign(x))
-    fit_full_batch(engine, points, quiet, max_iterations=WARM_START_ITERATIONS, tolerance=1e-4)
+    fit_full_batch(
+        engine, points, quiet, max_iterations=WARM_START_ITERATIONS, tolerance=1e-4, drop_unused=False
+    )
 
 
 def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterator[FloatArray]:

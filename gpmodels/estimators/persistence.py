@@ -159,10 +159,18 @@ def _write(path: Path, arrays: Arrays) -> None:
         temporary.unlink(missing_ok=True)
 
 
+LARGEST_FILE = 2 * 2**30
+"""Most bytes of arrays that are unpacked: a small file can hold very many zeros."""
+
+
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Description and arrays, of whatever content."""
     with path.open("rb") as file:
         try:
+            with zipfile.ZipFile(file) as archive:
+                size = sum(member.file_size for member in archive.infolist())
+            if size > LARGEST_FILE:
+                raise ValueError(f"its arrays would take {size / 2**30:.1f} GiB, the limit is 2")
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             description = json.loads(str(arrays.pop("description")[()]))

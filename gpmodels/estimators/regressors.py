@@ -137,7 +137,7 @@ class HGPRegressor(ExpertsMixin, _GPRegressor):
         num_expert_inducing: int | None = None,
         kernel: str = "squared_exponential",
         global_weight: float = 1.0,
-        expert_variance: str = "thesis",
+        expert_variance: str = "full",
         e_step: str = "hard",
         optimizer: str = "auto",
         max_iterations: int | None = None,
