@@ -3,8 +3,8 @@
     python benchmarks/hgp_defaults.py --data FOLDER --out benchmarks/results/hgp_defaults
 
 For each set, at most `--rows` rows are drawn from the training part (the official one, or all but the first
-of ten folds, whose rows are test rows of other folds in benchmarks/tabular) and divided again into training and
-validation; the validation part alone judges. Writes the mean
+of ten folds, whose rows are test rows of other folds in benchmarks/tabular) and divided again into training
+and validation; the validation part alone judges. Writes the mean
 negative log predictive density (NLP) and error of each setting, and its mean rank.
 """
 

@@ -373,7 +373,7 @@ class HybridModel(keras.Model):
         if not self.head.is_classifier:
             archive.track(self.head.likelihood)  # the folded head is constant but for the noise variances
         archive.add_endpoint("serve", self.inference_function(), input_signature=signature)
-        archive.write_out(filepath, verbose=False, **kwargs)
+        archive.write_out(filepath, **({"verbose": False} | kwargs))
 
     @property
     def _build_shape(self) -> tuple[int | None, ...]:

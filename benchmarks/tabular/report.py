@@ -40,8 +40,8 @@ CAVEATS = f"""\
   learning rate chosen on held-out training rows, mini-batches above 5000 rows. SVM: C and gamma by three-fold
   search on at most 4000 training rows, Platt's sigmoid. Trees: early stopping; for regression a held-out
   residual variance.
-- GPflow's Bernoulli likelihood squashes probabilities into [0.001, 0.999]: its NLP cannot fall below 0.001 and
-  no error costs more than 6.9. The hierarchical GP has M points in each of its units, four times those of an SVGP.
+- GPflow's Bernoulli likelihood squashes probabilities into [0.001, 0.999]: its NLP cannot fall below 0.001
+  and no error costs more than 6.9. The hierarchical GP has M points in each unit, four times an SVGP's.
 - Other processes may have shared the machine; compare seconds within a table only.
 """
 

@@ -6,6 +6,7 @@ import abc
 import math
 import os
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -136,12 +137,19 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _check_settings(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer must be one of {OPTIMIZERS}, but is {self.optimizer!r}.")
-        for name in ("batch_size", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, but is {getattr(self, name)!r}.")
-        if self.max_iterations is not None and self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1 or None, but is {self.max_iterations!r}.")
-        if not 0.0 < self.validation_fraction < 1.0:
+        for name in ("batch_size", "max_iterations"):
+            value: Any = getattr(self, name)
+            if value is None and name == "max_iterations":
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, but is {value!r}.")
+        for name in ("learning_rate", "tolerance", "global_weight"):
+            value = getattr(self, name, 1.0)
+            if not isinstance(value, Real) or not 0.0 <= float(value) < math.inf:
+                raise ValueError(f"{name} must be a finite number from 0, but is {value!r}.")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive, but is {self.learning_rate!r}.")
+        if not 0.0 < float(self.validation_fraction) < 1.0:
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1, but is {self.validation_fraction!r}."
             )
@@ -272,7 +280,11 @@ def default_num_inducing(setting: int | str, num_rows: int) -> int:
 
 def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
     """The head's setting for M of each expert, none where it is that of the global unit."""
-    return {} if setting is None else {"num_expert_inducing": default_num_inducing(setting, num_rows)}
+    if setting is None:
+        return {}
+    if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < 1:
+        raise ValueError(f"num_expert_inducing must be a positive integer or None, but is {setting!r}.")
+    return {"num_expert_inducing": min(int(setting), num_rows)}
 
 
 FEWEST_ROWS_FOR_EXPERTS = 1000

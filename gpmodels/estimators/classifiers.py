@@ -54,14 +54,16 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         self.classes_, targets = np.unique(y, return_inverse=True)
+        if self.class_weight is not None:
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            if not (np.isfinite(factors).all() and (factors >= 0).all()):
+                raise ValueError(f"class_weight must not be negative, but is {self.class_weight!r}.")
+            weight = weight * factors[targets]
         if len(np.unique(targets[weight > 0])) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs rows of at least two classes, but all rows of positive weight "
                 f"are of one class: {self.classes_[targets[weight > 0][:1]].tolist()}."
             )
-        if self.class_weight is not None:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            weight = weight * factors[targets]
         return self._fit(x, targets.astype(np.float64), weight, callback)
 
     def _head_settings(self) -> dict[str, Any]:
