@@ -4,7 +4,8 @@
 
 Digits: pendigits, and a subset of MNIST in 32 principal components of its training rows. First all ten
 classes: error, NLL and calibration error on held-out rows. Then a few classes are left out of training in
-turn, and the area under the ROC curve tells how well the predictive entropy (or the mutual information) finds them.
+turn, and the area under the ROC curve tells how well the predictive entropy (or the mutual information) finds
+them.
 """
 
 from __future__ import annotations

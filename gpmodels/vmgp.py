@@ -38,10 +38,10 @@ class VMGPHead(ExpertsHead):
     """
 
     def __init__(self, *, num_experts: int = 9, num_inducing: int = 50, **kwargs: Any) -> None:
-        kwargs.pop("num_expert_inducing", None)  # as `get_config` of the base class has it
-        super().__init__(num_experts=num_experts, num_expert_inducing=num_inducing, **kwargs)
         if num_experts < 1:
             raise ValueError(f"num_experts must be at least 1, but is {num_experts}.")
+        kwargs.pop("num_expert_inducing", None)  # as `get_config` of the base class has it
+        super().__init__(num_experts=num_experts, num_expert_inducing=num_inducing, **kwargs)
 
     def num_likelihood_units(self) -> int:
         """Each expert has a noise variance of its own."""

@@ -6,7 +6,7 @@ import abc
 import math
 import os
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -138,10 +138,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         if self.optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer must be one of {OPTIMIZERS}, but is {self.optimizer!r}.")
         for name in ("batch_size", "max_iterations"):
-            value: Any = getattr(self, name)
+            value = getattr(self, name)
             if value is None and name == "max_iterations":
                 continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            if not is_count(value):
                 raise ValueError(f"{name} must be a positive integer, but is {value!r}.")
         for name in ("learning_rate", "tolerance", "global_weight"):
             value = getattr(self, name, 1.0)
@@ -250,13 +250,15 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 class ExpertsMixin:
     """Parameters of the estimators with gated experts."""
 
+    _fewest_experts: ClassVar[int] = 0
+
     num_experts: int | str
     e_step: str
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         return {
             **super()._sizes(num_rows),  # type: ignore[misc]
-            "num_experts": default_num_experts(self.num_experts, num_rows),
+            "num_experts": default_num_experts(self.num_experts, num_rows, fewest=self._fewest_experts),
             "e_step": self.e_step,
         }
 
@@ -278,11 +280,21 @@ def default_num_inducing(setting: int | str, num_rows: int) -> int:
     return min(int(setting), num_rows)
 
 
+def is_count(value: object) -> bool:
+    """Whether a setting is a positive integer.
+
+    Example:
+        >>> is_count(3), is_count(0), is_count(True), is_count(2.0)
+        (True, False, False, False)
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) > 0
+
+
 def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
     """The head's setting for M of each expert, none where it is that of the global unit."""
     if setting is None:
         return {}
-    if not isinstance(setting, Integral) or isinstance(setting, bool) or setting < 1:
+    if not is_count(setting):
         raise ValueError(f"num_expert_inducing must be a positive integer or None, but is {setting!r}.")
     return {"num_expert_inducing": min(int(setting), num_rows)}
 
@@ -291,8 +303,8 @@ FEWEST_ROWS_FOR_EXPERTS = 1000
 """Below, ``num_experts="auto"`` takes none: a few hundred rows cannot feed several sets of lengthscales."""
 
 
-def default_num_experts(setting: int | str, num_rows: int) -> int:
-    """T at the start: the number asked for; ``"auto"`` takes √N/10 within 3 and 30, none below 1000 rows.
+def default_num_experts(setting: int | str, num_rows: int, *, fewest: int = 0) -> int:
+    """T at the start: the number asked for; ``"auto"`` is √N/10 within 3 and 30, ``fewest`` below 1000 rows.
 
     Raises:
         ValueError: The setting is neither ``"auto"`` nor an integer from 0.
@@ -303,7 +315,7 @@ def default_num_experts(setting: int | str, num_rows: int) -> int:
     """
     if setting == "auto":
         if num_rows < FEWEST_ROWS_FOR_EXPERTS:
-            return 0
+            return min(fewest, num_rows)
         return int(np.clip(round(math.sqrt(num_rows) / 10), 3, 30))
     if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 0:
         raise ValueError(f'num_experts must be "auto" or an integer from 0, but is {setting!r}.')

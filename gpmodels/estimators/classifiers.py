@@ -287,6 +287,7 @@ class VMGPClassifier(ExpertsMixin, SVGPClassifier):
     """
 
     _model = "VMGP"
+    _fewest_experts = 2  # there is nothing but experts
 
     def __init__(
         self,

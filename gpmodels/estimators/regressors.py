@@ -241,6 +241,7 @@ class VMGPRegressor(ExpertsMixin, SVGPRegressor):
     """
 
     _model = "VMGP"
+    _fewest_experts = 2  # there is nothing but experts
 
     def __init__(
         self,

@@ -72,12 +72,13 @@ def test_class_weights_are_weights_of_rows():
     by_row = SVGPClassifier(**SMALL).fit(x, y, sample_weight=np.where(y == 1, 5.0, 1.0))
     balanced = SVGPClassifier(class_weight="balanced", **SMALL).fit(x, y)
     np.testing.assert_allclose(by_name.predict_proba(x), by_row.predict_proba(x), rtol=1e-9)
-    # Thirty rows of class 0 against six: as likely as each other.
+    # Thirty rows of class 0 against six.
     mean = [estimator.predict_proba(x)[:, 1].mean() for estimator in (plain, balanced, by_name)]
-    assert mean[0] < mean[1] == pytest.approx(mean[2], abs=1e-3)
+    assert mean[0] < min(mean[1:])
     both = SVGPClassifier(class_weight={0: 1.0, 1: 5.0}, **SMALL)
     both.fit(x, y, sample_weight=np.where(y == 1, 1.0, 5.0))
-    np.testing.assert_allclose(both.predict_proba(x), plain.predict_proba(x), atol=0.05)
+    five_times = SVGPClassifier(**SMALL).fit(x, y, sample_weight=np.full(len(y), 5.0))
+    np.testing.assert_allclose(both.predict_proba(x), five_times.predict_proba(x), rtol=1e-9)
 
 
 def test_both_tails_keep_their_digits():
