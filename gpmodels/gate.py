@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
@@ -58,9 +59,12 @@ def make_gate(inducing_inputs: tf.Tensor, active: tf.Tensor, variance_floor: flo
     pooled = tf.linalg.matvec(squares, active, transpose_a=True) / tf.maximum(
         num_active * (num_inducing - 1.0), 1.0
     )
-    # All zero (M = 1): fall back to the same variance for every feature, that is, to the nearest centre.
+    # All zero but for rounding (M = 1): fall back to the same variance for every feature, that is, to the
+    # nearest centre.
     scale = tf.reduce_mean(pooled)
-    scale = tf.where(scale > 0.0, scale, tf.ones_like(scale))
+    rounding = 10.0 * np.finfo(inducing_inputs.dtype.as_numpy_dtype).eps
+    negligible = rounding**2 * tf.reduce_mean(tf.square(inducing_inputs))
+    scale = tf.where(scale > negligible, scale, tf.ones_like(scale))
     pooled = tf.maximum(pooled, variance_floor * scale)
     offset = tf.linalg.matvec(centres, active, transpose_a=True) / num_active
     centred = centres - offset

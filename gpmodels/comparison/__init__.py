@@ -1,8 +1,7 @@
 """Sparse-GP regressors from the literature that the hierarchical GP is compared with (thesis 3.5).
 
 The thesis' EP-FITC classifier is not among them: no well-kept Python library has it. GPy, the nearest, has
-EP with DTC and Gaussian FITC, and its maintained releases need numpy 2, which GPflow does not run on (looked up
-in 2026).
+EP with DTC and Gaussian FITC; its maintained releases need numpy 2, which GPflow cannot use (seen in 2026).
 """
 
 from gpmodels.comparison.fgp import FGPRegressor

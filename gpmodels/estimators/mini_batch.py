@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from gpmodels.estimators.engine import Engine, FloatArray, Points
 from gpmodels.estimators.full_batch import fit_full_batch
-from gpmodels.estimators.monitoring import FitMonitor
+from gpmodels.estimators.monitoring import CALLBACK_INTERVAL, FitMonitor
 from gpmodels.estimators.routing import count_assignments, drop_unused_experts
 
 CHUNK = 8192
@@ -99,7 +99,7 @@ def fit_mini_batch(
     num_data = tf.constant(training.weight.sum(), engine.dtype)
     batches = _batches(len(training), batch_size, rng)
     best, best_weights, since_best = -math.inf, engine.head.get_weights(), 0
-    interval = max(max_iterations // CHECKS, 1)
+    interval = max(max_iterations // CHECKS, CALLBACK_INTERVAL)
     for step in range(max_iterations):
         rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * step / max_iterations)) + 1e-3 * learning_rate
         batch = training.take(next(batches), engine.dtype)
