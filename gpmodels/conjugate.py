@@ -218,7 +218,11 @@ class _GaussianSites(NamedTuple):
 
 
 def _gaussian_sites(head: GPHead, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor) -> _GaussianSites:
-    assert isinstance(head.likelihood, GaussianLikelihood)  # noqa: S101 - callers are regressors
+    if not isinstance(head.likelihood, GaussianLikelihood):
+        raise TypeError(
+            f"The closed form needs likelihood='gaussian', but {head.name} has {head.likelihood_name!r}; "
+            "for classes use tied_bound."
+        )
     noise = tf.convert_to_tensor(head.likelihood.noise_variance)
     nothing = tf.zeros([0, 1], y.dtype)
     placeholder = Latent(nothing, nothing, nothing, nothing, expert)

@@ -120,7 +120,7 @@ class FitMonitor:
             prepare()
         paused = time.perf_counter()
         if self._writer is not None:
-            self._write(self.curve[-1])
+            self._write(self._writer, self.curve[-1])
         if self._callback is not None:
             self._publish()
             # The callback may use another estimator of the same configuration, and so the same head.
@@ -129,9 +129,8 @@ class FitMonitor:
             self._engine.head.set_weights(weights)
         self._elsewhere += time.perf_counter() - paused
 
-    def _write(self, point: CurvePoint) -> None:
-        assert self._writer is not None  # noqa: S101 - the caller has checked
-        with self._writer.as_default(step=point.iteration):
+    def _write(self, writer: Any, point: CurvePoint) -> None:
+        with writer.as_default(step=point.iteration):
             tf.summary.scalar("bound_per_point/training", point.bound_per_point)
             tf.summary.scalar("bound/training", point.bound_per_point * self._num_data)
             if point.validation == point.validation:  # not NaN

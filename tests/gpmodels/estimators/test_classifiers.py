@@ -72,6 +72,9 @@ def test_class_weights_are_weights_of_rows():
     by_row = SVGPClassifier(**SMALL).fit(x, y, sample_weight=np.where(y == 1, 5.0, 1.0))
     balanced = SVGPClassifier(class_weight="balanced", **SMALL).fit(x, y)
     np.testing.assert_allclose(by_name.predict_proba(x), by_row.predict_proba(x), rtol=1e-9)
+    counts = np.bincount(y)
+    as_rows = SVGPClassifier(**SMALL).fit(x, y, sample_weight=len(y) / (2 * counts[y]))
+    np.testing.assert_allclose(balanced.predict_proba(x), as_rows.predict_proba(x), rtol=1e-9)
     # Thirty rows of class 0 against six.
     mean = [estimator.predict_proba(x)[:, 1].mean() for estimator in (plain, balanced, by_name)]
     assert mean[0] < min(mean[1:])

@@ -118,10 +118,13 @@ def test_without_held_out_rows_the_last_weights_stay(engine):
     assert len(monitor.bounds) == 30
 
 
-def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine):
+def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine, monkeypatch):
     x, y = data(60)
     y[7] = np.nan
     with pytest.raises(FloatingPointError, match="bound is not finite at the start of the fit"):
+        trained(engine, rows(x, y))
+    monkeypatch.setattr(mini_batch, "_warm_start", lambda *_: None)
+    with pytest.raises(FloatingPointError, match=r"bound is nan after \d+ mini-batches. Lower learning_rate"):
         trained(engine, rows(x, y))
 
 

@@ -263,7 +263,7 @@ def test_other_and_broken_files_are_refused(regressor, tmp_path):
         with pytest.raises(ValueError, match=r"not a complete file|damaged"):
             HGPRegressor.load(path)
     np.save(tmp_path / "array.npy", np.zeros(3))
-    with pytest.raises(ValueError, match=r"not a complete file|is damaged"):
+    with pytest.raises(ValueError, match="not a complete file"):
         HGPRegressor.load(tmp_path / "array.npy")
 
 
