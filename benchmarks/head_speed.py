@@ -59,7 +59,7 @@ def gpflow_step(x: tf.Tensor, y: tf.Tensor, num_inducing: int, dtype: str) -> Ca
 def gpytorch_step(x: tf.Tensor, y: tf.Tensor, num_inducing: int) -> Callable[[], object]:
     """Loss and gradient of GPyTorch's SVGP with a Bernoulli (probit) likelihood."""
     import gpytorch  # noqa: PLC0415 - may be absent
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - may be absent
 
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self, inducing: torch.Tensor) -> None:

@@ -291,19 +291,19 @@ def collapsed_bound(
 
 def solved_latent(head: GPHead, features: HeadFeatures, solution: Solution, expert: tf.Tensor) -> Latent:
     """The head's marginals (4.18), (4.19) at the points of ``features``, with a solution for its q."""
-    parts: list[UnitMarginal] = []
+    shared = None
     if features.shared is not None and solution.shared is not None:
         shared = _marginal(features.shared, solution.shared)
-        if not features.experts:
-            variance = head.total_variance(shared)
-            return Latent(shared.mean, variance, shared.mean, variance, expert)
-    else:
-        shared = None
-    for unit, posterior in zip(features.experts, solution.experts, strict=True):
-        parts.append(_marginal(unit, posterior))
+    if shared is not None and not has_experts(head):
+        variance = head.total_variance(shared)
+        return Latent(shared.mean, variance, shared.mean, variance, expert)
+    if not isinstance(head, ExpertsHead):
+        raise TypeError(f"{head.name} has neither a global unit nor experts; pass an SVGP, HGP or VMGP head.")
+    parts = [
+        _marginal(unit, posterior) for unit, posterior in zip(features.experts, solution.experts, strict=True)
+    ]
     indices = [unit.index for unit in features.experts]
     local = UnitMarginal(*(tf.dynamic_stitch(indices, list(values)) for values in zip(*parts, strict=True)))
-    assert isinstance(head, ExpertsHead)  # noqa: S101 - only such a head has expert features
     return head.combined(local, shared, expert)
 
 

@@ -70,7 +70,7 @@ class Head(GPflowLayer, abc.ABC):
         """Whether each of the labels ``[B]`` is one that the likelihood knows, bool ``[B]``."""
         return tf.logical_or(tf.equal(label, 0), tf.equal(label, 1))
 
-    def training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
+    def training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:  # noqa: ARG002 - others need it
         """Each point's term of the objective in training, by default :meth:`expected_log_likelihood`."""
         return self.expected_log_likelihood(latent, label)
 

@@ -34,6 +34,13 @@ from gpmodels.svgp import SVGPHead
 EXPERT_VARIANCES = ("full", "thesis")
 
 
+def _required(shared: UnitMarginal | None) -> UnitMarginal:
+    """The global unit's marginal, which only a mixture does without."""
+    if shared is None:
+        raise TypeError("The hierarchical GP needs the marginal of its global unit, but was given None.")
+    return shared
+
+
 @keras.saving.register_keras_serializable("gpimaging")
 class HGPHead(ExpertsHead, SVGPHead):
     """Hierarchical Gaussian process as a Keras layer, for classes or real targets.
@@ -143,12 +150,12 @@ class HGPHead(ExpertsHead, SVGPHead):
 
     def combined(self, local: UnitMarginal, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:
         """Marginals (4.19) from those of the expert's own part and of the global unit, each ``[B, P]``."""
-        assert shared is not None  # noqa: S101 - the HGP always has a global unit
+        shared = _required(shared)
         return Latent(*self._combine(local, shared), shared.mean, self.total_variance(shared), expert)
 
     def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of thesis (4.19), or of f_0 + δ_k."""
-        assert shared is not None  # noqa: S101 - the HGP always has a global unit
+        shared = _required(shared)
         variance = self.total_variance(local) + shared.inducing_variance
         if self.expert_variance == "full":
             variance += tf.nn.relu(shared.conditional_variance)

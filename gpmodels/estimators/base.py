@@ -247,8 +247,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         """Labels or targets in the head's units."""
 
 
-class ExpertsMixin:
-    """Parameters of the estimators with gated experts."""
+class ExpertsEstimator(SparseGPEstimator, abc.ABC):
+    """Base class of the estimators with gated experts."""
 
     _fewest_experts: ClassVar[int] = 0
 
@@ -257,7 +257,7 @@ class ExpertsMixin:
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         return {
-            **super()._sizes(num_rows),  # type: ignore[misc]
+            **super()._sizes(num_rows),
             "num_experts": default_num_experts(self.num_experts, num_rows, fewest=self._fewest_experts),
             "e_step": self.e_step,
         }

@@ -13,7 +13,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator, expert_size
+from gpmodels.estimators.base import ExpertsEstimator, SparseGPEstimator, expert_size
 from gpmodels.estimators.engine import FloatArray
 
 LIKELIHOODS = ("auto", "bernoulli", "softmax", "robust_max")
@@ -114,7 +114,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         return self.predict_distribution(X)["label"]
 
 
-class HGPClassifier(ExpertsMixin, _GPClassifier):
+class HGPClassifier(ExpertsEstimator, _GPClassifier):
     """Hierarchical Gaussian process classifier: a global sparse GP refined by gated local experts.
 
     Args:
@@ -273,7 +273,7 @@ class SVGPClassifier(_GPClassifier):
         self.log_dir = log_dir
 
 
-class VMGPClassifier(ExpertsMixin, SVGPClassifier):
+class VMGPClassifier(ExpertsEstimator, SVGPClassifier):
     """Mixture of sparse GP experts without any global term (thesis 4.4.2.3), for comparison.
 
     Parameters as for :class:`HGPClassifier`, without those of the global unit.

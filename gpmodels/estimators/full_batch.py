@@ -62,9 +62,8 @@ class _Objective:
         """-bound and its gradient."""
         return self.engine.joint_bound(flat, self.points)
 
-    def settle(self, x: FloatArray) -> float:  # noqa: ARG002
-        """Make the most of q at ``x``; -bound/N there, if that changed anything, else NaN."""
-        return np.nan
+    def settle(self, x: FloatArray) -> None:
+        """Make the most of q at ``x``; nothing to do where q is among the variables or maximised out."""
 
     def set_posterior(self) -> None:
         """Bring the head's q up to date."""
@@ -136,8 +135,8 @@ class _Tied(_Objective):
         self.sites, self.matching = sites, matching
         return None
 
-    def settle(self, x: FloatArray) -> float:
-        """Natural-gradient steps at ``x`` until they gain nothing more; -bound/N there."""
+    def settle(self, x: FloatArray) -> None:
+        """Natural-gradient steps at ``x`` until they gain nothing more."""
         value, _ = self(x)
         for _ in range(MAX_E_STEPS):
             sharper = self.sharpen(x, value)
@@ -145,7 +144,6 @@ class _Tied(_Objective):
                 gained, value = value - sharper[0], sharper[0]
                 if gained < E_STEP_TOLERANCE:
                     break
-        return value
 
     def set_posterior(self) -> None:
         self.engine.set_posterior(self.points, self.sites)

@@ -178,8 +178,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
             description = json.loads(str(arrays.pop("description")[()]))
         except (ValueError, KeyError, EOFError, OSError, TypeError, AttributeError) as error:
             raise ValueError(f"is not a complete file of an estimator ({error}).") from error
-        # RuntimeError: an encrypted member; NotImplementedError: an unknown compression; MemoryError: a header
-        # that claims an array beyond all memory, however few bytes follow.
+        # RuntimeError: an encrypted member; NotImplementedError: an unknown compression; MemoryError: a
+        # header that claims an array beyond all memory, however few bytes follow.
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, MemoryError) as error:
             raise ValueError(f"is damaged ({error}).") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:

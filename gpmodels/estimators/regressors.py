@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from gpmodels.estimators.base import ExpertsMixin, SparseGPEstimator, expert_size, weighted_moments
+from gpmodels.estimators.base import ExpertsEstimator, SparseGPEstimator, expert_size, weighted_moments
 from gpmodels.estimators.engine import FloatArray
 
 
@@ -82,7 +82,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         return outputs["mean"]
 
 
-class HGPRegressor(ExpertsMixin, _GPRegressor):
+class HGPRegressor(ExpertsEstimator, _GPRegressor):
     """Hierarchical Gaussian process regressor: a global sparse GP refined by gated local experts.
 
     Args:
@@ -227,7 +227,7 @@ class SVGPRegressor(_GPRegressor):
         self.log_dir = log_dir
 
 
-class VMGPRegressor(ExpertsMixin, SVGPRegressor):
+class VMGPRegressor(ExpertsEstimator, SVGPRegressor):
     """Mixture of sparse GP experts without any global term (LMGP of thesis 3.5.5), for comparison.
 
     Parameters as for :class:`HGPRegressor`, without those of the global unit.
