@@ -411,3 +411,5 @@ def test_exported_head_reads_no_variable_but_the_noise(likelihood, read, tmp_pat
     model.export(str(tmp_path))
     served = tf.saved_model.load(str(tmp_path))
     assert len(served.signatures["serving_default"].variables) == read
+    stored = tf.train.list_variables(str(tmp_path / "variables" / "variables"))
+    assert len(stored) == 1 + read  # the object graph, and the noise variances of a regression head
