@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from benchmarks.tabular.datasets import RefusedFileError, load_datasets
@@ -24,8 +25,16 @@ from benchmarks.tabular.plan import TABLES, DatasetFacts, dataset_facts, plan_ce
 from benchmarks.tabular.runner import Limits, OtherSettingsError, run_cells
 
 
-def main() -> int:
-    """Run what is asked for; 0 if every cell is done, 1 if some are not, 2 for bad input."""
+def main(stopping: threading.Event | None = None) -> int:
+    """Run what is asked for.
+
+    Args:
+        stopping: Ends the run early once it is set, with a report of what is done.
+
+    Returns:
+        0 if every cell is done, 1 if some are not, 2 for bad input, 130 if it was stopped.
+    """
+    stopping = stopping or threading.Event()
     arguments = _parse()
     facts, refused = _find_datasets(arguments.data)
     for message in refused:
@@ -47,18 +56,22 @@ def main() -> int:
     )
     budget = None if arguments.budget is None else 60.0 * arguments.budget
     limits = Limits(budget, 60.0 * arguments.timeout, arguments.jobs)
-    interrupted = False
     try:
-        run_cells(cells, data=arguments.data, out=arguments.out, limits=limits, retry=arguments.retry)
-    except KeyboardInterrupt:
-        interrupted = True
+        run_cells(
+            cells,
+            data=arguments.data,
+            out=arguments.out,
+            limits=limits,
+            stopping=stopping,
+            retry=arguments.retry,
+        )
     except OtherSettingsError as error:
         print(error, file=sys.stderr)
         return 2
     from benchmarks.tabular.report import write_report  # noqa: PLC0415 - the parent of the cells stays small
 
     complete = write_report(arguments.out, cells, chosen, refused=refused, absent=absent)
-    return 130 if interrupted else int(not complete)
+    return 130 if stopping.is_set() else int(not complete)
 
 
 def _parse() -> argparse.Namespace:
@@ -99,7 +112,20 @@ def _find_datasets(folder: Path) -> tuple[list[DatasetFacts], list[str]]:
     return facts, refused
 
 
+def _run_until_signalled() -> int:
+    """Interrupted or terminated, leave no cell running and write the report; a second signal ends at once."""
+    stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        stopping.set()
+        for kind in signals:
+            signal.signal(kind, signal.SIG_DFL)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for kind in signals:
+        signal.signal(kind, stop)
+    return main(stopping)
+
+
 if __name__ == "__main__":
-    # Terminated like interrupted: no cell is left running, and there is a report.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(main())
+    sys.exit(_run_until_signalled())

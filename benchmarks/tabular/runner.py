@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,7 +81,15 @@ def read_record(out: Path, cell: Cell) -> dict[str, Any] | None:
     return record
 
 
-def run_cells(cells: Sequence[Cell], *, data: Path, out: Path, limits: Limits, retry: bool = False) -> None:
+def run_cells(
+    cells: Sequence[Cell],
+    *,
+    data: Path,
+    out: Path,
+    limits: Limits,
+    stopping: threading.Event,
+    retry: bool = False,
+) -> None:
     """Compute the cells that have no record yet.
 
     Args:
@@ -88,6 +97,8 @@ def run_cells(cells: Sequence[Cell], *, data: Path, out: Path, limits: Limits, r
         data: Folder of the data sets.
         out: Gets ``cells/`` with a record each and ``logs/`` with what they printed.
         limits: See :class:`Limits`.
+        stopping: Once set, the cells that run are stopped and nothing more is started. An exception out of a
+            signal handler instead would leave a cell behind that was just being started.
         retry: Also compute again what failed or was stopped.
 
     Raises:
@@ -99,7 +110,7 @@ def run_cells(cells: Sequence[Cell], *, data: Path, out: Path, limits: Limits, r
     print(f"{len(cells)} cells, {len(cells) - len(waiting)} of them computed before", flush=True)
     began, running = time.monotonic(), list[_Running]()
     try:
-        while running or waiting:
+        while (running or waiting) and not stopping.is_set():
             out_of_time = limits.budget is not None and time.monotonic() - began >= limits.budget
             if out_of_time and not running:
                 return

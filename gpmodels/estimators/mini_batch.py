@@ -110,7 +110,7 @@ def fit_mini_batch(
                 f"Lower learning_rate (now {learning_rate})."
             )
         density = math.nan
-        if held_out is not None and (step + 1) % interval == 0:
+        if held_out is not None and ((step + 1) % interval == 0 or step + 1 == max_iterations):
             density = mean_log_density(engine, held_out)
             if density > best:
                 best, best_weights, since_best = density, engine.head.get_weights(), 0

@@ -49,7 +49,7 @@ def settings(**changes: object) -> list[str]:
 
 def run(*arguments: object, expected: int = 0) -> str:
     """Call a command in this process; return what it said."""
-    result = CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
+    result = CliRunner(env={"COLUMNS": None}).invoke(make_app(), [str(argument) for argument in arguments])
     assert result.exit_code == expected, (result.output, result.exception)
     return result.output
 
