@@ -8,7 +8,8 @@ run computes only what is missing; what failed or was stopped is computed again 
 (report.md, report.json, plots) is of everything asked for and done so far, and lists what is not; --budget 0
 only writes the report.
 
-Sets of up to 5000 rows get 10 folds, larger ones 3, regression sets with an official split that split.
+Sets of up to 5000 rows get 10 folds, larger ones 3 (--cut changes that), regression sets with an official
+split that split.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main(stopping: threading.Event | None = None) -> int:
     """
     stopping = stopping or threading.Event()
     arguments = _parse()
-    facts, refused = _find_datasets(arguments.data)
+    facts, refused = _find_datasets(arguments.data, arguments.cut)
     for message in refused:
         print(f"refused: {message}", file=sys.stderr)
     known = {fact.name for fact in facts}
@@ -85,6 +86,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--datasets", nargs="+", help="only these, by the files' names without .npz")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument(
+        "--cut", type=_at_least_two, help="cut each set into so many folds, e.g. 10 as the thesis"
+    )
     parser.add_argument("--folds", type=_positive, help="run only the first so many folds of each set")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the methods")
     parser.add_argument("--iterations", type=_positive, help="limit of every method, instead of its own")
@@ -101,12 +105,18 @@ def _positive(text: str) -> int:
     return value
 
 
-def _find_datasets(folder: Path) -> tuple[list[DatasetFacts], list[str]]:
+def _at_least_two(text: str) -> int:
+    if (value := int(text)) < 2:
+        raise argparse.ArgumentTypeError("must be at least 2")
+    return value
+
+
+def _find_datasets(folder: Path, cut: int | None) -> tuple[list[DatasetFacts], list[str]]:
     """The sets of a folder, and why other ``.npz`` files are none."""
     facts, refused = [], []
     for path in sorted(folder.glob("*.npz")):
         try:
-            facts += [dataset_facts(dataset) for dataset in load_datasets(path)]
+            facts += [dataset_facts(dataset, cut) for dataset in load_datasets(path)]
         except RefusedFileError as error:
             refused.append(str(error))
     return facts, refused

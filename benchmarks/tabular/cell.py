@@ -66,7 +66,7 @@ def compute(cell: Cell, folder: Path) -> dict[str, Any]:
         training, ``measures``, ``curve`` and ``notes``.
     """
     dataset = load_dataset(folder, cell.dataset)
-    train, test = dataset.fold(cell.fold)
+    train, test = dataset.fold(cell.fold, cell.num_folds)
     shift, scale = _standardisation(dataset.inputs[train])
     inputs = (dataset.inputs - shift) / scale
     targets: npt.NDArray[Any] = dataset.targets

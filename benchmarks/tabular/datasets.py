@@ -60,15 +60,18 @@ class Dataset:
         """C; 0 for regression."""
         return int(self.targets.max()) + 1 if self.task == "classification" else 0
 
-    @property
-    def num_folds(self) -> int:
-        """1 for the official split, else 10, and 3 for a large set."""
+    def num_folds(self, cut: int | None = None) -> int:
+        """1 for the official split, else ``cut``; without it 10, and 3 for a large set."""
         if self.num_official is not None:
             return 1
-        return 3 if len(self.targets) > LARGE else 10
+        return cut or (3 if len(self.targets) > LARGE else 10)
 
-    def fold(self, number: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def fold(self, number: int, num_folds: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows of the training and of the test part; the same for every method, run and machine.
+
+        Args:
+            number: From 0.
+            num_folds: As :meth:`num_folds` gives it.
 
         Raises:
             ValueError: No class has as many members as there are folds.
@@ -79,7 +82,7 @@ class Dataset:
         if self.num_official is not None:
             return rows[: self.num_official], rows[self.num_official :]
         kind = StratifiedKFold if self.task == "classification" else KFold
-        folds = kind(self.num_folds, shuffle=True, random_state=FOLD_SEED)
+        folds = kind(num_folds, shuffle=True, random_state=FOLD_SEED)
         train, test = list(folds.split(self.inputs, self.targets))[number]
         return train, test
 

@@ -45,6 +45,7 @@ class Cell:
         dataset: Name of the set.
         method: Key of :data:`METHODS`.
         fold: From 0.
+        num_folds: How many parts the set is cut into; 1 for its official split.
         seed: Of the method; the folds do not depend on it.
         num_inducing: M.
         num_expert_inducing: Of each expert; None for M.
@@ -56,6 +57,7 @@ class Cell:
     dataset: str
     method: str
     fold: int
+    num_folds: int
     seed: int
     num_inducing: int
     num_expert_inducing: int | None
@@ -76,17 +78,17 @@ class Cell:
         return asdict(self)
 
 
-def dataset_facts(dataset: Dataset) -> DatasetFacts:
-    """The facts of a loaded set."""
-    num_rows = len(dataset.targets)
+def dataset_facts(dataset: Dataset, cut: int | None = None) -> DatasetFacts:
+    """The facts of a loaded set, cut into so many folds; None for what its size suggests."""
+    num_rows, num_folds = len(dataset.targets), dataset.num_folds(cut)
     return DatasetFacts(
         name=dataset.name,
         task=dataset.task,
         num_rows=num_rows,
         num_features=dataset.inputs.shape[1],
         num_classes=dataset.num_classes,
-        num_train=dataset.num_official or num_rows - -(-num_rows // dataset.num_folds),
-        num_folds=dataset.num_folds,
+        num_train=dataset.num_official or num_rows - -(-num_rows // num_folds),
+        num_folds=num_folds,
         sha256=dataset.sha256,
     )
 
@@ -134,7 +136,10 @@ def plan_cells(
             for method, sizes in _columns(table, facts, methods):
                 folds = 1 if table == "time_accuracy" else min(num_folds or facts.num_folds, facts.num_folds)
                 for repeat, (seed, fold) in enumerate((s, f) for s in seeds for f in range(folds)):
-                    cell = Cell(table, facts.name, method, fold, seed, *sizes, max_iterations, facts.sha256)
+                    cell = Cell(
+                        table, facts.name, method, fold, facts.num_folds, seed, *sizes, max_iterations,
+                        facts.sha256,
+                    )  # fmt: skip
                     cost = facts.num_train * max(facts.num_classes - 1, 1) * cell.num_inducing**2
                     weighted.append((cost * (1 + repeat), cell))
     weighted.sort(key=lambda pair: (pair[0], pair[1].dataset, TABLES.index(pair[1].table)))

@@ -34,7 +34,7 @@ PLACEMENT_ROWS = 20_000
 MAX_HELD_OUT = 10_000
 """Most rows held out for early stopping."""
 
-LBFGS_ITERATIONS = 400
+LBFGS_ITERATIONS = 1000
 ADAM_ITERATIONS = 10_000
 
 

@@ -96,7 +96,7 @@ class HGPRegressor(ExpertsEstimator, _GPRegressor):
         expert_variance: ``"full"`` or ``"thesis"``, see :class:`gpmodels.HGPHead`.
         e_step: ``"hard"``, or ``"soft"`` for responsibilities at T times the cost.
         optimizer: ``"lbfgs"`` on all rows, ``"adam"`` on mini-batches, or ``"auto"`` by the size of the data.
-        max_iterations: Of L-BFGS or Adam; None takes 400 or 10,000.
+        max_iterations: Of L-BFGS or Adam; None takes 1000 or 10,000.
         learning_rate: Of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step of Adam.
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.

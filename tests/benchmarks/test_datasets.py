@@ -23,16 +23,17 @@ def test_integers_are_classes_from_zero(tmp_path):
 def test_folds_cover_every_row_once_and_keep_the_classes_shares(tmp_path):
     labels = np.repeat([0, 1], [80, 20])
     (dataset,) = load_datasets(save(tmp_path, X=np.arange(100.0)[:, None], y=labels))
-    assert dataset.num_folds == 10
-    tests = [dataset.fold(k)[1] for k in range(10)]
+    assert dataset.num_folds() == 10
+    tests = [dataset.fold(k, 10)[1] for k in range(10)]
     assert sorted(np.concatenate(tests)) == list(range(100))
     assert all(labels[test].sum() == 2 for test in tests)
-    np.testing.assert_array_equal(dataset.fold(3)[1], tests[3])
+    np.testing.assert_array_equal(dataset.fold(3, 10)[1], tests[3])
 
 
 def test_large_sets_have_three_folds(tmp_path):
     (dataset,) = load_datasets(save(tmp_path, X=np.zeros([5001, 1]), y=np.arange(5001) % 2))
-    assert dataset.num_folds == 3
+    assert dataset.num_folds() == 3
+    assert dataset.num_folds(cut=10) == 10
 
 
 def test_regression_uses_the_official_split(tmp_path):
@@ -41,8 +42,8 @@ def test_regression_uses_the_official_split(tmp_path):
     arrays |= {"X_test": rng.random((3, 2)), "y_test": rng.random(3)}
     path = save(tmp_path, X=np.zeros([9, 2]), y=rng.random(9), **arrays)
     (dataset,) = load_datasets(path)
-    train, test = dataset.fold(0)
-    assert dataset.num_folds == 1
+    train, test = dataset.fold(0, 1)
+    assert dataset.num_folds(10) == 1
     np.testing.assert_array_equal(dataset.inputs[train], arrays["X_train"])
     np.testing.assert_array_equal(dataset.targets[test], arrays["y_test"])
 

@@ -1,5 +1,8 @@
+import numpy as np
+
+from benchmarks.tabular.datasets import load_datasets
 from benchmarks.tabular.methods import METHODS
-from benchmarks.tabular.plan import DatasetFacts, inducing_grid, inducing_points, plan_cells
+from benchmarks.tabular.plan import DatasetFacts, dataset_facts, inducing_grid, inducing_points, plan_cells
 
 
 def facts(name: str, task: str = "classification", rows: int = 1000, train: int = 900) -> DatasetFacts:
@@ -44,3 +47,13 @@ def test_the_grid_is_of_the_hgp_alone():
     assert len(cells) == 9
     assert {cell.method for cell in cells} == {"hgp"}
     assert len({cell.name for cell in cells}) == 9
+
+
+def test_a_set_can_be_cut_otherwise(tmp_path):
+    np.savez(tmp_path / "large.npz", X=np.zeros([6000, 1]), y=np.arange(6000) % 2)
+    (dataset,) = load_datasets(tmp_path / "large.npz")
+    usual, thesis = dataset_facts(dataset), dataset_facts(dataset, cut=10)
+    assert (usual.num_folds, usual.num_train) == (3, 4000)
+    assert (thesis.num_folds, thesis.num_train) == (10, 5400)
+    cells = plan(thesis, methods=("svm",), folds=None)
+    assert [(cell.fold, cell.num_folds) for cell in cells] == [(k, 10) for k in range(10)]
