@@ -6,64 +6,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from gpmodels.networks.batch_normalization import FusedBatchNormalization
+from gpmodels.networks.convolution_unit import ConvolutionUnit
 from gpmodels.networks.pooling import max_pool, unpool
 
 NUM_FEATURES = 64
 _MAX_CHANNELS = 256
-
-
-class ConvolutionUnit(keras.layers.Layer):
-    """Two convolutions of stride 1 that keep the size, each with bias, batch normalisation and ReLU.
-
-    Args:
-        channels: Width of the first and of the second convolution.
-        kernel_size: Side of the square kernels, in pixels.
-        batch_norm_momentum: Weight of the past in the moving averages of batch normalisation.
-    """
-
-    def __init__(
-        self, channels: tuple[int, int], kernel_size: int, batch_norm_momentum: float, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.channels = channels
-        self.steps = []
-        for number, width in enumerate(channels, start=1):
-            self.steps += [
-                keras.layers.Conv2D(
-                    width,
-                    kernel_size,
-                    padding="same",
-                    kernel_initializer="he_normal",
-                    dtype=self.dtype_policy,
-                    name=f"convolution_{number}",
-                ),
-                FusedBatchNormalization(
-                    momentum=batch_norm_momentum, dtype=self.dtype_policy, name=f"normalisation_{number}"
-                ),
-                keras.layers.ReLU(dtype=self.dtype_policy, name=f"relu_{number}"),
-            ]
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for maps ``[B, H, W, input_shape[-1]]``."""
-        shape = input_shape
-        for step in self.steps:
-            step.build(shape)
-            shape = step.compute_output_shape(shape)
-
-    def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Transform maps ``[B, H, W, C]`` into ``[B, H, W, channels[1]]``."""
-        for step in self.steps:
-            maps = step(maps, training=training) if _is_normalisation(step) else step(maps)
-        return maps
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The input's shape with the second convolution's channels."""
-        return (*input_shape[:-1], self.channels[1])
-
-
-def _is_normalisation(layer: keras.layers.Layer) -> bool:
-    return isinstance(layer, FusedBatchNormalization)
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")

@@ -101,6 +101,7 @@ def test_moving_averages_follow_the_momentum():
     np.testing.assert_array_equal(normalisation.moving_mean, before)
 
 
+@pytest.mark.slow
 def test_a_few_steps_learn_which_pixels_are_bright():
     images = photographs(4, 8, 8, 3)
     labels = (images.mean(axis=-1, keepdims=True) > 127.5).astype("float32")
