@@ -1,6 +1,7 @@
 # Everything runs in one virtual environment that `make` creates with Python 3.11 or 3.12.
 VENV ?= .venv
-PYTEST_ARGS ?=
+# Two processes, a file of tests to one of them: fixtures of a module are made once.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.gpimaging-installed
 
@@ -9,7 +10,7 @@ STAMP := $(VENV)/.gpimaging-installed
 
 help:
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the tests that take seconds'
+	@echo 'make test       the tests that take seconds, in two processes'
 	@echo 'make test-slow  the other tests'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'

@@ -79,6 +79,7 @@ class LayerContract:
             assert np.isfinite(weight.numpy()).all(), weight.path
             assert np.any(weight.numpy() != old), f"{weight.path} did not move"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("first_call", ["fit", "evaluate"])
     def test_model_nobody_has_built_builds_itself(self, first_call):
         head = self.make_head()

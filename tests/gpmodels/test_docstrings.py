@@ -9,9 +9,13 @@ import pytest
 import gpmodels
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(gpmodels.__path__, "gpmodels."))
+FITTING = ("gpmodels.estimators.classifiers", "gpmodels.estimators.regressors")
+"""Their examples train a model each."""
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in FITTING else name for name in MODULES]
+)
 def test_examples_of_a_module(name):
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert not failed

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +71,7 @@ powers_of_ten = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=max(200, settings().max_examples), deadline=None)
 @given(
     structure=structures,

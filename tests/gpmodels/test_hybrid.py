@@ -53,6 +53,7 @@ def inducing_inputs(model: HybridModel) -> np.ndarray:
 # Training
 
 
+@pytest.mark.slow
 def test_fit_evaluate_and_predict_on_images():
     x, y = maps(8)
     network = keras.Sequential([keras.layers.Conv2D(3, 3, padding="same"), keras.layers.BatchNormalization()])

@@ -225,6 +225,7 @@ def test_the_worst_difference_is_nan_if_one_is():
     assert np.isnan(Verification({"a": 0.0, "b": float("nan"), "c": 0.0}).worst)
 
 
+@pytest.mark.slow
 def test_verification_in_a_fresh_process_needs_only_the_bundle(lane_bundle, tmp_path):
     copy = Path(shutil.copytree(lane_bundle, tmp_path / "bundle"))
     root = Path(pipelines.__file__).parents[1]

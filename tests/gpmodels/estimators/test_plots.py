@@ -136,6 +136,7 @@ def test_pictures_refuse_what_they_cannot_show(regressor, classifier):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.slow
 def test_importing_gpmodels_does_not_import_the_pictures():
     program = "import sys, gpmodels; sys.exit('gpmodels.estimators.plots' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
