@@ -9,6 +9,7 @@ from check_shapes import check_shapes
 
 from data_prep.augmentation_settings import LaneAugmentation
 from data_prep.lane_masks import IGNORED
+from data_prep.warping import output_to_input, warp
 
 NUM_RANDOM = 6
 """Random numbers that one example takes."""
@@ -41,38 +42,18 @@ def augment(
         the image, interpolated bilinearly and clipped to 0..255, and the mask, of nearest pixels. What comes
         from outside is the image's reflection, and ignored (255) in the mask.
     """
-    transform = _output_to_input(tf.shape(mask), uniforms, settings)
-    image = _warp(image, transform, "BILINEAR", "REFLECT")
-    mask = _warp(mask[:, :, tf.newaxis], transform, "NEAREST", "CONSTANT")[:, :, 0]
+    transform = _transform(tf.shape(mask), uniforms, settings)
+    image = warp(image, transform)
+    mask = warp(mask[:, :, tf.newaxis], transform, nearest=True, outside=float(IGNORED))[:, :, 0]
     return _relight(image, uniforms, settings), mask
 
 
-def _output_to_input(shape: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:
-    """Coefficients [8] by which `ImageProjectiveTransformV3` finds the input position of an output pixel."""
-    height, width = tf.unstack(tf.cast(shape, tf.float32))
+def _transform(size: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:
     mirror = tf.where(uniforms[0] < settings.flip_probability, -1.0, 1.0)
     # Log-uniform: enlarging and shrinking by the same factor are equally likely.
     zoom = tf.exp((2.0 * uniforms[1] - 1.0) * math.log1p(settings.scale))
-    down = (2.0 * uniforms[2] - 1.0) * settings.shift * height
-    right = (2.0 * uniforms[3] - 1.0) * settings.shift * width
-    centre_x, centre_y = (width - 1.0) / 2.0, (height - 1.0) / 2.0
-    # x_in = centre + mirror · (x_out - right - centre) / zoom, likewise y
-    x_scale, y_scale = mirror / zoom, 1.0 / zoom
-    x_offset = centre_x - x_scale * (right + centre_x)
-    y_offset = centre_y - y_scale * (down + centre_y)
-    zero = tf.zeros([])
-    return tf.stack([x_scale, zero, x_offset, zero, y_scale, y_offset, zero, zero])
-
-
-def _warp(image: tf.Tensor, transform: tf.Tensor, interpolation: str, fill_mode: str) -> tf.Tensor:
-    return tf.raw_ops.ImageProjectiveTransformV3(
-        images=image[tf.newaxis],
-        transforms=transform[tf.newaxis],
-        output_shape=tf.shape(image)[:2],
-        fill_value=float(IGNORED),
-        interpolation=interpolation,
-        fill_mode=fill_mode,
-    )[0]
+    shift = (2.0 * uniforms[2:4] - 1.0) * settings.shift * tf.cast(size, tf.float32)
+    return output_to_input(size, tf.stack([1.0, mirror]), zoom, shift)
 
 
 def _relight(image: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:

@@ -1,0 +1,155 @@
+"""Settings of `prepare` for sonar; load without the code that uses them."""
+
+import re
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+
+class SpeckleNormalisation(BaseModel):
+    """How the levels of a sonar image become 0 to 255."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Literal["log", "none"] = Field(
+        default="log",
+        description='"log": logarithm, then percentiles of the snapshot are stretched to 0 and 255, which '
+        'makes speckle additive and takes out the gain; "none": 8-bit levels stay, of 16-bit ones the high '
+        "byte.",
+    )
+    percentiles: tuple[float, float] = Field(
+        default=(1.0, 99.0), description='The percentiles that become 0 and 255 with the method "log".'
+    )
+
+    @field_validator("percentiles")
+    @classmethod
+    def _check_percentiles(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not 0 <= value[0] < value[1] <= 100:
+            raise ValueError("expected two percentiles from 0 to 100, the lower one first")
+        return value
+
+
+class SonarPrepareSettings(BaseModel):
+    """How sonar images become labelled snapshots. Every field has a default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: tuple[int, int] = Field(
+        default=(32, 32),
+        description="Height and width in pixels to which snapshots are resized (thesis 6.3.2: 32 x 32).",
+    )
+    normalisation: SpeckleNormalisation = Field(
+        default=SpeckleNormalisation(), description="How the levels of each snapshot become 0 to 255."
+    )
+    window: tuple[int, int] | None = Field(
+        default=None,
+        description="Height and width in pixels of the piece of the full image that a snapshot shows. "
+        "Without it, each object's larger side times context. Only with annotations.",
+    )
+    context: float = Field(
+        default=1.5,
+        ge=1,
+        le=10,
+        description="Side of a snapshot as a multiple of the object's box, where no window is given.",
+    )
+    background_ratio: float = Field(
+        default=1.0,
+        ge=0,
+        le=100,
+        description="Number of snapshots without any object, as a multiple of the number of objects; 0 for "
+        "none. Only with annotations.",
+    )
+    clutter_ratio: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="Number of snapshots of what stands out most away from all objects, as a multiple of the "
+        "number of objects: a class of its own. Only with annotations.",
+    )
+    background_name: str = Field(
+        default="background", min_length=1, description="Class of the snapshots without any object."
+    )
+    clutter_name: str = Field(
+        default="clutter", min_length=1, description="Class of what stands out away from all objects."
+    )
+    mask_names: dict[int, str] = Field(
+        default={},
+        description="Class of each mask value that marks objects, where the annotations are masks. Without "
+        'it, all values but 0 mark objects of the class "object".',
+    )
+    smallest_area: int = Field(
+        default=9, ge=1, description="Smaller components of a mask, in pixels, are passed over."
+    )
+    group_list: Path | None = Field(
+        default=None,
+        description="CSV file with the columns file and group, and class where files are in class folders: "
+        "files of one group stay together in every split.",
+    )
+    group_pattern: str | None = Field(
+        default=None,
+        description="Regular expression searched in each file's name (class/name in class folders); files "
+        "that agree in its first capture group (its whole match if it has none) stay together, for example "
+        "those of one survey line.",
+    )
+    consecutive: int = Field(
+        default=1,
+        ge=1,
+        description="So many files that follow each other in the natural order of their names (frame2 "
+        "before frame10) stay together, for example frames of a recording.",
+    )
+    duplicate_distance: int = Field(
+        default=6,
+        ge=-1,
+        le=20,
+        description="Files whose perceptual hashes of 64 bits differ in at most so many bits, possibly "
+        "mirrored, are near-duplicates and stay together; -1 for no such search.",
+    )
+    folds: int | None = Field(
+        default=None, ge=2, description="Number of folds for cross-validation, instead of one fixed split."
+    )
+    train_list: Path | None = Field(
+        default=None,
+        description="Text file with one file (class/file in class folders) per line: the training examples. "
+        "The others are tested on.",
+    )
+    test_list: Path | None = Field(
+        default=None,
+        description="Text file with one file per line: the test examples. The others are trained on; with "
+        "both lists, they are left out.",
+    )
+    test_fraction: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Share of each class to test on where neither lists nor folds are given (thesis 6.3.1: "
+        "half); 0 puts all into training, 1 all into the test.",
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the split and of the places of backgrounds.")
+    examples_per_shard: int = Field(
+        default=4096, ge=1, description="Largest number of examples in one shard file."
+    )
+
+    @field_validator("size", "window")
+    @classmethod
+    def _check_size(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
+        if value is not None and (min(value) < 1 or max(value) > 4096):
+            raise ValueError("height and width must be from 1 to 4096 pixels")
+        return value
+
+    @field_validator("group_pattern")
+    @classmethod
+    def _check_pattern(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from error
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.folds is not None and (self.train_list or self.test_list):
+            raise ValueError("give either folds or lists (train_list, test_list), not both")
+        if self.background_name == self.clutter_name:
+            raise ValueError("background_name and clutter_name are the same; give each its own name")
+        return self
