@@ -24,6 +24,7 @@ import tensorflow as tf
 from common import host, write_results
 
 from data_prep.lane_dataset import lane_dataset
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
@@ -130,7 +131,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     run, settings = trained_run(arguments.model), run_settings(arguments.model)
-    manifest = load_manifest(arguments.data)
+    manifest = load_manifest(arguments.data, LaneManifest)
     splits = manifest_splits(manifest, selection_fraction=settings.selection_fraction)
     pretrained = make_model("linear", settings, run)
     pretrained.load_weights(head_folder(arguments.model, PRETRAINING) / "best.weights.h5")

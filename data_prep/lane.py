@@ -4,18 +4,18 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import joblib
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from data_prep.atomic import atomic_folder, refuse_existing
 from data_prep.errors import InputError
+from data_prep.lane_manifest import LaneExample, LaneManifest
 from data_prep.lane_masks import LaneCoding, choose_coding
-from data_prep.lane_pairs import PreparedPair, StoredExample, prepare_pair, survey_mask
-from data_prep.manifest import MANIFEST_NAME, Example, Manifest, file_sha256, write_manifest
+from data_prep.lane_pairs import PreparedPair, StoredExample, prepare_pair, store_pair, survey_mask
+from data_prep.manifest import MANIFEST_NAME, file_sha256, write_manifest
 from data_prep.pairing import Pair, Skipped, find_pairs
 from data_prep.splits import (
     Assignment,
@@ -26,6 +26,9 @@ from data_prep.splits import (
     group_names,
     read_name_list,
 )
+
+if TYPE_CHECKING:
+    from data_prep.shards import Position
 
 SKIPPED_NAME = "skipped.csv"
 
@@ -124,7 +127,7 @@ class PrepareResult:
             without a lane is a valid example.
     """
 
-    manifest: Manifest
+    manifest: LaneManifest
     skipped: tuple[Skipped, ...]
     without_lane: tuple[str, ...]
 
@@ -182,12 +185,13 @@ def prepare_lane(
     with atomic_folder(out, overwrite=overwrite) as folder:
         pairs, coding = _survey(pairs, masks, settings, skipped, jobs, progress)
         results = _run("Preparing pairs", prepare_pair, pairs, (coding, settings.size), jobs, progress)
-        examples = _write_shards(_good(results, skipped), folder, settings.examples_per_shard)
+        stored = _write(_good(results, skipped), folder, settings.examples_per_shard)
+        examples = [example for example, _ in stored]
         _require_good(examples, masks, skipped)
         _require_lane(examples, masks, settings.size)
         assignments = _assign([example.name for example in examples], settings, train, test)
         _write_skipped(folder / SKIPPED_NAME, skipped)
-        manifest = _manifest(examples, assignments, coding, settings, len(skipped), folder)
+        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder)
         write_manifest(folder, manifest)
     return PrepareResult(
         manifest=manifest,
@@ -290,16 +294,12 @@ def _good(
             yield result
 
 
-def _write_shards(
+def _write(
     prepared: Iterator[PreparedPair], folder: Path, examples_per_shard: int
-) -> list[StoredExample]:
-    from data_prep.lane_shards import write_shard  # noqa: PLC0415 - workers do without TensorFlow
+) -> list[tuple[StoredExample, "Position"]]:
+    from data_prep.shards import write_shards  # noqa: PLC0415 - workers do without TensorFlow
 
-    examples: list[StoredExample] = []
-    for first in prepared:
-        path = folder / f"examples-{len(examples) // examples_per_shard:05d}.tfrecord"
-        examples += write_shard(path, chain([first], islice(prepared, examples_per_shard - 1)))
-    return examples
+    return write_shards(folder, map(store_pair, prepared), examples_per_shard=examples_per_shard)
 
 
 def _require_good(good: Sequence[object], folder: Path, skipped: Sequence[Skipped]) -> None:
@@ -328,16 +328,19 @@ def _write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:
 
 
 def _manifest(
-    stored: Sequence[StoredExample],
+    stored: Sequence[tuple[StoredExample, "Position"]],
     assignments: dict[str, Assignment],
     coding: LaneCoding,
     settings: LanePrepareSettings,
     num_skipped: int,
     folder: Path,
-) -> Manifest:
-    examples = tuple(Example(**asdict(entry), **asdict(assignments[entry.name])) for entry in stored)
-    files = [*sorted({entry.shard for entry in stored}), SKIPPED_NAME]
-    return Manifest(
+) -> LaneManifest:
+    examples = tuple(
+        LaneExample(**asdict(entry), **asdict(position), **asdict(assignments[entry.name]))
+        for entry, position in stored
+    )
+    files = [*sorted({example.shard for example in examples}), SKIPPED_NAME]
+    return LaneManifest(
         class_names=("background", "lane"),
         size=settings.size,
         coding=coding,

@@ -11,14 +11,14 @@ import tensorflow as tf
 from data_prep.augmentation import augment, random_numbers
 from data_prep.augmentation_settings import LaneAugmentation
 from data_prep.errors import InputError
+from data_prep.lane_manifest import LaneManifest
 from data_prep.lane_masks import IGNORED, LANE
-from data_prep.lane_shards import read_record
-from data_prep.manifest import Manifest
+from data_prep.shards import RecordReader, read_features
 
 
 def lane_dataset(  # noqa: PLR0913 - all but three have defaults
     folder: Path,
-    manifest: Manifest,
+    manifest: LaneManifest,
     names: Sequence[str],
     *,
     batch_size: int,
@@ -54,7 +54,7 @@ def lane_dataset(  # noqa: PLR0913 - all but three have defaults
         InputError: no names, or a name that the manifest does not have.
 
     Example:
-        >>> manifest = load_manifest(folder)  # doctest: +SKIP
+        >>> manifest = load_manifest(folder, LaneManifest)  # doctest: +SKIP
         >>> train = manifest_splits(manifest).train  # doctest: +SKIP
         >>> for image, label, weight in lane_dataset(folder, manifest, train, batch_size=3):  # doctest: +SKIP
         ...     print(image.shape)
@@ -63,32 +63,25 @@ def lane_dataset(  # noqa: PLR0913 - all but three have defaults
         raise InputError(
             f"{folder}: no examples were chosen. Expected at least one name. Check the split settings."
         )
-    examples = manifest.select(names)
-    shards = sorted(manifest.sha256)
-    uniforms = random_numbers(len(examples), seed, epoch)
-    order = np.arange(len(examples))
+    reader = RecordReader(folder, manifest, names)
+    uniforms = random_numbers(len(names), seed, epoch)
+    order = np.arange(len(names))
     if shuffle:
-        order = np.random.default_rng([seed, epoch, 0]).permutation(len(examples))
-    positions = np.array([(shards.index(e.shard), e.offset, e.length) for e in examples], dtype=np.int64)
-
-    def read(position: npt.NDArray[np.int64]) -> bytes:
-        shard, offset, length = position.tolist()
-        return read_record(folder / shards[shard], offset, length)
+        order = np.random.default_rng([seed, epoch, 0]).permutation(len(names))
 
     def load(position: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        record = tf.numpy_function(read, [position], tf.string, stateful=False)
-        image, mask = _parse(record, manifest.size)
+        image, mask = _parse(reader.read(position), manifest.size)
         if augmentation is not None:
             image, mask = augment(image, mask, random, augmentation)
         return image, tf.cast(mask == LANE, tf.float32), tf.cast(mask != IGNORED, tf.float32)
 
-    dataset = tf.data.Dataset.from_tensor_slices((positions[order], uniforms[order]))
+    dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms[order]))
     dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return dataset.batch(batch_size, drop_remainder=drop_remainder).prefetch(tf.data.AUTOTUNE)
 
 
 def lane_records(
-    folder: Path, manifest: Manifest, names: Iterable[str]
+    folder: Path, manifest: LaneManifest, names: Iterable[str]
 ) -> Iterator[tuple[str, npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
     """Yield (name, image, mask, original mask) of examples, one at a time, in name order.
 
@@ -99,9 +92,7 @@ def lane_records(
         InputError: a name that the manifest does not have.
     """
     for entry in manifest.select(sorted(names)):
-        record = read_record(folder / entry.shard, entry.offset, entry.length)
-        features = tf.train.Example.FromString(record).features.feature
-        values = {key: features[key].bytes_list.value[0] for key in ("image", "mask", "original_mask")}
+        values = read_features(folder, entry)
         image = np.frombuffer(values["image"], dtype=np.uint8).reshape(*manifest.size, 3)
         mask = np.frombuffer(values["mask"], dtype=np.uint8).reshape(manifest.size)
         original = cv2.imdecode(np.frombuffer(values["original_mask"], dtype=np.uint8), cv2.IMREAD_UNCHANGED)
@@ -111,6 +102,6 @@ def lane_records(
 def _parse(record: tf.Tensor, size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
     """Decode a serialised example: image float32 [height, width, 3], mask uint8 [height, width]."""
     features = {key: tf.io.FixedLenFeature([], tf.string) for key in ("image", "mask")}
-    example = tf.io.parse_single_example(tf.ensure_shape(record, []), features)
+    example = tf.io.parse_single_example(record, features)
     image = tf.reshape(tf.io.decode_raw(example["image"], tf.uint8), [*size, 3])
     return tf.cast(image, tf.float32), tf.reshape(tf.io.decode_raw(example["mask"], tf.uint8), size)

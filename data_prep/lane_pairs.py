@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError
 from data_prep.images import read_image, read_mask, resize_image, resize_mask
-from data_prep.lane_masks import IGNORED, LaneCoding, count_levels
+from data_prep.lane_masks import IGNORED, LANE, LaneCoding, count_levels
 from data_prep.pairing import Pair, Skipped
 
 
@@ -33,16 +33,35 @@ class PreparedPair:
 
 @dataclass(frozen=True)
 class StoredExample:
-    """What is known of an example once it is in a shard; for the fields see `data_prep.manifest.Example`."""
+    """What is remembered of a stored example; for the fields see `data_prep.lane_manifest.LaneExample`."""
 
     name: str
-    shard: str
-    offset: int
-    length: int
     height: int
     width: int
     lane_pixels: int
     labelled_pixels: int
+
+
+def store_pair(pair: PreparedPair) -> tuple[StoredExample, dict[str, bytes]]:
+    """What is remembered of a pair, and the features that a shard stores of it.
+
+    These are `name` (UTF-8), `image` (raw uint8, height x width x 3), `mask` (raw uint8, height x width) and
+    `original_mask` (PNG).
+    """
+    facts = StoredExample(
+        name=pair.name,
+        height=pair.original_size[0],
+        width=pair.original_size[1],
+        lane_pixels=int(np.count_nonzero(pair.mask == LANE)),
+        labelled_pixels=int(np.count_nonzero(pair.mask != IGNORED)),
+    )
+    features = {
+        "name": pair.name.encode(),
+        "image": pair.image.tobytes(),
+        "mask": pair.mask.tobytes(),
+        "original_mask": pair.original_mask,
+    }
+    return facts, features
 
 
 def survey_mask(pair: Pair) -> dict[int, int] | Skipped:

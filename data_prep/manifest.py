@@ -3,23 +3,25 @@
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from data_prep.errors import InputError
-from data_prep.lane_masks import LaneCoding
 
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION: Literal[1] = 1
 
 
+ManifestKind = TypeVar("ManifestKind", bound="Manifest")
+
+
 class Example(BaseModel):
-    """One image with its mask."""
+    """One prepared example; an application adds what it knows of its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="Stem of the image's and the mask's file name.")
+    name: str = Field(description="Name of the example, unique in the folder.")
     shard: str = Field(description="File of the prepared folder that holds the example.")
     offset: int = Field(ge=0, description="Position in bytes of the example's record in the shard.")
     length: int = Field(
@@ -34,28 +36,25 @@ class Example(BaseModel):
     split: Literal["train", "test"] | None = Field(
         default=None, description="Part of a fixed split, without folds."
     )
-    lane_pixels: int = Field(ge=0, description="Lane pixels at the prepared size.")
-    labelled_pixels: int = Field(ge=0, description="Pixels at the prepared size that are not ignored.")
 
 
 class Manifest(BaseModel):
-    """Contents of a prepared folder, stored in it as `manifest.json`."""
+    """Contents of a prepared folder, stored in it as `manifest.json`.
+
+    An application subclasses it: it gives `application` a fixed value and adds fields to the manifest and to
+    its examples.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = Field(default=SCHEMA_VERSION, description="Version of this layout.")
-    application: Literal["lane"] = Field(
-        default="lane", description="The application the folder was prepared for."
-    )
+    application: str = Field(description="The application the folder was prepared for.")
     class_names: tuple[str, ...] = Field(description="Name of each class, in the order of the labels.")
-    size: tuple[int, int] = Field(description="Height and width in pixels of the prepared images and masks.")
-    coding: LaneCoding = Field(description="How mask levels became labels.")
+    size: tuple[int, int] = Field(description="Height and width in pixels of the prepared images.")
     num_folds: int | None = Field(default=None, description="Number of folds, or None for a fixed split.")
     settings: dict[str, Any] = Field(description="The settings of `prepare`, as given.")
     num_examples: int = Field(gt=0, description="Number of examples.")
-    num_skipped: int = Field(
-        ge=0, description="Number of pairs and files left out; they are listed in skipped.csv."
-    )
+    num_skipped: int = Field(ge=0, description="Number of inputs left out; they are listed in skipped.csv.")
     examples: tuple[Example, ...] = Field(description="The examples in the order of their names.")
     sha256: dict[str, str] = Field(description="SHA-256 of each other file of the folder, by name.")
 
@@ -95,29 +94,39 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / MANIFEST_NAME).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
-def load_manifest(folder: Path) -> Manifest:
+def load_manifest(folder: Path, kind: type[ManifestKind]) -> ManifestKind:
     """Read the manifest of a prepared folder and check every file against it.
 
     Args:
         folder: what `prepare` wrote.
+        kind: the application's manifest class.
 
     Raises:
-        InputError: no prepared folder, another schema version, or a file that is missing or was changed.
+        InputError: no prepared folder, one of another application, another schema version, or a file that is
+            missing or was changed.
 
     Example:
-        >>> load_manifest(Path("prepared")).num_examples  # doctest: +SKIP
+        >>> load_manifest(Path("prepared"), LaneManifest).num_examples  # doctest: +SKIP
         367
     """
     path = folder / MANIFEST_NAME
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest = kind.model_validate_json(path.read_bytes())
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "
             "Give that folder, or run `prepare` first."
         ) from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        problems = error.errors(include_url=False)
+        for problem in problems:
+            if problem["loc"] == ("application",):
+                raise InputError(
+                    f"{path}: prepared for the application {problem['input']!r}, expected "
+                    f"{kind.model_fields['application'].default!r}. Give a folder that the application's own "
+                    "`prepare` wrote."
+                ) from error
+        first = problems[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
             f"{path}: not a manifest of schema version {SCHEMA_VERSION} ({where}: {first['msg']}). "

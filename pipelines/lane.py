@@ -19,6 +19,7 @@ from data_prep.atomic import refuse_existing
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, PrepareResult, prepare_lane
 from data_prep.lane_dataset import lane_records
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import MANIFEST_NAME, Manifest, file_sha256, load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import LinearHead
@@ -73,7 +74,7 @@ def evaluate(
     if (out / METRICS).exists():
         raise InputError(f"{out} already holds an evaluation. Give another --out, or remove that folder.")
     run, training = trained_run(model), run_settings(model)
-    manifest = load_manifest(data)
+    manifest = load_manifest(data, LaneManifest)
     fold = training.fold if settings.fold is None else settings.fold
     names = judged_names(settings, training, manifest, fold, data)
     if manifest.size != run.size:
@@ -317,7 +318,7 @@ def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
     console.print("\n".join(lines), markup=False)
 
 
-def describe_examples(manifest: Manifest) -> str:
+def describe_examples(manifest: LaneManifest) -> str:
     """How the examples are divided and how much of them is lane, in one line."""
     tested = sum(example.split == "test" for example in manifest.examples)
     parts = (

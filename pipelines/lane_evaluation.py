@@ -13,7 +13,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.lane_dataset import lane_dataset, lane_records
-from data_prep.manifest import Manifest
+from data_prep.lane_manifest import LaneManifest
 from gpmodels import HybridModel, LinearHead
 from pipelines.calibration import fit_temperature
 from pipelines.evaluation import MethodResult, peak_memory_bytes, segmentation_result
@@ -90,7 +90,7 @@ def _head_details(model: HybridModel) -> dict[str, float | int | str]:
 
 
 def gallery_images(
-    predictor: LanePredictor, data: Path, manifest: Manifest, names: Sequence[str]
+    predictor: LanePredictor, data: Path, manifest: LaneManifest, names: Sequence[str]
 ) -> dict[str, GalleryImage]:
     """What the report shows of a few images, by name."""
     images = {}
@@ -100,7 +100,9 @@ def gallery_images(
     return images
 
 
-def selection_temperature(model: HybridModel, data: Path, manifest: Manifest, names: Sequence[str]) -> float:
+def selection_temperature(
+    model: HybridModel, data: Path, manifest: LaneManifest, names: Sequence[str]
+) -> float:
     """Temperature of a linear head that minimises the NLL of the selection pixels (Guo et al., 2017)."""
     logits, labels, weights = [], [], []
     for image, label, weight in lane_dataset(data, manifest, names, batch_size=1):
@@ -111,7 +113,7 @@ def selection_temperature(model: HybridModel, data: Path, manifest: Manifest, na
 
 
 def selection_scores(
-    model: HybridModel, data: Path, manifest: Manifest, names: Sequence[str]
+    model: HybridModel, data: Path, manifest: LaneManifest, names: Sequence[str]
 ) -> dict[str, float]:
     """:data:`EPOCH_SCORES` of the selection images; what is undefined is NaN."""
     records = []

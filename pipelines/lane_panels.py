@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.lane_dataset import lane_records
-from data_prep.manifest import Manifest
+from data_prep.lane_manifest import LaneManifest
 from gpmodels import HybridModel
 from pipelines.overlays import Picture, probability_picture, side_by_side, truth_overlay, uncertainty_picture
 
@@ -24,7 +24,7 @@ class LanePanels:
         count: How many.
     """
 
-    def __init__(self, data: Path, manifest: Manifest, names: Sequence[str], count: int) -> None:
+    def __init__(self, data: Path, manifest: LaneManifest, names: Sequence[str], count: int) -> None:
         places = np.linspace(0, len(names) - 1, min(count, len(names)), dtype=int)
         self._records = list(lane_records(data, manifest, [names[place] for place in places]))
 

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.lane_dataset import lane_dataset
-from data_prep.manifest import MANIFEST_NAME, Manifest, file_sha256, load_manifest
+from data_prep.lane_manifest import LaneManifest
+from data_prep.manifest import MANIFEST_NAME, file_sha256, load_manifest
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel
 from pipelines.config import CONFIG_NAME, dump_settings, load_settings
@@ -66,7 +67,7 @@ class LaneTraining:
         self, settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console
     ) -> None:
         self.settings, self.data, self.out, self.resume, self.console = settings, data, out, resume, console
-        self.manifest = load_manifest(data)
+        self.manifest = load_manifest(data, LaneManifest)
         self.splits = manifest_splits(
             self.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
         )
@@ -213,12 +214,13 @@ def stage_settings(name: str, settings: TrainSettings) -> StageSettings:
     )
 
 
-def describe_run(manifest: Manifest, splits: Splits, data: Path, steps_per_epoch: int) -> LaneRun:
+def describe_run(manifest: LaneManifest, splits: Splits, data: Path, steps_per_epoch: int) -> LaneRun:
     """What a run knows before it starts."""
+    train = set(splits.train)
     return LaneRun(
         application="lane",
         size=manifest.size,
-        num_data=sum(example.labelled_pixels for example in manifest.select(splits.train)),
+        num_data=sum(example.labelled_pixels for example in manifest.examples if example.name in train),
         batch_norm_momentum=momentum_for(steps_per_epoch),
         counts={"train": len(splits.train), "selection": len(splits.selection), "test": len(splits.test)},
         manifest_sha256=file_sha256(data / MANIFEST_NAME),

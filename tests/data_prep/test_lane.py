@@ -15,10 +15,11 @@ import tensorflow as tf
 from PIL import Image
 from pydantic import ValidationError
 
-from data_prep import lane, lane_shards
+from data_prep import lane
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, prepare_lane
 from data_prep.lane_dataset import lane_records
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 
@@ -51,7 +52,7 @@ def test_prepares_every_pair(write_pairs: WritePairs, tmp_path: Path) -> None:
         "skipped.csv",
     ]
     assert left_over(tmp_path) == ["prepared"]
-    manifest = load_manifest(out)
+    manifest = load_manifest(out, LaneManifest)
     assert manifest == result.manifest
     assert (manifest.num_examples, manifest.num_skipped, manifest.size) == (12, 0, (6, 8))
     assert manifest.class_names == ("background", "lane")
@@ -69,7 +70,7 @@ def test_names_with_spaces_and_accents(write_pairs: WritePairs, tmp_path: Path) 
     out = tmp_path / "fertig vorbereitet é"
     prepare_lane(images, masks, out, SMALL)
     names = ["Weg über Straße 1", "歩道 2"]
-    assert [name for name, _, _, _ in lane_records(out, load_manifest(out), names)] == names
+    assert [name for name, _, _, _ in lane_records(out, load_manifest(out, LaneManifest), names)] == names
 
 
 def test_result_does_not_depend_on_jobs(write_pairs: WritePairs, tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_memory_holds_only_a_round_of_results(
     images, masks = write_pairs(NAMES)
     monkeypatch.setattr(lane, "_ROUND", 5)
     prepared, stored, most = 0, 0, 0
-    prepare_pair, serialise = lane.prepare_pair, lane_shards._serialise
+    prepare_pair, store_pair = lane.prepare_pair, lane.store_pair
 
     def counted_prepare(*arguments: object) -> object:
         nonlocal prepared, most
@@ -101,13 +102,13 @@ def test_memory_holds_only_a_round_of_results(
         most = max(most, prepared - stored)
         return prepare_pair(*arguments)
 
-    def counted_serialise(pair: object) -> bytes:
+    def counted_store(pair: object) -> object:
         nonlocal stored
         stored += 1
-        return serialise(pair)
+        return store_pair(pair)
 
     monkeypatch.setattr(lane, "prepare_pair", counted_prepare)
-    monkeypatch.setattr(lane_shards, "_serialise", counted_serialise)
+    monkeypatch.setattr(lane, "store_pair", counted_store)
     prepare_lane(images, masks, tmp_path / "out", SMALL)
     assert (prepared, stored) == (12, 12)
     assert most <= 6
@@ -270,7 +271,7 @@ def test_existing_output_is_replaced_only_on_request(write_pairs: WritePairs, tm
     with pytest.raises(InputError, match="out: already exists"):
         prepare_lane(images, masks, out, SMALL)
     prepare_lane(images, masks, out, LanePrepareSettings(size=(3, 4)), overwrite=True)
-    assert load_manifest(out).size == (3, 4)
+    assert load_manifest(out, LaneManifest).size == (3, 4)
     assert left_over(tmp_path) == ["out"]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.lane import PrepareResult
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import MANIFEST_NAME, file_sha256, load_manifest
 
 Prepared = tuple[Path, PrepareResult]
@@ -21,7 +22,7 @@ def edit(folder: Path, **changes: object) -> None:
 
 def test_round_trip(prepared: Prepared) -> None:
     folder, result = prepared
-    assert load_manifest(folder) == result.manifest
+    assert load_manifest(folder, LaneManifest) == result.manifest
     files = {path.name: file_sha256(path) for path in folder.iterdir() if path.name != MANIFEST_NAME}
     assert result.manifest.sha256 == files
 
@@ -44,7 +45,7 @@ def test_changed_shard_is_refused(prepared: Prepared) -> None:
     with pytest.raises(
         InputError, match=r"examples-00001\.tfrecord: does not match manifest\.json .*run `prepare` again"
     ):
-        load_manifest(folder)
+        load_manifest(folder, LaneManifest)
 
 
 def test_missing_shard_is_refused(prepared: Prepared) -> None:
@@ -53,19 +54,18 @@ def test_missing_shard_is_refused(prepared: Prepared) -> None:
     with pytest.raises(
         InputError, match=r"examples-00001\.tfrecord: cannot be read .* but manifest\.json lists it"
     ):
-        load_manifest(folder)
+        load_manifest(folder, LaneManifest)
 
 
 def test_folder_without_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"manifest\.json: cannot be read .* run `prepare` first"):
-        load_manifest(tmp_path)
+        load_manifest(tmp_path, LaneManifest)
 
 
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
         ({"schema_version": 2}, "schema_version"),
-        ({"application": "sonar"}, "application"),
         ({"surprise": 1}, "surprise"),
         ({"sha256": {"../outside": "0"}}, "sha256: .*'../outside' is not a plain file name"),
         ({"sha256": {"..": "0"}}, "is not a plain file name"),
@@ -78,7 +78,16 @@ def test_other_layout_is_refused(prepared: Prepared, changes: dict[str, object],
     with pytest.raises(
         InputError, match=rf"manifest\.json: not a manifest of schema version 1 .*{found}.*prepare"
     ):
-        load_manifest(folder)
+        load_manifest(folder, LaneManifest)
+
+
+def test_folder_of_another_application_is_refused(prepared: Prepared) -> None:
+    folder, _ = prepared
+    edit(folder, application="sonar")
+    with pytest.raises(
+        InputError, match=r"manifest\.json: prepared for the application 'sonar', expected 'lane'\. Give"
+    ):
+        load_manifest(folder, LaneManifest)
 
 
 def test_broken_json_is_refused(prepared: Prepared) -> None:
@@ -88,14 +97,14 @@ def test_broken_json_is_refused(prepared: Prepared) -> None:
     with pytest.raises(
         InputError, match=r"manifest\.json: not a manifest of schema version 1 \(the file: Invalid JSON"
     ):
-        load_manifest(folder)
+        load_manifest(folder, LaneManifest)
 
 
 def test_contradictions_are_refused(prepared: Prepared) -> None:
     folder, result = prepared
     edit(folder, num_examples=11)
     with pytest.raises(InputError, match=r"contradicts itself \(10 examples, 11 announced"):
-        load_manifest(folder)
+        load_manifest(folder, LaneManifest)
     edit(folder, num_examples=10, sha256={"skipped.csv": result.manifest.sha256["skipped.csv"]})
     with pytest.raises(InputError, match=r"shards without checksum: \['examples-00000\.tfrecord'"):
-        load_manifest(folder)
+        load_manifest(folder, LaneManifest)

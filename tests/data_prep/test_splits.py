@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.errors import InputError
-from data_prep.lane_masks import LaneCoding
 from data_prep.manifest import Example, Manifest
 from data_prep.splits import (
     Assignment,
@@ -35,9 +34,9 @@ SINGLES = st.sets(st.text("abc012", min_size=1, max_size=6), min_size=2, max_siz
 
 def manifest_of(assignments: Mapping[str, Assignment], num_folds: int | None = None) -> Manifest:
     return Manifest(
+        application="lane",
         class_names=("background", "lane"),
         size=(2, 2),
-        coding=LaneCoding(),
         num_folds=num_folds,
         settings={},
         num_examples=len(assignments),
@@ -50,8 +49,6 @@ def manifest_of(assignments: Mapping[str, Assignment], num_folds: int | None = N
                 length=1,
                 height=2,
                 width=2,
-                lane_pixels=1,
-                labelled_pixels=4,
                 group=assignment.group,
                 fold=assignment.fold,
                 split=assignment.split,

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.lane_dataset import lane_records
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from pipelines.demo import run_demo
@@ -38,7 +39,7 @@ def test_every_row_finds_unseen_lanes(demo):
 def test_untrained_head_fails_that(demo):
     run, settings = trained_run(demo / "run"), run_settings(demo / "run")
     data = demo / "prepared_unseen"
-    manifest = load_manifest(data)
+    manifest = load_manifest(data, LaneManifest)
     trained = make_model("linear", settings, run)
     trained.load_weights(demo / "run" / "heads" / "pretraining" / "best.weights.h5")
     model = make_model("hgp", settings, run)

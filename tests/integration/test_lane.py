@@ -21,6 +21,7 @@ from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
 from data_prep.lane_dataset import lane_records
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.scenes import write_scenes
 from pipelines.cli import make_app
@@ -29,6 +30,8 @@ from pipelines.lane_evaluation import judge, predictor
 from pipelines.lane_models import make_model
 from pipelines.lane_settings import LaneRun
 from pipelines.runs import load_run
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 TINY = {
@@ -277,7 +280,7 @@ def test_trained_heads_pass_an_f_measure_that_untrained_ones_fail(tmp_path):
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     scores = {name: method["scores"]["f_measure"] for name, method in metrics["methods"].items()}
     assert min(scores.values()) >= LEARNT, scores
-    manifest, description = load_manifest(data), load_run(out, LaneRun)
+    manifest, description = load_manifest(data, LaneManifest), load_run(out, LaneRun)
     names = [example.name for example in manifest.examples if example.split == "test"]
     for head in ("linear", "hgp"):
         untrained = predictor("untrained", make_model(head, run_settings(out), description))

@@ -10,6 +10,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, prepare_lane
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from pipelines import lane
 from pipelines.bundle import load_signatures
@@ -50,7 +51,7 @@ def test_prepare_says_what_it_wrote_and_left_out(lane_data, tmp_path):
     assert f"10 examples of 16 x 24 written to {out}" in text
     assert text.count("Left out: ") == 10
     assert f"... and 2 more; see {out / 'skipped.csv'}" in text
-    assert load_manifest(out).num_examples == 10
+    assert load_manifest(out, LaneManifest).num_examples == 10
 
 
 # Evaluate ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.lane_dataset import lane_records
-from data_prep.manifest import Manifest, load_manifest
+from data_prep.lane_manifest import LaneManifest
+from data_prep.manifest import load_manifest
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import HGPHead, LinearHead, SVGPHead
 from pipelines import lane_evaluation
@@ -35,12 +36,12 @@ def run(lane_run: Path) -> LaneRun:
 
 
 @pytest.fixture(scope="module")
-def manifest(lane_data: Path) -> Manifest:
-    return load_manifest(lane_data)
+def manifest(lane_data: Path) -> LaneManifest:
+    return load_manifest(lane_data, LaneManifest)
 
 
 @pytest.fixture(scope="module")
-def splits(manifest: Manifest) -> Splits:
+def splits(manifest: LaneManifest) -> Splits:
     return manifest_splits(manifest, selection_fraction=SETTINGS.selection_fraction)
 
 

@@ -13,6 +13,7 @@ from data_prep.augmentation_settings import LaneAugmentation
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, prepare_lane
 from data_prep.lane_dataset import lane_records
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import file_sha256, load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import HybridModel, LinearHead
@@ -70,7 +71,7 @@ def test_every_stage_ran_its_epochs(lane_run):
 
 
 def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane_run):
-    run, manifest = load_run(lane_run, LaneRun), load_manifest(lane_data)
+    run, manifest = load_run(lane_run, LaneRun), load_manifest(lane_data, LaneManifest)
     splits = manifest_splits(manifest, selection_fraction=SETTINGS.selection_fraction)
     model = load_model(lane_run, "linear", SETTINGS, run)
 

@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.util import tensor_util
 
 from data_prep.lane_dataset import lane_records
+from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from pipelines.lane_settings import LaneRun
 from pipelines.overlays import probability_picture, truth_overlay, uncertainty_picture
@@ -132,7 +133,7 @@ def test_lengthscales_of_a_unit_are_its_own(hgp):
 def test_panels_show_image_truth_probability_and_uncertainty_side_by_side(hgp, lane_data):
     (tag,) = (tag for tag in hgp.tags if tag.startswith("images/"))
     name = tag.removeprefix("images/")
-    ((_, image, mask, _),) = lane_records(lane_data, load_manifest(lane_data), [name])
+    ((_, image, mask, _),) = lane_records(lane_data, load_manifest(lane_data, LaneManifest), [name])
     for step in (1, 2):
         width, height, png = hgp.values(tag)[step]
         picture = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
