@@ -50,6 +50,7 @@ OURS = "hgp"
 
 METHODS = {
     OURS: Method("HGP", "own_methods", "fit_hgp", records=True),
+    "hgp_thesis": Method("HGP, thesis variance", "own_methods", "fit_hgp_thesis", tasks=("regression",)),
     "svgp": Method("SVGP", "own_methods", "fit_svgp", records=True),
     "vmgp": Method("VMGP", "own_methods", "fit_vmgp", records=True),
     "gpflow_svgp": Method("GPflow SVGP", "gpflow_peer", "fit_gpflow_svgp", records=True),

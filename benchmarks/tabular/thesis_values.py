@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-METHODS = {"hgp": 0, "svgp": 1, "gpflow_svgp": 1, "gpytorch_svgp": 1, "vmgp": 2}
+METHODS = {"hgp": 0, "hgp_thesis": 0, "svgp": 1, "gpflow_svgp": 1, "gpytorch_svgp": 1, "vmgp": 2}
 _REGRESSION_METHODS = {**METHODS, "fitc": 3, "fgp": 4, "pic": 5}
 
 _CLASSIFICATION = {  # Table 4.3: error (%) and NLP of HGP, SVGP, VMGP
