@@ -1,0 +1,138 @@
+"""Prepared images with one label each as a `tf.data` pipeline for training, and as plain arrays.
+
+Shared by all applications whose examples are one image and one class.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from data_prep.augmentation import random_numbers
+from data_prep.augmentation_settings import LabelledAugmentation
+from data_prep.errors import InputError
+from data_prep.labelled_augmentation import augment_labelled
+from data_prep.labelled_manifest import LabelledManifest
+from data_prep.shards import RecordReader, read_features
+
+
+def record_features(name: str, image: npt.NDArray[np.uint8], label: int) -> dict[str, bytes]:
+    """What a shard stores of one example, for `data_prep.shards.write_shards`.
+
+    Args:
+        name: of the example.
+        image: uint8 [height, width, 3] at the prepared size.
+        label: index of its class.
+
+    Returns:
+        the features `name` (UTF-8), `image` (raw uint8) and `label` (little-endian int32).
+    """
+    return {"name": name.encode(), "image": image.tobytes(), "label": label.to_bytes(4, "little")}
+
+
+def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
+    folder: Path,
+    manifest: LabelledManifest,
+    names: Sequence[str],
+    *,
+    batch_size: int,
+    seed: int = 0,
+    epoch: int = 0,
+    shuffle: bool = False,
+    augmentation: LabelledAugmentation | None = None,
+    steps: int | None = None,
+) -> tf.data.Dataset:
+    """One epoch of examples of a prepared folder, in batches.
+
+    Order and augmentation are pure functions of `seed` and `epoch`: a resumed run sees what an uninterrupted
+    one would have seen. Without `steps` an epoch is one pass over the examples. With `steps` it is that many
+    full batches of an endless sequence of passes, each in another order; the next epoch goes on where this
+    one ends, so that all examples are seen equally often. A few hundred images make a few batches: epochs of
+    one pass would spend their time between epochs.
+
+    Args:
+        folder: the prepared folder.
+        manifest: its manifest, from `load_manifest`.
+        names: the examples; without `shuffle` they come in this order.
+        batch_size: examples per batch.
+        seed: of order and augmentation.
+        epoch: number of the epoch; a new one gives another order and other variations.
+        shuffle: whether to permute the examples, anew in each pass.
+        augmentation: how to vary the images; None for the images as they are.
+        steps: batches of an epoch; None for one pass, whose last batch may be smaller.
+
+    Returns:
+        dataset of (image float32 [batch, height, width, 3] in 0..255, label int32 [batch]).
+
+    Raises:
+        InputError: no names, or a name that the manifest does not have.
+
+    Example:
+        >>> manifest = load_manifest(folder, LabelledManifest)  # doctest: +SKIP
+        >>> train = manifest_splits(manifest).train  # doctest: +SKIP
+        >>> for image, label in labelled_dataset(folder, manifest, train, batch_size=50):  # doctest: +SKIP
+        ...     print(image.shape, label.shape)
+    """
+    if not names:
+        raise InputError(
+            f"{folder}: no examples were chosen. Expected at least one name. Check the split settings."
+        )
+    reader = RecordReader(folder, manifest, names)
+    if steps is None:
+        order = _pass(len(names), seed, epoch, shuffle=shuffle)
+    else:
+        order = _excerpt(len(names), seed, epoch, steps * batch_size, shuffle=shuffle)
+
+    def load(position: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        image, label = _parse(reader.read(position), manifest.size)
+        if augmentation is not None:
+            image = augment_labelled(image, random, augmentation)
+        return image, label
+
+    uniforms = random_numbers(len(order), seed, epoch)
+    dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms))
+    dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)
+
+
+def labelled_records(
+    folder: Path, manifest: LabelledManifest, names: Iterable[str]
+) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
+    """Yield (name, image, label) of examples, one at a time, in name order.
+
+    The image is uint8 [height, width, 3] at the prepared size.
+
+    Raises:
+        InputError: a name that the manifest does not have.
+    """
+    for entry in manifest.select(sorted(names)):
+        features = read_features(folder, entry)
+        image = np.frombuffer(features["image"], dtype=np.uint8).reshape(*manifest.size, 3)
+        yield entry.name, image, int.from_bytes(features["label"], "little")
+
+
+def _pass(num_examples: int, seed: int, number: int, *, shuffle: bool) -> npt.NDArray[np.int64]:
+    if not shuffle:
+        return np.arange(num_examples)
+    return np.random.default_rng([seed, number, 0]).permutation(num_examples)
+
+
+def _excerpt(
+    num_examples: int, seed: int, epoch: int, length: int, *, shuffle: bool
+) -> npt.NDArray[np.int64]:
+    """The epoch's part of the endless sequence of passes."""
+    first, skipped = divmod(epoch * length, num_examples)
+    num_passes = -(-(skipped + length) // num_examples)
+    passes = [_pass(num_examples, seed, first + i, shuffle=shuffle) for i in range(num_passes)]
+    return np.concatenate(passes)[skipped : skipped + length]
+
+
+def _parse(record: tf.Tensor, size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decode a serialised example: image float32 [height, width, 3], label int32 []."""
+    features = {key: tf.io.FixedLenFeature([], tf.string) for key in ("image", "label")}
+    example = tf.io.parse_single_example(record, features)
+    image = tf.reshape(tf.io.decode_raw(example["image"], tf.uint8), [*size, 3])
+    label = tf.reshape(tf.io.decode_raw(example["label"], tf.int32, little_endian=True), [])
+    return tf.cast(image, tf.float32), label
