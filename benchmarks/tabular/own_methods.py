@@ -22,8 +22,8 @@ def fit_hgp(problem: Problem) -> Predict:
 def fit_hgp_thesis(problem: Problem) -> Predict:
     """The hierarchical GP for regression with the thesis' variance (4.19) and w = 0.5.
 
-    Better than the default on validation rows of kin40k and pole_telecom (benchmarks/results/hgp_defaults.md),
-    but certain far from the data, which is why it is not the default.
+    Better than the default on validation rows of kin40k and pole_telecom, see
+    benchmarks/results/hgp_defaults.md, but certain far from the data, which is why it is not the default.
     """
     return _fit("HGP", problem, num_experts=NUM_EXPERTS, expert_variance="thesis", global_weight=0.5)
 
