@@ -233,21 +233,27 @@ def _time_rows(records: Mapping[tuple[str, str], Records]) -> Rows:
         row: dict[str, Any] = {"set": dataset, "method": METHODS[method].title}
         ends = [record["curve"][-1] for record in group]
         starts = [record["curve"][0]["seconds"] for record in group]
-        row["first point at"] = _significant(sum(starts) / len(starts))
-        row["final NLP"] = _significant(sum(end["nlp"] for end in ends) / len(ends))
-        row["total seconds"] = _significant(sum(end["seconds"] for end in ends) / len(ends))
+        row["first point at"] = _significant(_mean(starts))
+        row["final NLP"] = _significant(_mean([end["nlp"] for end in ends]))
+        row["total seconds"] = _significant(_mean([end["seconds"] for end in ends]))
         if (dataset, REFERENCE) in records:
             finals = [record["curve"][-1]["nlp"] for record in records[dataset, REFERENCE]]
-            target = sum(finals) / len(finals) + NLP_TOLERANCE
+            target = _mean(finals) + NLP_TOLERANCE
             theirs, ours = (
                 [seconds_to_reach(record["curve"], target) for record in runs]
                 for runs in (records[dataset, REFERENCE], group)
             )
-            seconds, reference = sum(ours) / len(ours), sum(theirs) / len(theirs)
+            seconds, reference = _mean(ours), _mean(theirs)
             row["seconds to reach it"] = _significant(seconds) if math.isfinite(seconds) else "never"
-            row["over GPflow's"] = f"{seconds / reference:.2f}" if math.isfinite(seconds) else ""
+            totals = [record["curve"][-1]["seconds"] for record in records[dataset, REFERENCE]]
+            for title, divisor in (("over GPflow's", reference), ("over GPflow's total", _mean(totals))):
+                row[title] = f"{seconds / divisor:.2f}" if math.isfinite(seconds) else ""
         rows.append(row)
     return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _plot_all_curves(out: Path, records: Mapping[tuple[str, str], Records]) -> None:

@@ -84,3 +84,4 @@ def test_time_to_reach_gpflows_loss(report):
     assert (hgp["seconds to reach it"], hgp["over GPflow's"]) == ("1", "0.25")
     assert (svgp["seconds to reach it"], svgp["over GPflow's"]) == ("never", "")
     assert gpflow["over GPflow's"] == "1.00"
+    assert (hgp["over GPflow's total"], gpflow["over GPflow's total"]) == ("0.12", "0.50")
