@@ -100,15 +100,15 @@ def reliability_diagram(count: FloatArray, confidence: FloatArray, correct: Floa
 def fit_temperature(
     logits: AnyFloatArray, labels: NDArray[Any], weights: NDArray[Any] | None = None
 ) -> float:
-    """The temperature T that minimises the negative log-likelihood of sigmoid(logit / T).
+    """The temperature T that minimises the negative log-likelihood of sigmoid(logit / T) or softmax.
 
     The loss is convex in 1/T, so that its derivative has at most one root, which is bracketed and found to
     rounding. Fit it on data that neither trained nor judges the model.
 
     Args:
-        logits: any shape, log-odds of class 1.
-        labels: the same shape, 0 or 1.
-        weights: the same shape, not negative, 0 where ignored; 1 by default.
+        logits: any shape, log-odds of class 1; or with one more axis for the classes, whose softmax is meant.
+        labels: shape without the classes, 0 or 1, or 0 to C - 1.
+        weights: shape of the labels, not negative, 0 where ignored; 1 by default.
 
     Returns:
         T, in `TEMPERATURE_LIMITS`. A limit is reached, and logged, where the best T is 0 (every logit has the
@@ -125,13 +125,13 @@ def fit_temperature(
     flat_logits, flat_labels, flat_weights = _flat_temperature_data(logits, labels, weights)
 
     def slope(log_inverse: float) -> float:
-        """Derivative of the loss with respect to 1/T: Σ w (sigmoid(logit / T) - y) logit."""
+        """Derivative of the loss with respect to 1/T: Σ w Σ_c (p_c - [y = c]) logit_c."""
         inverse, total = np.exp(log_inverse), 0.0
-        for start in range(0, flat_logits.size, _LOGITS_PER_BLOCK):
+        for start in range(0, len(flat_logits), _LOGITS_PER_BLOCK):
             block = slice(start, start + _LOGITS_PER_BLOCK)
             logit = flat_logits[block].astype(np.float64)
-            residual = scipy.special.expit(inverse * logit) - flat_labels[block]
-            total += float(np.dot(flat_weights[block] * residual, logit))
+            slopes = _slopes(logit, flat_labels[block], inverse)
+            total += float(np.dot(flat_weights[block], slopes))
         return total
 
     if not flat_logits.any():
@@ -146,12 +146,22 @@ def fit_temperature(
     return float(np.exp(-scipy.optimize.brentq(slope, hottest, coldest, xtol=1e-10)))
 
 
+def _slopes(logit: FloatArray, label: NDArray[Any], inverse: float) -> FloatArray:
+    """Derivative of each point's loss with respect to the inverse temperature, ``[N]``."""
+    if logit.ndim == 1:
+        return np.asarray((scipy.special.expit(inverse * logit) - label) * logit)
+    probability = scipy.special.softmax(inverse * logit, axis=1)
+    of_label = np.take_along_axis(logit, label.astype(np.intp)[:, None], axis=1)[:, 0]
+    return np.asarray((probability * logit).sum(axis=1) - of_label)
+
+
 def _flat_temperature_data(
     logits: AnyFloatArray, labels: NDArray[Any], weights: NDArray[Any] | None
 ) -> tuple[AnyFloatArray, NDArray[Any], NDArray[Any]]:
     """Flat logits, labels and weights of what has weight; checked, and not copied to a larger dtype."""
-    weight = np.ones(logits.shape, np.uint8) if weights is None else weights
-    if not logits.shape == labels.shape == weight.shape:
+    weight = np.ones(labels.shape, np.uint8) if weights is None else weights
+    num_classes = logits.shape[-1] if logits.ndim == labels.ndim + 1 else 2
+    if not logits.shape[: labels.ndim] == labels.shape == weight.shape or logits.ndim > labels.ndim + 1:
         raise ValueError(
             f"logits {logits.shape}, labels {labels.shape} and weights {weight.shape} differ in shape"
         )
@@ -161,6 +171,7 @@ def _flat_temperature_data(
     flat_logits, flat_labels = logits[used], labels[used]
     if not np.isfinite(flat_logits).all():
         raise ValueError("found a logit that is not finite; did the training diverge?")
-    if not ((flat_labels == 0) | (flat_labels == 1)).all():
-        raise ValueError(f"labels must be 0 or 1, found {np.unique(flat_labels)[:5].tolist()}")
+    if not np.isin(flat_labels, np.arange(num_classes)).all():
+        allowed = "0 or 1" if num_classes == 2 else f"integers from 0 to {num_classes - 1}"
+        raise ValueError(f"labels must be {allowed}, found {np.unique(flat_labels)[:5].tolist()}")
     return flat_logits, flat_labels, weight[used]

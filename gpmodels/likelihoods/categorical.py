@@ -29,6 +29,14 @@ def of_label(values: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(chosen * values, axis=-1)
 
 
+@check_shapes("label: [batch...]", "return: [batch...]")
+def is_class(label: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """Whether each label, of any dtype, is a whole number from 0 to C - 1."""
+    value = tf.cast(label, tf.float64)
+    in_range = tf.logical_and(value >= 0.0, value <= num_classes - 1.0)
+    return tf.logical_and(in_range, tf.equal(value, tf.floor(value)))
+
+
 class CategoricalLikelihood(Likelihood):
     """Base class of the likelihoods whose latent function f_c speaks for class c.
 
@@ -52,6 +60,4 @@ class CategoricalLikelihood(Likelihood):
     @inherit_check_shapes
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
         """Whether each label is a whole number from 0 to C - 1."""
-        value = tf.cast(label, tf.float64)
-        in_range = tf.logical_and(value >= 0.0, value <= self.num_classes - 1.0)
-        return tf.logical_and(in_range, tf.equal(value, tf.floor(value)))
+        return is_class(label, self.num_classes)

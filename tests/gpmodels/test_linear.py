@@ -75,3 +75,28 @@ def test_first_weights_differ_from_each_other():
     kernel = head.kernel.numpy()
     assert len(np.unique(kernel)) == 30
     assert 0.3 < np.abs(kernel).max() <= (6 / 31) ** 0.5
+
+
+def test_more_classes_have_a_softmax():
+    head = LinearHead(num_classes=3)
+    head.build((None, 2))
+    head.kernel.assign([[1.0, -2.0, 0.0], [0.5, 0.0, 1.0]])
+    head.bias.assign([0.0, 0.5, 0.0])
+    head.set_temperature(2.0)
+    x = np.array([[1.0, 2.0], [-3.0, 0.0]], np.float32)
+    logits = np.array([[2.0, -1.5, 2.0], [-3.0, 6.5, 0.0]]) / 2.0
+    probability = special.softmax(logits, axis=1)
+    outputs = head(x)
+    np.testing.assert_allclose(outputs["probability"], probability, rtol=1e-5)
+    np.testing.assert_allclose(outputs["latent_mean"], logits, rtol=1e-6)
+    np.testing.assert_array_equal(outputs["label"], [0, 1])
+    entropy = -(probability * np.log(probability)).sum(axis=1)
+    np.testing.assert_allclose(outputs["predictive_entropy"], entropy, rtol=1e-4)
+    np.testing.assert_array_equal(outputs["latent_variance"], np.zeros((2, 3)))
+    np.testing.assert_allclose(head.for_inference()(x).mean, logits, rtol=1e-6)
+    terms = head.log_predictive_density(head.latent(tf.constant(x)), tf.constant([2.0, 1.0]))
+    np.testing.assert_allclose(terms, np.log(probability[[0, 1], [2, 1]]), rtol=1e-5)
+    np.testing.assert_array_equal(head.valid_labels(tf.constant([0.0, 2.0, 3.0, 0.5])), [1, 1, 0, 0])
+    assert LinearHead.from_config(head.get_config()).num_classes == 3
+    with pytest.raises(ValueError, match="num_classes must be at least 2"):
+        LinearHead(num_classes=1)

@@ -3,7 +3,7 @@ import logging
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.metrics import log_loss
 
 from pipelines import calibration
@@ -142,3 +142,20 @@ def test_bad_temperature_data_are_refused(logits, labels, weights, message):
     weights = None if weights is None else np.array(weights)
     with pytest.raises(ValueError, match=message):
         fit_temperature(np.array(logits), np.array(labels), weights)
+
+
+def test_the_temperature_of_more_classes_minimises_the_loss(monkeypatch):
+    monkeypatch.setattr(calibration, "_LOGITS_PER_BLOCK", 37)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 4, (200, 3))
+    labels = np.array([rng.choice(3, p=p) for p in softmax(logits / 2.5, axis=1)])
+
+    def loss(log_t: float) -> float:
+        return log_loss(labels, softmax(logits / np.exp(log_t), axis=1))
+
+    exact = np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-9}).x)
+    assert fit_temperature(logits, labels) == pytest.approx(exact, rel=1e-4)
+    binary = np.stack([np.zeros(200), logits[:, 0]], axis=1)
+    assert fit_temperature(binary, labels % 2) == pytest.approx(fit_temperature(logits[:, 0], labels % 2))
+    with pytest.raises(ValueError, match="integers from 0 to 2"):
+        fit_temperature(logits, labels + 1)
