@@ -1,22 +1,29 @@
 """Prepare pedestrian-lane data: a folder of images and a folder of masks become shards and a manifest."""
 
-import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-import joblib
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.atomic import atomic_folder, refuse_existing
+from data_prep.atomic import atomic_folder
 from data_prep.errors import InputError
 from data_prep.lane_manifest import LaneExample, LaneManifest
 from data_prep.lane_masks import LaneCoding, choose_coding
 from data_prep.lane_pairs import PreparedPair, StoredExample, prepare_pair, store_pair, survey_mask
-from data_prep.manifest import MANIFEST_NAME, file_sha256, write_manifest
+from data_prep.manifest import write_manifest
 from data_prep.pairing import Pair, Skipped, find_pairs
+from data_prep.preparing import (
+    Progress,
+    check_destination,
+    checksums,
+    require_good,
+    run_in_rounds,
+    without_skipped,
+    write_skipped,
+)
 from data_prep.splits import (
     Assignment,
     assign_folds,
@@ -30,12 +37,7 @@ from data_prep.splits import (
 if TYPE_CHECKING:
     from data_prep.shards import Position
 
-SKIPPED_NAME = "skipped.csv"
-
-_ROUND = 16  # pairs per process between two returns of results
-
-Progress = Callable[[str, int, int], None]
-"""Called with a description of the stage, the number of files done and the number of files in all."""
+_PAIR = "pair of image and mask"
 
 
 class LanePrepareSettings(BaseModel):
@@ -171,26 +173,27 @@ def prepare_lane(
         (367, 0)
     """
     settings = settings or LanePrepareSettings()
-    if jobs < 1:
-        raise InputError(f"jobs is {jobs}; expected at least 1 process.")
-    _check_destination(out, (images, masks), overwrite=overwrite)
+    check_destination(out, (images, masks), overwrite=overwrite)
     train = read_name_list(settings.train_list) if settings.train_list else None
     test = read_name_list(settings.test_list) if settings.test_list else None
     pairs, skipped = find_pairs(images, masks)
     skipped += _missing_from_folders(pairs, skipped, settings.train_list, train)
     skipped += _missing_from_folders(pairs, skipped, settings.test_list, test)
-    _require_good(pairs, images, skipped)
+    require_good(pairs, _PAIR, images, skipped)
     assignments = _assign([pair.name for pair in pairs], settings, train, test)
     pairs = [pair for pair in pairs if pair.name in assignments]
     with atomic_folder(out, overwrite=overwrite) as folder:
         pairs, coding = _survey(pairs, masks, settings, skipped, jobs, progress)
-        results = _run("Preparing pairs", prepare_pair, pairs, (coding, settings.size), jobs, progress)
-        stored = _write(_good(results, skipped), folder, settings.examples_per_shard)
+        results = run_in_rounds(
+            "Preparing pairs", prepare_pair, pairs, (coding, settings.size), jobs=jobs, progress=progress
+        )
+        good = without_skipped((result for _, result in results), skipped)
+        stored = _write(good, folder, settings.examples_per_shard)
         examples = [example for example, _ in stored]
-        _require_good(examples, masks, skipped)
+        require_good(examples, _PAIR, masks, skipped)
         _require_lane(examples, masks, settings.size)
         assignments = _assign([example.name for example in examples], settings, train, test)
-        _write_skipped(folder / SKIPPED_NAME, skipped)
+        write_skipped(folder, skipped)
         manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder)
         write_manifest(folder, manifest)
     return PrepareResult(
@@ -198,18 +201,6 @@ def prepare_lane(
         skipped=tuple(skipped),
         without_lane=tuple(example.name for example in examples if not example.lane_pixels),
     )
-
-
-def _check_destination(out: Path, sources: Sequence[Path], *, overwrite: bool) -> None:
-    refuse_existing(out, overwrite=overwrite)
-    for source in sources:
-        if source.resolve().is_relative_to(out.resolve()):
-            raise InputError(f"{out}: holds the input folder {source}. Choose another output folder.")
-    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
-        raise InputError(
-            f"{out}: has no {MANIFEST_NAME}, so it was not written by `prepare`; it is not overwritten. "
-            "Choose another output folder, or remove this one yourself."
-        )
 
 
 def _assign(
@@ -241,28 +232,6 @@ def _missing_from_folders(
     ]
 
 
-def _run(
-    stage: str,
-    function: Callable[..., Any],
-    pairs: Sequence[Pair],
-    arguments: tuple[Any, ...],
-    jobs: int,
-    progress: Progress | None,
-) -> Iterator[tuple[Pair, Any]]:
-    """Apply a function to each pair in worker processes; yield pairs and results in order."""
-    done = 0
-    for start in range(0, len(pairs), _ROUND * jobs):  # in rounds, for results wait in memory
-        round_pairs = pairs[start : start + _ROUND * jobs]
-        results = joblib.Parallel(n_jobs=jobs)(
-            joblib.delayed(function)(pair, *arguments) for pair in round_pairs
-        )
-        for pair, result in zip(round_pairs, results, strict=True):
-            done += 1
-            if progress is not None:
-                progress(stage, done, len(pairs))
-            yield pair, result
-
-
 def _survey(
     pairs: Sequence[Pair],
     masks: Path,
@@ -274,24 +243,16 @@ def _survey(
     """Read the levels of all masks, for the rule needs the set; return the readable pairs and the rule."""
     counts = {}
     readable = []
-    for pair, result in _run("Reading mask levels", survey_mask, pairs, (), jobs, progress):
+    for pair, result in run_in_rounds(
+        "Reading mask levels", survey_mask, pairs, (), jobs=jobs, progress=progress
+    ):
         if isinstance(result, Skipped):
             skipped.append(result)
         else:
             readable.append(pair)
             counts[pair.mask.name] = result
-    _require_good(readable, masks, skipped)
+    require_good(readable, _PAIR, masks, skipped)
     return readable, choose_coding(masks, counts, settings.lane_values, settings.ignore_values)
-
-
-def _good(
-    results: Iterator[tuple[Pair, PreparedPair | Skipped]], skipped: list[Skipped]
-) -> Iterator[PreparedPair]:
-    for _, result in results:
-        if isinstance(result, Skipped):
-            skipped.append(result)
-        else:
-            yield result
 
 
 def _write(
@@ -300,13 +261,6 @@ def _write(
     from data_prep.shards import write_shards  # noqa: PLC0415 - workers do without TensorFlow
 
     return write_shards(folder, map(store_pair, prepared), examples_per_shard=examples_per_shard)
-
-
-def _require_good(good: Sequence[object], folder: Path, skipped: Sequence[Skipped]) -> None:
-    if not good:
-        reasons = "\n".join(f"  {entry.reason}" for entry in skipped[:10])
-        more = f"\n  and {len(skipped) - 10} more" if len(skipped) > 10 else ""
-        raise InputError(f"{folder}: no pair of image and mask can be used.\n{reasons}{more}")
 
 
 def _require_lane(examples: Sequence[StoredExample], masks: Path, size: tuple[int, int]) -> None:
@@ -318,13 +272,6 @@ def _require_lane(examples: Sequence[StoredExample], masks: Path, size: tuple[in
             f"prepared size of {size[0]} x {size[1]}. Expected one at least. Correct the files that could "
             "not be used, or prepare at a larger size if lanes are very thin."
         )
-
-
-def _write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        writer.writerow(["file", "reason"])
-        writer.writerows([str(entry.file), entry.reason] for entry in skipped)
 
 
 def _manifest(
@@ -339,7 +286,6 @@ def _manifest(
         LaneExample(**asdict(entry), **asdict(position), **asdict(assignments[entry.name]))
         for entry, position in stored
     )
-    files = [*sorted({example.shard for example in examples}), SKIPPED_NAME]
     return LaneManifest(
         class_names=("background", "lane"),
         size=settings.size,
@@ -349,5 +295,5 @@ def _manifest(
         num_examples=len(examples),
         num_skipped=num_skipped,
         examples=examples,
-        sha256={name: file_sha256(folder / name) for name in files},
+        sha256=checksums(folder, (example.shard for example in examples)),
     )

@@ -15,7 +15,7 @@ import tensorflow as tf
 from PIL import Image
 from pydantic import ValidationError
 
-from data_prep import lane
+from data_prep import lane, preparing
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, prepare_lane
 from data_prep.lane_dataset import lane_records
@@ -92,7 +92,7 @@ def test_memory_holds_only_a_round_of_results(
     write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images, masks = write_pairs(NAMES)
-    monkeypatch.setattr(lane, "_ROUND", 5)
+    monkeypatch.setattr(preparing, "ROUND", 5)
     prepared, stored, most = 0, 0, 0
     prepare_pair, store_pair = lane.prepare_pair, lane.store_pair
 
