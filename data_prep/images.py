@@ -117,6 +117,33 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
         return _common_level(image, image_format, path)
 
 
+def read_levels(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    """Decode an image file as grey levels at the depth it was stored with, upright.
+
+    Of three channels the luminance is taken (the common level where they are equal); an alpha channel is
+    dropped; palettes are expanded; of several pages the first one is read.
+
+    Args:
+        path: a PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 or uint16 [height, width].
+
+    Raises:
+        InputError: as `read_image`.
+    """
+    with _decoding(path):
+        image, _ = _open_upright(path)
+        if image.mode == "F":
+            raise InputError(
+                f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 16 "
+                "bits."
+            )
+        if image.mode.startswith("I"):
+            return _sixteen_bit_levels(image, path)
+        return np.array(image.convert("RGB").convert("L"))
+
+
 def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     """Resize by averaging over areas (OpenCV's `INTER_AREA`), rounded to whole levels.
 
@@ -135,7 +162,7 @@ def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDA
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         raise ValueError(f"Expected a uint8 image [height, width, 3], found {image.dtype} {image.shape}.")
     # One channel at a time: a photograph of 24 megapixels takes 290 MB as floats.
-    channels = [np.rint(_resize_by_area(channel.astype(np.float32), size)) for channel in cv2.split(image)]
+    channels = [np.rint(resize_by_area(channel.astype(np.float32), size)) for channel in cv2.split(image)]
     return cv2.merge(channels).astype(np.uint8)
 
 
@@ -157,15 +184,25 @@ def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArr
     )
 
 
-def _resize_by_area(channel: cv2.typing.MatLike, size: tuple[int, int]) -> cv2.typing.MatLike:
+def resize_by_area(channel: cv2.typing.MatLike, size: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """Resize one channel by averaging over areas, without rounding.
+
+    Args:
+        channel: float32 [height, width].
+        size: new height and width in pixels.
+
+    Returns:
+        float32 [*size].
+    """
     height, width = size
     # Where one side shrinks and the other grows OpenCV would only interpolate: shrink first.
     shrunk = (min(width, channel.shape[1]), min(height, channel.shape[0]))
-    return cv2.resize(
+    resized = cv2.resize(
         cv2.resize(channel, shrunk, interpolation=cv2.INTER_AREA),
         (width, height),
         interpolation=cv2.INTER_AREA,
     )
+    return np.asarray(resized, dtype=np.float32)
 
 
 @contextmanager

@@ -1,0 +1,115 @@
+"""Sonar images of any size as arrays of levels: image files, very large TIFF files, XTF recordings."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tifffile
+
+from data_prep import images
+from data_prep.errors import InputError
+from data_prep.images import IMAGE_SUFFIXES, read_levels
+from data_prep.sonar_levels import Levels
+from data_prep.sonar_xtf import XTF_SUFFIX, read_xtf
+
+SONAR_SUFFIXES = IMAGE_SUFFIXES | {XTF_SUFFIX}
+"""Suffixes, in lower case, of the files that `read_sonar` takes."""
+
+_TIFF_SUFFIXES = {".tif", ".tiff"}
+
+
+def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    """Read a sonar image; of a very large one, pixels are read from the disk when they are used.
+
+    Image files are read as `data_prep.images.read_levels` does. TIFF files of more than
+    `data_prep.images.MAX_PIXELS` pixels are mapped into memory, which needs uncompressed samples; other
+    formats of that size are refused, for they can be decoded only as a whole. XTF recordings become one row
+    for each ping (`data_prep.sonar_xtf`).
+
+    Args:
+        path: PNG, JPEG, WebP, BMP, TIFF or XTF file.
+
+    Returns:
+        uint8 or uint16 [height, width], or [height, width, channels] of a mapped TIFF file; `cut_window`
+        takes pieces of either.
+
+    Raises:
+        InputError: the file is missing, damaged, of another format or too large to be decoded.
+
+    Example:
+        >>> levels = read_sonar(Path("line_07.tif"))  # doctest: +SKIP
+        >>> cut_window(levels, top=90_000, left=512, size=(64, 64)).shape  # doctest: +SKIP
+        (64, 64)
+    """
+    if path.suffix.lower() == XTF_SUFFIX:
+        return read_xtf(path)
+    if path.suffix.lower() in _TIFF_SUFFIXES and _is_very_large(path):
+        return _map_tiff(path)
+    return read_levels(path)
+
+
+def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Levels:
+    """Cut a piece out of a sonar image; beyond the border the image is mirrored.
+
+    Args:
+        levels: what `read_sonar` returned. Of three channels the mean is taken.
+        top: first row, negative above the image.
+        left: first column, negative left of the image.
+        size: height and width in pixels.
+
+    Returns:
+        uint8 or uint16 [*size], as the image.
+    """
+    height, width = levels.shape[:2]
+    first_row, last_row = _inside(top, size[0], height)
+    first_column, last_column = _inside(left, size[1], width)
+    piece = np.asarray(levels[first_row:last_row, first_column:last_column])
+    if piece.ndim == 3:
+        piece = np.rint(piece[:, :, :3].mean(axis=2)).astype(piece.dtype)
+    # Mirrored positions may lie anywhere in the piece, also where it is smaller than what is missing.
+    rows = _mirrored(np.arange(top, top + size[0]), height) - first_row
+    columns = _mirrored(np.arange(left, left + size[1]), width) - first_column
+    return piece[np.ix_(rows, columns)]
+
+
+def _inside(start: int, length: int, extent: int) -> tuple[int, int]:
+    """First and one past the last of the positions that a stretch uses of an axis, mirrored ones too."""
+    positions = _mirrored(np.arange(start, start + length), extent)
+    return int(positions.min()), int(positions.max()) + 1
+
+
+def _mirrored(positions: npt.NDArray[np.int64], extent: int) -> npt.NDArray[np.int64]:
+    folded = np.mod(positions, 2 * extent)
+    return np.minimum(folded, 2 * extent - 1 - folded)
+
+
+def _is_very_large(path: Path) -> bool:
+    try:
+        with tifffile.TiffFile(path) as file:
+            page = file.pages.first
+            return page.imagelength * page.imagewidth > images.MAX_PIXELS
+    except (OSError, ValueError, IndexError, AttributeError):
+        return False  # `read_levels` says what is wrong with the file
+
+
+def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    try:
+        levels = tifffile.memmap(path, page=0, mode="r")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: {_pixels(path)} pixels that are compressed or not stored in one piece ({error}). At "
+            f"most {images.MAX_PIXELS:,} are decoded at once. Save the file as an uncompressed TIFF, which "
+            "is read piece by piece, or divide it."
+        ) from error
+    if levels.dtype not in {np.dtype(np.uint8), np.dtype(np.uint16)} or levels.ndim not in {2, 3}:
+        raise InputError(
+            f"{path}: samples of type {levels.dtype} in the shape {levels.shape}; expected 8 or 16 bits per "
+            "sample and one or three channels for each pixel. Convert the file."
+        )
+    return levels
+
+
+def _pixels(path: Path) -> str:
+    with tifffile.TiffFile(path) as file:
+        page = file.pages.first
+        return f"{page.imagewidth} x {page.imagelength}"

@@ -1,0 +1,82 @@
+"""Sonar images of 8 and 16 bits are read at their depth, very large ones piece by piece."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from data_prep import images
+from data_prep.errors import InputError
+from data_prep.sonar_images import cut_window, read_sonar
+
+LEVELS = np.random.default_rng(0).integers(0, 65536, (12, 9), dtype=np.uint16)
+BYTES = (LEVELS >> 8).astype(np.uint8)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_depth_is_kept(tmp_path: Path, suffix: str) -> None:
+    for name, levels in (("deep", LEVELS), ("shallow", BYTES)):
+        path = tmp_path / f"{name}{suffix}"
+        Image.fromarray(levels).save(path)
+        np.testing.assert_array_equal(read_sonar(path), levels)
+        assert read_sonar(path).dtype == levels.dtype
+
+
+def test_three_equal_channels_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "grey.png"
+    Image.fromarray(np.repeat(BYTES[:, :, np.newaxis], 3, axis=2)).save(path)
+    np.testing.assert_array_equal(read_sonar(path), BYTES)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_very_large_tiff_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, channels: int) -> None:
+    path = tmp_path / "line.tif"
+    tifffile.imwrite(
+        path, LEVELS if channels == 1 else np.repeat(LEVELS[..., None], 3, 2), photometric="minisblack"
+        if channels == 1 else "rgb"
+    )  # fmt: skip
+    monkeypatch.setattr(images, "MAX_PIXELS", LEVELS.size - 1)
+    mapped = read_sonar(path)
+    assert isinstance(mapped, np.memmap)
+    np.testing.assert_array_equal(cut_window(mapped, 3, 2, (4, 5)), LEVELS[3:7, 2:7])
+
+
+def test_what_cannot_be_read_piece_by_piece_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tifffile.imwrite(tmp_path / "packed.tif", LEVELS, compression="zlib")
+    tifffile.imwrite(tmp_path / "floats.tif", LEVELS.astype(np.float32))
+    Image.fromarray(LEVELS).save(tmp_path / "line.png")
+    np.testing.assert_array_equal(read_sonar(tmp_path / "packed.tif"), LEVELS)
+    monkeypatch.setattr(images, "MAX_PIXELS", LEVELS.size - 1)
+    for name, message in (
+        ("packed.tif", r"packed\.tif: 9 x 12 pixels that are compressed .* uncompressed TIFF"),
+        ("floats.tif", r"floats\.tif: samples of type float32"),
+        ("line.png", r"line\.png: 9 x 12 pixels; at most 107 are accepted"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_sonar(tmp_path / name)
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    Image.fromarray(LEVELS).save(tmp_path / "a.tif")
+    (tmp_path / "a.tif").write_bytes((tmp_path / "a.tif").read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"a\.tif: unreadable or truncated"):
+        read_sonar(tmp_path / "a.tif")
+    with pytest.raises(InputError, match=r"b\.png: cannot be opened"):
+        read_sonar(tmp_path / "b.png")
+
+
+@pytest.mark.parametrize(
+    ("top", "left", "size"),
+    [(0, 0, (12, 9)), (-3, 4, (8, 9)), (9, -2, (6, 4)), (-20, -9, (60, 40)), (13, 0, (2, 2))],
+)
+def test_windows_are_mirrored_beyond_the_border(top: int, left: int, size: tuple[int, int]) -> None:
+    margin = 60
+    padded = np.pad(LEVELS, margin, mode="symmetric")
+    expected = padded[top + margin :, left + margin :][: size[0], : size[1]]
+    window = cut_window(LEVELS, top, left, size)
+    assert window.dtype == LEVELS.dtype
+    np.testing.assert_array_equal(window, expected)
