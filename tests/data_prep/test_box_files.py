@@ -1,0 +1,148 @@
+"""Boxes from annotation files of three formats; bad files are named."""
+
+from pathlib import Path
+
+import pytest
+
+from data_prep.box_files import read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.boxes import Box, free_of, inside_image
+from data_prep.errors import InputError
+
+VOC = """<?xml version="1.0"?>
+<annotation><filename>a.png</filename><size><width>{width}</width><height>48</height><depth>1</depth></size>
+  <object><name> mine </name><part><name>lid</name></part>
+    <bndbox><xmin>11</xmin><ymin>6</ymin><xmax>20</xmax><ymax>8.0</ymax></bndbox></object>
+  <object><name>rock</name><bndbox><xmax>64</xmax><xmin>1</xmin><ymin>1</ymin><ymax>48</ymax></bndbox></object>
+</annotation>"""
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_voc_counts_from_one_and_its_last_pixels_belong_to_the_box(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.xml", VOC.format(width=64))
+    assert read_voc(path, (48, 64)) == [Box("mine", 10, 5, 10, 3), Box("rock", 0, 0, 64, 48)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (VOC.format(width=32), r"a\.xml: annotates an image of 32 x 48 pixels, but the image has 64 x 48"),
+        (VOC.format(width=64).replace("8.0", "nan"), r"a\.xml: bndbox/ymax is 'nan'; expected a number"),
+        (VOC.format(width=64).replace("ymin", "top"), r"a\.xml: bndbox/ymin is None; expected a number"),
+        (VOC.format(width=64).replace(" mine ", " "), r"a\.xml: an object has no name"),
+        (VOC.format(width=64)[:-5], r"a\.xml: no complete XML file"),
+        ("", r"a\.xml: no complete XML file"),
+        ("<svg/>", r"a\.xml: the outermost element is 'svg'; expected 'annotation'"),
+        (
+            '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><annotation>&x;</annotation>',
+            r"a\.xml: declares a document type",
+        ),
+    ],
+)
+def test_voc_files_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_voc(written(tmp_path / "a.xml", text), (48, 64))
+
+
+def test_yolo_gives_shares_of_the_image(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "1 0.5 0.25 0.25 0.125\n\n0 0.5 0.5 1 1 0.93\n")
+    expected = [Box("rock", 24, 9, 16, 6), Box("mine", 0, 0, 64, 48)]
+    assert read_yolo(path, (48, 64), ("mine", "rock")) == expected
+    assert read_yolo(written(tmp_path / "b.txt", ""), (48, 64), ("mine",)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2 .5 .5 .1 .1", r"a\.txt, line 1: class number 2, but there are 2 class names \(mine, rock\)"),
+        ("mine .5 .5 .1 .1", r"line 1: found 'mine \.5 .*expected a class number and four numbers"),
+        ("0 .1 .1 .2 .1 .2 .2 .1 .2", "expected a class number and four numbers"),
+        ("0 .5 .5 inf .1", "expected a class number and four numbers"),
+    ],
+)
+def test_yolo_lines_that_cannot_be_used_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_yolo(written(tmp_path / "a.txt", line), (48, 64), ("mine", "rock"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("classes.txt", "mine\nrock\n"),
+        ("obj.names", "mine\nrock"),
+        ("data.yaml", "names: [mine, rock]"),
+        ("data.yaml", "nc: 2\nnames: {0: mine, 1: rock}"),
+    ],
+)
+def test_class_names_beside_the_annotations(tmp_path: Path, name: str, text: str) -> None:
+    written(tmp_path / name, text)
+    assert read_class_names([tmp_path / "labels", tmp_path]) == ("mine", "rock")
+
+
+def test_class_names_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"YOLO annotations, but no file .* Expected one of classes\.txt"):
+        read_class_names([tmp_path])
+    written(tmp_path / "data.yaml", "names: !!python/object/apply:os.getcwd []")
+    with pytest.raises(InputError, match=r"data\.yaml: no names by class number found"):
+        read_class_names([tmp_path])
+    written(tmp_path / "classes.txt", "\n")
+    with pytest.raises(InputError, match=r"classes\.txt: no class names found"):
+        read_class_names([tmp_path])
+
+
+def test_table_of_boxes(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "boxes.csv",
+        "class, image,x,y,w,h,note\nmine,a.png,1,2,3,4,\nrock,a.png,5,6,7.5,8,!\n,b.png,,,,,\n",
+    )
+    assert read_box_table(path) == {
+        "a.png": [Box("mine", 1, 2, 3, 4), Box("rock", 5, 6, 7.5, 8)],
+        "b.png": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "image,x,y,w,h\na,1,2,3,4",
+            r"boxes\.csv: the first line is 'image,x,y,w,h' and has no column class",
+        ),
+        ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found .*four numbers and a class"),
+        ("image,x,y,w,h,class\na,1,2,3,4", r"boxes\.csv, line 2: found"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_box_table(written(tmp_path / "boxes.csv", text))
+
+
+def test_boxes_inside_an_image() -> None:
+    inside, complaints = inside_image(
+        [
+            Box("on the border", -1, 0, 65.5, 48),
+            Box("far out", 100, 100, 5, 5),
+            Box("half out", 60, 10, 8, 8),
+            Box("thin", 5, 5, 0, 3),
+        ],
+        (48, 64),
+    )
+    assert inside == [Box("on the border", 0, 0, 64, 48)]
+    assert [complaint.split(" from")[0] for complaint in complaints] == [
+        "the box of 'far out'",
+        "the box of 'half out'",
+        "the box of 'thin'",
+    ]
+    assert "reaches outside the image of 64 x 48 pixels" in complaints[0]
+    assert "has no area" in complaints[2]
+
+
+def test_boxes_that_touch_are_free_of_each_other() -> None:
+    box = Box("mine", 10, 10, 5, 5)
+    assert free_of(Box("", 15, 10, 5, 5), [box])
+    assert free_of(Box("", 10, 4, 5, 6), [box])
+    assert not free_of(Box("", 14.9, 14.9, 5, 5), [box])
+    assert not free_of(Box("", 0, 0, 50, 50), [box])
