@@ -11,7 +11,9 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.images import IMAGE_SUFFIXES
+from data_prep.labelled_manifest import LabelledManifest
 from data_prep.manifest import Manifest
+from data_prep.stratified_splits import stratified_parts
 
 _BLOCKS = 5  # a fraction is cut out as at most this many contiguous blocks, spread over the order of names
 
@@ -38,7 +40,8 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
     """Divide a prepared folder's examples into training, selection and test.
 
     Selection examples are taken out of the training ones in a few contiguous blocks of names (of groups,
-    where the folder was prepared with a group pattern), never out of the test examples.
+    where the folder was prepared with a group pattern), never out of the test examples. Where each example
+    has one label, the selection part has its share of each class instead.
 
     Args:
         manifest: of the prepared folder.
@@ -71,7 +74,12 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
                 f"Only one group of {len(groups)} training examples: no selection part can be taken out of "
                 "it. Prepare more data, choose another group_pattern, or set selection_fraction to 0."
             )
-        selection = _fraction_blocks(groups, selection_fraction)
+        if isinstance(manifest, LabelledManifest):
+            labels = {e.name: e.label for e in manifest.examples}
+            parts = stratified_parts(groups, labels, (1 - selection_fraction, selection_fraction), seed=0)
+            selection = {name for name, part in parts.items() if part == 1}
+        else:
+            selection = _fraction_blocks(groups, selection_fraction)
     return Splits(
         train=tuple(sorted(groups.keys() - selection)),
         selection=tuple(sorted(selection)),
@@ -79,11 +87,15 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
     )
 
 
-def read_name_list(path: Path) -> tuple[str, ...]:
+def read_name_list(path: Path, *, folders: int = 0) -> tuple[str, ...]:
     """Read the names of examples from a text file with one name or image path per line.
 
-    Blank lines and lines that begin with `#` are left out. Of a path the folder and an image suffix are
+    Blank lines and lines that begin with `#` are left out. Of a path the folders and an image suffix are
     dropped.
+
+    Args:
+        path: the text file.
+        folders: how many folders of a path belong to the name; 1 where names are class/file.
 
     Raises:
         InputError: the file cannot be read as UTF-8 text, or has no names.
@@ -95,7 +107,9 @@ def read_name_list(path: Path) -> tuple[str, ...]:
             f"{path}: cannot be read ({error}). Expected a UTF-8 text file with one example name per line."
         ) from error
     names = (
-        example_name(line.strip()) for line in lines if line.strip() and not line.lstrip().startswith("#")
+        example_name(line.strip(), folders=folders)
+        for line in lines
+        if line.strip() and not line.lstrip().startswith("#")
     )
     unique = tuple(dict.fromkeys(names))
     if not unique:
@@ -103,11 +117,12 @@ def read_name_list(path: Path) -> tuple[str, ...]:
     return unique
 
 
-def example_name(file: str) -> str:
-    """Name of an example: the file's name without folders and without an image suffix."""
-    base = unicodedata.normalize("NFC", file.replace("\\", "/").rsplit("/", 1)[-1])
+def example_name(file: str, *, folders: int = 0) -> str:
+    """Name of an example: the file's name without an image suffix, after so many of the path's folders."""
+    *path, base = unicodedata.normalize("NFC", file.replace("\\", "/")).split("/")
     stem, dot, suffix = base.rpartition(".")
-    return stem if dot and stem and f".{suffix.lower()}" in IMAGE_SUFFIXES else base
+    name = stem if dot and stem and f".{suffix.lower()}" in IMAGE_SUFFIXES else base
+    return "/".join([*path[len(path) - min(folders, len(path)) :], name])
 
 
 def group_names(names: Iterable[str], pattern: str | None) -> dict[str, str]:
@@ -148,11 +163,7 @@ def assign_folds(
     """
     members = _members(groups)
     keys = list(members)  # in the order of their first names
-    if len(keys) < num_folds:
-        raise InputError(
-            f"{num_folds} folds were asked for, but there are {len(keys)} groups of examples. Use fewer "
-            "folds or a group_pattern that gives more groups."
-        )
+    _require_groups(len(keys), num_folds)
     if order == "seed":
         keys = [keys[i] for i in np.random.default_rng(seed).permutation(len(keys))]
     blocks = _contiguous_blocks([len(members[key]) for key in keys], num_folds)
@@ -170,6 +181,33 @@ def assign_fraction(groups: Mapping[str, str], test_fraction: float) -> dict[str
     else:
         test = _fraction_blocks(groups, test_fraction)
     return _fixed(groups, test)
+
+
+def assign_stratified_folds(
+    groups: Mapping[str, str], labels: Mapping[str, int], num_folds: int, seed: int
+) -> dict[str, Assignment]:
+    """Deal examples into k folds so that each class is spread evenly over them.
+
+    Args:
+        groups: group of each name.
+        labels: class of each name.
+        num_folds: k.
+        seed: of the order among groups of equal size.
+
+    Raises:
+        InputError: fewer groups than folds.
+    """
+    _require_groups(len(set(groups.values())), num_folds)
+    folds = stratified_parts(groups, labels, (1 / num_folds,) * num_folds, seed)
+    return {name: Assignment(group=group, fold=folds[name]) for name, group in groups.items()}
+
+
+def assign_stratified_fraction(
+    groups: Mapping[str, str], labels: Mapping[str, int], test_fraction: float, seed: int
+) -> dict[str, Assignment]:
+    """Take a fraction of the examples of each class for the test; 0 takes none, 1 all."""
+    parts = stratified_parts(groups, labels, (1 - test_fraction, test_fraction), seed)
+    return _fixed(groups, {name for name, part in parts.items() if part == 1})
 
 
 def assign_lists(
@@ -203,6 +241,14 @@ def assign_lists(
     assigned = _fixed(used, in_test & used.keys())
     _check_groups_intact(assigned)
     return assigned
+
+
+def _require_groups(num_groups: int, num_folds: int) -> None:
+    if num_groups < num_folds:
+        raise InputError(
+            f"{num_folds} folds were asked for, but there are {num_groups} groups of examples. Use fewer "
+            "folds or a group_pattern that gives more groups."
+        )
 
 
 def _fixed(groups: Mapping[str, str], test: set[str]) -> dict[str, Assignment]:
