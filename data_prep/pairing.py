@@ -50,7 +50,7 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
     skipped: list[Skipped] = []
     for name in sorted(image_files.keys() | mask_files.keys()):
         of_image, of_mask = image_files.get(name, []), mask_files.get(name, [])
-        if not _is_text(name):
+        if not is_text(name):
             skipped += _each([*of_image, *of_mask], "the file name is not valid UTF-8. Rename the file.")
         elif len(of_image) == 1 and len(of_mask) == 1:
             pairs.append(Pair(name, of_image[0], of_mask[0]))
@@ -91,7 +91,7 @@ def _by_stem(folder: Path) -> dict[str, list[Path]]:
     return files
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
     """Tell a name that can be stored as UTF-8 from one with bytes that the file system could not decode."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 

@@ -6,6 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+_DUPLICATE_DISTANCE = 6
+
 
 class SpeckleNormalisation(BaseModel):
     """How the levels of a sonar image become 0 to 255."""
@@ -98,12 +100,13 @@ class SonarPrepareSettings(BaseModel):
         description="So many files that follow each other in the natural order of their names (frame2 "
         "before frame10) stay together, for example frames of a recording.",
     )
-    duplicate_distance: int = Field(
-        default=6,
+    duplicate_distance: int | None = Field(
+        default=None,
         ge=-1,
         le=20,
         description="Files whose perceptual hashes of 64 bits differ in at most so many bits, possibly "
-        "mirrored, are near-duplicates and stay together; -1 for no such search.",
+        "mirrored, are near-duplicates and stay together; -1 for no such search. Without it, 6 where the "
+        "three settings above and lists are not given either, else -1.",
     )
     folds: int | None = Field(
         default=None, ge=2, description="Number of folds for cross-validation, instead of one fixed split."
@@ -145,6 +148,14 @@ class SonarPrepareSettings(BaseModel):
         except re.error as error:
             raise ValueError(f"not a regular expression: {error}") from error
         return value
+
+    @property
+    def searched_distance(self) -> int:
+        """The distance up to which near-duplicates are searched, -1 for no search."""
+        if self.duplicate_distance is not None:
+            return self.duplicate_distance
+        otherwise = self.group_list or self.group_pattern or self.train_list or self.test_list
+        return -1 if otherwise or self.consecutive > 1 else _DUPLICATE_DISTANCE
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -1,0 +1,162 @@
+"""Which snapshots to cut from which sonar image, which classes there are, and what belongs together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError
+from data_prep.grouping import consecutive_groups, joined_groups, listed_groups
+from data_prep.near_duplicates import duplicate_pairs
+from data_prep.pairing import Skipped
+from data_prep.preparing import Progress, require_good, run_in_rounds
+from data_prep.sonar_settings import SonarPrepareSettings
+from data_prep.sonar_snapshots import (
+    SnapshotRequest,
+    SurveyedSource,
+    sample_sizes,
+    survey_source,
+    window_size,
+)
+from data_prep.sonar_sources import SonarSource, find_annotated_images, find_class_folders
+from data_prep.splits import group_names
+
+_NUM_SIZES = 256  # of the objects' window sizes, from which those of backgrounds are drawn
+
+
+@dataclass(frozen=True)
+class SnapshotPlan:
+    """What to cut.
+
+    Attributes:
+        requests: for each image, in the order of their names.
+        class_names: of all snapshots.
+        groups: group of each source, by name.
+        skipped: what cannot be used.
+    """
+
+    requests: tuple[SnapshotRequest, ...]
+    class_names: tuple[str, ...]
+    groups: dict[str, str]
+    skipped: tuple[Skipped, ...]
+
+
+def plan_snapshots(
+    images: Path,
+    annotations: Path | None,
+    settings: SonarPrepareSettings,
+    *,
+    jobs: int,
+    progress: Progress | None,
+) -> SnapshotPlan:
+    """Read all images and annotations once and decide what to cut.
+
+    Args:
+        images: folder of class folders, or folder of full images.
+        annotations: of full images; see `data_prep.sonar_sources.find_annotated_images`.
+        settings: of `prepare`.
+        jobs: number of processes.
+        progress: called after each image.
+
+    Raises:
+        InputError: no image can be used, there is no object or only one class, or the groups cannot be made.
+    """
+    if annotations is None:
+        sources, skipped = find_class_folders(images)
+    else:
+        sources, skipped = find_annotated_images(images, annotations)
+    require_good(sources, "image", images, skipped)
+    groupings = _groupings([source.name for source in sources], settings)  # may fail: before the long part
+    surveyed = []
+    results = run_in_rounds(
+        "Reading images", survey_source, sources, (settings,), jobs=jobs, progress=progress
+    )
+    for _, result in results:
+        if isinstance(result, Skipped):
+            skipped.append(result)
+        else:
+            surveyed.append(result)
+            skipped += result.complaints
+    require_good(surveyed, "image", images, skipped)
+    skipped += _lost_classes(sources, surveyed, images)
+    requests = _requests(surveyed, settings) if annotations is not None else [*map(SnapshotRequest, surveyed)]
+    return SnapshotPlan(
+        requests=tuple(requests),
+        class_names=_class_names(requests, annotations or images, settings),
+        groups=_groups(surveyed, groupings, settings),
+        skipped=tuple(skipped),
+    )
+
+
+def _groupings(names: Sequence[str], settings: SonarPrepareSettings) -> list[dict[str, str]]:
+    groupings = [consecutive_groups(names, settings.consecutive)]
+    if settings.group_pattern is not None:
+        groupings.append(group_names(names, settings.group_pattern))
+    if settings.group_list is not None:
+        groupings.append(listed_groups(settings.group_list, names))
+    return groupings
+
+
+def _groups(
+    surveyed: Sequence[SurveyedSource], groupings: list[dict[str, str]], settings: SonarPrepareSettings
+) -> dict[str, str]:
+    pairs: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
+    if settings.searched_distance >= 0:
+        pairs = duplicate_pairs(np.stack([one.hashes for one in surveyed]), settings.searched_distance)
+    return joined_groups([one.source.name for one in surveyed], groupings, pairs)
+
+
+def _lost_classes(
+    sources: Sequence[SonarSource], surveyed: Sequence[SurveyedSource], images: Path
+) -> list[Skipped]:
+    kept = {one.source.class_name for one in surveyed}
+    lost = sorted({source.class_name for source in sources if source.class_name is not None} - kept)
+    return [
+        Skipped(
+            images / name, f"{images / name}: none of the class's images can be read. Replace or remove them."
+        )
+        for name in lost
+    ]
+
+
+def _requests(surveyed: Sequence[SurveyedSource], settings: SonarPrepareSettings) -> list[SnapshotRequest]:
+    sizes = [window_size(box, settings) for one in surveyed for box in one.boxes]
+    areas = np.array([one.size[0] * one.size[1] for one in surveyed], dtype=np.float64)
+    backgrounds = _shared_out(round(settings.background_ratio * len(sizes)), areas)
+    clutter = _shared_out(round(settings.clutter_ratio * len(sizes)), areas)
+    drawn_from = sample_sizes(sizes, _NUM_SIZES, settings.seed)
+    return [
+        SnapshotRequest(one, drawn_from, num_background, num_clutter)
+        for one, num_background, num_clutter in zip(surveyed, backgrounds, clutter, strict=True)
+    ]
+
+
+def _shared_out(number: int, areas: npt.NDArray[np.float64]) -> list[int]:
+    """Whole numbers in proportion to areas that add up to a number."""
+    due = np.rint(number * np.cumsum(areas) / areas.sum()).astype(int)
+    return np.diff(due, prepend=0).tolist()
+
+
+def _class_names(
+    requests: Sequence[SnapshotRequest], where: Path, settings: SonarPrepareSettings
+) -> tuple[str, ...]:
+    """Names of the classes in alphabetical order, after that of the background."""
+    names = {box.name for request in requests for box in request.surveyed.boxes}
+    names |= {r.surveyed.source.class_name for r in requests if r.surveyed.source.class_name is not None}
+    if not names:
+        raise InputError(f"{where}: no object in any of {len(requests)} images. Expected one at least.")
+    extra = []
+    if any(request.num_background for request in requests):
+        extra.append(settings.background_name)
+    if any(request.num_clutter for request in requests):
+        extra.append(settings.clutter_name)
+    first = [name for name in (settings.background_name,) if name in names or name in extra]
+    found = (*first, *sorted((names | set(extra)) - set(first)))
+    if len(found) < 2:
+        raise InputError(
+            f"{where}: only the class {found[0]!r}. Expected two at least: annotate other objects, or set "
+            "background_ratio above 0."
+        )
+    return found

@@ -1,0 +1,229 @@
+"""Snapshots of one sonar image: objects with context, and places without any object.
+
+Runs in worker processes: no TensorFlow here.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.boxes import Box, free_of, inside_image
+from data_prep.errors import InputError
+from data_prep.near_duplicates import difference_hashes
+from data_prep.pairing import Skipped
+from data_prep.sonar_images import cut_window, read_sonar
+from data_prep.sonar_levels import Levels, resize_levels
+from data_prep.sonar_settings import SonarPrepareSettings
+from data_prep.sonar_sources import SonarSource, read_source_boxes
+
+Size = tuple[int, int]
+
+_TRIES = 100  # random places that are tried for each snapshot that shows no object
+_CANDIDATES = 10  # places that are compared for each snapshot of clutter
+_HASHED_SIDE = 2048  # of larger images, every so-manieth row and column is hashed
+
+
+@dataclass(frozen=True)
+class SurveyedSource:
+    """What must be known of all images before the first snapshot is cut.
+
+    Attributes:
+        source: the file.
+        size: height and width of the image in pixels.
+        boxes: the objects inside the image.
+        complaints: what is wrong with other boxes.
+        hashes: bool [4, 64], of `data_prep.near_duplicates.difference_hashes`.
+    """
+
+    source: SonarSource
+    size: Size
+    boxes: tuple[Box, ...]
+    complaints: tuple[Skipped, ...]
+    hashes: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SnapshotRequest:
+    """What to cut out of one image.
+
+    Attributes:
+        surveyed: the image and its objects.
+        window_sizes: heights and widths from which those of places without objects are drawn.
+        num_background: places to cut of the background.
+        num_clutter: places to cut that stand out most.
+    """
+
+    surveyed: SurveyedSource
+    window_sizes: tuple[Size, ...] = ()
+    num_background: int = 0
+    num_clutter: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A piece of an image, as it was recorded.
+
+    Attributes:
+        name: of the source and, where it gives many, of the snapshot.
+        class_name: what it shows.
+        levels: uint8 or uint16 [height, width].
+    """
+
+    name: str
+    class_name: str
+    levels: Levels
+
+
+def survey_source(source: SonarSource, settings: SonarPrepareSettings) -> SurveyedSource | Skipped:
+    """Read one image and its boxes, or say why it cannot be used."""
+    try:
+        levels = read_sonar(source.image)
+    except InputError as error:
+        return Skipped(source.image, str(error))
+    size = (levels.shape[0], levels.shape[1])
+    try:
+        boxes = read_source_boxes(source, size, settings) if source.class_name is None else []
+    except InputError as error:
+        return Skipped(source.annotation or source.image, str(error))
+    inside, complaints = inside_image(boxes, size)
+    file = source.annotation or source.image
+    step = -(-max(size) // _HASHED_SIDE)
+    thinned = np.asarray(levels[::step, ::step])
+    grey = thinned.mean(axis=2) if thinned.ndim == 3 else thinned
+    return SurveyedSource(
+        source=source,
+        size=size,
+        boxes=tuple(inside),
+        complaints=tuple(
+            Skipped(file, f"{file}: {complaint}. It was left out: correct or remove it.")
+            for complaint in complaints
+        ),
+        hashes=difference_hashes(grey.astype(np.float32)),
+    )
+
+
+def window_size(box: Box, settings: SonarPrepareSettings) -> Size:
+    """Height and width in pixels of the snapshot of an object: of the prepared snapshot's proportions."""
+    if settings.window is not None:
+        return settings.window
+    height, width = settings.size
+    factor = settings.context * max(box.height / height, box.width / width)
+    return max(1, round(factor * height)), max(1, round(factor * width))
+
+
+def cut_snapshots(request: SnapshotRequest, settings: SonarPrepareSettings) -> list[Snapshot] | Skipped:
+    """Cut the snapshots of one image.
+
+    Objects are in the middle of their snapshots, or near it where the image ends close by: mirrored borders
+    would tell objects from backgrounds. Only where the image is too small is it mirrored. Places without
+    objects lie inside the image, away from every box, and share at most about half of their sides with each
+    other; where an image has no room for all that were asked for, there are fewer. The result depends on the
+    settings' seed and on the source's name, not on other images.
+
+    Args:
+        request: what to cut.
+        settings: of `prepare`.
+
+    Returns:
+        the snapshots, or why the image cannot be used.
+    """
+    source = request.surveyed.source
+    try:
+        levels = read_sonar(source.image)
+    except InputError as error:
+        return Skipped(source.image, str(error))
+    if source.class_name is not None:
+        whole = cut_window(levels, 0, 0, (levels.shape[0], levels.shape[1]))
+        return [Snapshot(source.name, source.class_name, whole)]
+    windows = [_around(box, request.surveyed.size, settings) for box in request.surveyed.boxes]
+    windows += _empty_windows(request, levels, settings)
+    counts: dict[str, int] = {}
+    snapshots = []
+    for window in windows:
+        number = counts[window.name] = counts.get(window.name, 0) + 1
+        snapshots.append(
+            Snapshot(f"{source.name}/{window.name}_{number:04d}", window.name, _cut(levels, window))
+        )
+    return snapshots
+
+
+def _around(box: Box, image_size: Size, settings: SonarPrepareSettings) -> Box:
+    height, width = window_size(box, settings)
+    left = _start(box.left + box.width / 2, width, image_size[1])
+    top = _start(box.top + box.height / 2, height, image_size[0])
+    return Box(box.name, left, top, width, height)
+
+
+def _start(centre: float, length: int, extent: int) -> int:
+    """Where a stretch begins that has a centre and stays inside, or covers a shorter extent evenly."""
+    if length >= extent:
+        return (extent - length) // 2
+    return min(max(round(centre - length / 2), 0), extent - length)
+
+
+def _cut(levels: Levels, window: Box) -> Levels:
+    size = (int(window.height), int(window.width))
+    return cut_window(levels, int(window.top), int(window.left), size)
+
+
+def _empty_windows(request: SnapshotRequest, levels: Levels, settings: SonarPrepareSettings) -> list[Box]:
+    seed = [settings.seed, zlib.crc32(request.surveyed.source.name.encode())]
+    generator = np.random.default_rng(seed)
+    if not request.num_clutter:
+        return _free_windows(request, request.num_background, settings.background_name, generator)
+    number = _CANDIDATES * request.num_clutter + 2 * request.num_background
+    candidates = _free_windows(request, number, settings.background_name, generator)
+    contrasts = [_contrast(_cut(levels, window), settings.size) for window in candidates]
+    by_contrast = np.argsort(contrasts, kind="stable")[::-1]
+    clutter = [candidates[i] for i in by_contrast[: request.num_clutter]]
+    # The even half: what stands out a little would be neither clutter nor background.
+    even = sorted(by_contrast[max(request.num_clutter, len(candidates) // 2) :])
+    background = [candidates[i] for i in even[: request.num_background]]
+    return background + [Box(settings.clutter_name, w.left, w.top, w.width, w.height) for w in clutter]
+
+
+def _free_windows(
+    request: SnapshotRequest, number: int, name: str, generator: np.random.Generator
+) -> list[Box]:
+    """Random windows inside the image, away from every object."""
+    height, width = request.surveyed.size
+    fitting = [(h, w) for h, w in request.window_sizes if h <= height and w <= width]
+    found: list[Box] = []
+    for _ in range(_TRIES * number if fitting else 0):
+        if len(found) == number:
+            break
+        h, w = fitting[int(generator.integers(len(fitting)))]
+        top, left = int(generator.integers(height - h + 1)), int(generator.integers(width - w + 1))
+        window = Box(name, left, top, w, h)
+        if free_of(window, request.surveyed.boxes) and free_of(_core(window), [_core(b) for b in found]):
+            found.append(window)
+    return found
+
+
+def _core(window: Box) -> Box:
+    """The middle half of a window: where those of two windows are apart, so are most of the windows."""
+    return Box(
+        window.name,
+        window.left + window.width / 4,
+        window.top + window.height / 4,
+        window.width / 2,
+        window.height / 2,
+    )
+
+
+def _contrast(levels: Levels, size: Size) -> float:
+    """Standard deviation over mean of the resized levels, which does not depend on the gain."""
+    resized = resize_levels(levels, size)
+    mean = float(resized.mean())
+    return float(resized.std()) / mean if mean > 0 else 0.0
+
+
+def sample_sizes(sizes: Sequence[Size], number: int, seed: int) -> tuple[Size, ...]:
+    """At most so many of the objects' window sizes, drawn at random."""
+    if len(sizes) <= number:
+        return tuple(sizes)
+    chosen = np.random.default_rng(seed).choice(len(sizes), number, replace=False)
+    return tuple(sizes[i] for i in sorted(chosen))

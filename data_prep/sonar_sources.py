@@ -1,0 +1,224 @@
+"""The files that sonar snapshots come from: class folders, or images with annotations."""
+
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.box_files import is_class_file, read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.box_masks import component_boxes
+from data_prep.boxes import Box
+from data_prep.errors import InputError
+from data_prep.images import IMAGE_SUFFIXES, read_mask
+from data_prep.pairing import Skipped, is_text
+from data_prep.sonar_images import SONAR_SUFFIXES
+from data_prep.sonar_settings import SonarPrepareSettings
+from data_prep.sonar_xtf import XTF_SUFFIX
+from data_prep.splits import example_name
+
+_TABLE_SUFFIX = ".csv"
+
+
+@dataclass(frozen=True)
+class SonarSource:
+    """A file that gives one snapshot or many.
+
+    Attributes:
+        name: stem of the file, after class and slash where it is in a class folder.
+        image: the file.
+        class_name: class of the whole file, where it is in a class folder.
+        annotation: file with the image's boxes, or with its mask.
+        boxes: the image's boxes, where a table had them.
+        class_names: of the class numbers in a YOLO annotation.
+    """
+
+    name: str
+    image: Path
+    class_name: str | None = None
+    annotation: Path | None = None
+    boxes: tuple[Box, ...] = ()
+    class_names: tuple[str, ...] = ()
+
+
+def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
+    """List the image files of a folder's subfolders, each of which is a class.
+
+    Hidden files and folders and files of other kinds are passed over.
+
+    Returns:
+        the sources in the order of their names, and folders without an image file.
+
+    Raises:
+        InputError: the folder cannot be listed, or fewer than two subfolders have image files.
+    """
+    sources: list[SonarSource] = []
+    skipped: list[Skipped] = []
+    classes = [entry for entry in _listed(images) if entry.is_dir() and not entry.name.startswith(".")]
+    for folder in classes:
+        files, several = _by_stem(folder, IMAGE_SUFFIXES)
+        skipped += several
+        if not files and not several:
+            skipped.append(
+                Skipped(folder, f"{folder}: a class without an image file. Add images or remove the folder.")
+            )
+        class_name = unicodedata.normalize("NFC", folder.name)
+        sources += [SonarSource(f"{class_name}/{stem}", file, class_name) for stem, file in files.items()]
+    found = {source.class_name for source in sources}
+    if len(found) < 2:
+        raise InputError(
+            f"{images}: {len(found)} class folders with image files; expected a folder for each of at least "
+            "two classes, or images together with annotations. Check the path."
+        )
+    return sorted(sources, key=lambda source: source.name), skipped
+
+
+def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSource], list[Skipped]]:
+    """Match full images with their annotations.
+
+    Args:
+        images: folder of image or XTF files.
+        annotations: a CSV file, or a folder of Pascal VOC files (.xml), of YOLO files (.txt, with the class
+            names in a file there or beside it) or of masks, with the stems of the images.
+
+    Returns:
+        the sources in the order of their names, and what has no counterpart. An image that shows no object
+        needs an annotation that says so.
+
+    Raises:
+        InputError: a folder cannot be listed or has none of these files, or the CSV file is not as expected.
+    """
+    files, skipped = _by_stem(images, SONAR_SUFFIXES)
+    if not files:
+        raise InputError(
+            f"{images}: no image file found. Expected files with a suffix of "
+            f"{', '.join(sorted(SONAR_SUFFIXES))}."
+        )
+    if annotations.suffix.lower() == _TABLE_SUFFIX:
+        annotated, more = _from_table(files, annotations)
+    else:
+        annotated, more = _from_folder(files, images, annotations)
+    return sorted(annotated, key=lambda source: source.name), skipped + more
+
+
+def source_name(file: str, *, folders: int = 0) -> str:
+    """Name of the source that a file in a list or table means; see `data_prep.splits.example_name`."""
+    return example_name(file, folders=folders).removesuffix(XTF_SUFFIX)
+
+
+def read_source_boxes(
+    source: SonarSource, size: tuple[int, int], settings: SonarPrepareSettings
+) -> list[Box]:
+    """Read the boxes of one image.
+
+    Args:
+        source: of an annotated image.
+        size: height and width of the image in pixels.
+        settings: which mask values mean what.
+
+    Raises:
+        InputError: the annotation cannot be read, or is for an image of another size.
+    """
+    path = source.annotation
+    if path is None:
+        return list(source.boxes)
+    if path.suffix.lower() == ".xml":
+        return read_voc(path, size)
+    if path.suffix.lower() == ".txt":
+        return read_yolo(path, size, source.class_names)
+    mask: npt.NDArray[np.integer[Any]] = read_mask(path)
+    if mask.shape != size:
+        raise InputError(
+            f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but {source.image} has {size[1]} x "
+            f"{size[0]}. Expected equal sizes. Export the mask again at the image's size."
+        )
+    return component_boxes(mask, settings.mask_names, settings.smallest_area)
+
+
+def _from_table(files: dict[str, Path], table: Path) -> tuple[list[SonarSource], list[Skipped]]:
+    boxes: dict[str, list[Box]] = {}
+    for file, of_image in read_box_table(table).items():
+        boxes.setdefault(source_name(file), []).extend(of_image)
+    found = [
+        SonarSource(stem, file, boxes=tuple(boxes[stem])) for stem, file in files.items() if stem in boxes
+    ]
+    orphans = [
+        Skipped(table, f"{table}: boxes of {stem!r}, but no such image. Add the image or remove the rows.")
+        for stem in sorted(boxes.keys() - files.keys())
+    ]
+    return found, orphans + _without_annotation(files, boxes.keys(), table)
+
+
+def _from_folder(
+    files: dict[str, Path], images: Path, annotations: Path
+) -> tuple[list[SonarSource], list[Skipped]]:
+    same = annotations.resolve() == images.resolve()
+    suffixes = {entry.suffix.lower() for entry in _listed(annotations) if not is_class_file(entry)}
+    class_names: tuple[str, ...] = ()
+    if ".xml" in suffixes:
+        kinds: Collection[str] = {".xml"}
+    elif ".txt" in suffixes:
+        kinds = {".txt"}
+        class_names = read_class_names([annotations, annotations.parent, images])
+    elif suffixes & IMAGE_SUFFIXES and not same:
+        kinds = IMAGE_SUFFIXES
+    else:
+        raise InputError(
+            f"{annotations}: no annotation found. Expected a CSV file, or a folder of Pascal VOC files "
+            "(.xml), YOLO files (.txt) or masks other than the images."
+        )
+    by_stem, skipped = _by_stem(annotations, kinds)
+    found = [
+        SonarSource(stem, file, annotation=by_stem[stem], class_names=class_names)
+        for stem, file in files.items()
+        if stem in by_stem
+    ]
+    orphans = [
+        Skipped(path, f"{path}: no image with the stem {stem!r} in {images}. Add it or remove the file.")
+        for stem, path in by_stem.items()
+        if stem not in files
+    ]
+    return found, skipped + orphans + _without_annotation(files, by_stem.keys(), annotations)
+
+
+def _without_annotation(files: dict[str, Path], stems: Collection[str], where: Path) -> list[Skipped]:
+    return [
+        Skipped(
+            file,
+            f"{file}: no annotation in {where}. Add one; an empty one if the image shows no object.",
+        )
+        for stem, file in files.items()
+        if stem not in stems
+    ]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be listed ({error.strerror}). Expected a folder. Check the path."
+        ) from error
+
+
+def _by_stem(folder: Path, suffixes: Collection[str]) -> tuple[dict[str, Path], list[Skipped]]:
+    """Visible files with some suffixes by their stems, and those whose names cannot be used."""
+    files: dict[str, list[Path]] = {}
+    for entry in _listed(folder):
+        if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file():
+            files.setdefault(unicodedata.normalize("NFC", entry.stem), []).append(entry)
+    skipped = []
+    for stem in list(files):
+        if not is_text(stem):
+            skipped += _each(files.pop(stem), "the file name is not valid UTF-8. Rename the file.")
+        elif len(files[stem]) > 1:
+            listed = ", ".join(file.name for file in files[stem])
+            skipped += _each(files.pop(stem), f"several files with the stem {stem!r} ({listed}). Keep one.")
+    return {stem: found[0] for stem, found in files.items()}, skipped
+
+
+def _each(files: Iterable[Path], reason: str) -> list[Skipped]:
+    return [Skipped(file, f"{file}: {reason}") for file in files]
