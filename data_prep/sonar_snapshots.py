@@ -4,8 +4,9 @@ Runs in worker processes: no TensorFlow here.
 """
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from data_prep.sonar_sources import SonarSource, read_source_boxes
 Size = tuple[int, int]
 
 _TRIES = 100  # random places that are tried for each snapshot that shows no object
-_CANDIDATES = 10  # places that are compared for each snapshot of clutter
+_CANDIDATES = 50  # places that are compared for each snapshot, where clutter is wanted
 _HASHED_SIDE = 2048  # of larger images, every so-manieth row and column is hashed
 
 
@@ -170,36 +171,45 @@ def _cut(levels: Levels, window: Box) -> Levels:
 
 
 def _empty_windows(request: SnapshotRequest, levels: Levels, settings: SonarPrepareSettings) -> list[Box]:
+    """Windows of the background and of clutter."""
     seed = [settings.seed, zlib.crc32(request.surveyed.source.name.encode())]
-    generator = np.random.default_rng(seed)
+    places = _free_windows(request, settings.background_name, np.random.default_rng(seed))
     if not request.num_clutter:
-        return _free_windows(request, request.num_background, settings.background_name, generator)
-    number = _CANDIDATES * request.num_clutter + 2 * request.num_background
-    candidates = _free_windows(request, number, settings.background_name, generator)
+        return _apart(places, request.num_background)
+    number = _CANDIDATES * (request.num_clutter + request.num_background)
+    candidates = list(islice(places, number))
     contrasts = [_contrast(_cut(levels, window), settings.size) for window in candidates]
     by_contrast = np.argsort(contrasts, kind="stable")[::-1]
-    clutter = [candidates[i] for i in by_contrast[: request.num_clutter]]
-    # The even half: what stands out a little would be neither clutter nor background.
-    even = sorted(by_contrast[max(request.num_clutter, len(candidates) // 2) :])
-    background = [candidates[i] for i in even[: request.num_background]]
-    return background + [Box(settings.clutter_name, w.left, w.top, w.width, w.height) for w in clutter]
+    clutter = _apart((candidates[i] for i in by_contrast), request.num_clutter)
+    # Of the even half: what stands out a little would be neither clutter nor background.
+    even = sorted(by_contrast[len(candidates) // 2 :])
+    background = _apart((candidates[i] for i in even), request.num_background, among=clutter)
+    return background + [replace(window, name=settings.clutter_name) for window in clutter]
 
 
-def _free_windows(
-    request: SnapshotRequest, number: int, name: str, generator: np.random.Generator
-) -> list[Box]:
+def _free_windows(request: SnapshotRequest, name: str, generator: np.random.Generator) -> Iterator[Box]:
     """Random windows inside the image, away from every object."""
     height, width = request.surveyed.size
     fitting = [(h, w) for h, w in request.window_sizes if h <= height and w <= width]
-    found: list[Box] = []
-    for _ in range(_TRIES * number if fitting else 0):
-        if len(found) == number:
-            break
+    wanted = request.num_background + request.num_clutter
+    for _ in range(_TRIES * wanted if fitting else 0):
         h, w = fitting[int(generator.integers(len(fitting)))]
         top, left = int(generator.integers(height - h + 1)), int(generator.integers(width - w + 1))
         window = Box(name, left, top, w, h)
-        if free_of(window, request.surveyed.boxes) and free_of(_core(window), [_core(b) for b in found]):
+        if free_of(window, request.surveyed.boxes):
+            yield window
+
+
+def _apart(windows: Iterable[Box], number: int, among: Sequence[Box] = ()) -> list[Box]:
+    """The first windows that are apart from each other, and from others, with most of their area."""
+    found: list[Box] = []
+    cores = [_core(window) for window in among]
+    for window in windows:
+        if len(found) == number:
+            break
+        if free_of(_core(window), cores):
             found.append(window)
+            cores.append(_core(window))
     return found
 
 

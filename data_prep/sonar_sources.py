@@ -208,7 +208,8 @@ def _by_stem(folder: Path, suffixes: Collection[str]) -> tuple[dict[str, Path], 
     """Visible files with some suffixes by their stems, and those whose names cannot be used."""
     files: dict[str, list[Path]] = {}
     for entry in _listed(folder):
-        if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file():
+        hidden = entry.name.startswith(".") or is_class_file(entry)
+        if entry.suffix.lower() in suffixes and not hidden and entry.is_file():
             files.setdefault(unicodedata.normalize("NFC", entry.stem), []).append(entry)
     skipped = []
     for stem in list(files):
