@@ -1,0 +1,53 @@
+"""The search of a size finds the scale at which classes differ, and never looks into the own group."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from data_prep.errors import InputError
+from data_prep.sonar_settings import SonarPrepareSettings, SpeckleNormalisation
+from data_prep.sonar_size import nearest_in_other_groups, search_size
+
+PLAIN = SonarPrepareSettings(normalisation=SpeckleNormalisation(method="none"), duplicate_distance=-1)
+
+
+def test_neighbours_are_of_other_groups() -> None:
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(40, 3)).astype(np.float32)
+    groups = generator.integers(0, 6, 40)
+    for number, neighbour in enumerate(nearest_in_other_groups(vectors, groups)):
+        distances = [np.linalg.norm(vectors[number] - v) for v in vectors]
+        others = [i for i in range(40) if groups[i] != groups[number]]
+        assert neighbour == min(others, key=distances.__getitem__)
+
+
+@pytest.fixture
+def stripes(tmp_path: Path) -> Path:
+    """Two classes that differ in stripes of two pixels, and pairs of copies with other classes' names."""
+    generator = np.random.default_rng(0)
+    for name, first in (("even", 0), ("odd", 2)):
+        (tmp_path / name).mkdir()
+        for number in range(8):
+            level = np.where((np.arange(32) + first) % 4 < 2, 60, 190)
+            image = level + generator.normal(0, 20, (32, 32))
+            Image.fromarray(np.clip(image, 0, 255).astype(np.uint8)).save(tmp_path / name / f"{number}.png")
+    return tmp_path
+
+
+def test_sizes_that_show_the_difference_score_best(stripes: Path) -> None:
+    calls: list[str] = []
+    scores = search_size(stripes, PLAIN, sizes=(4, 32), progress=lambda stage, *_: calls.append(stage))
+    assert [score.size for score in scores] == [4, 32]
+    assert scores[1].accuracy == scores[1].balanced_accuracy == 1
+    assert scores[0].accuracy < 0.9
+    assert set(calls) == {"Reading images", "Resizing snapshots"}
+
+
+def test_near_duplicates_do_not_count(stripes: Path) -> None:
+    together = PLAIN.model_copy(update={"group_pattern": "^[a-z]+"})  # each class is one group
+    assert search_size(stripes, together, sizes=(32,))[0].accuracy == 0
+    one = PLAIN.model_copy(update={"consecutive": 8, "group_pattern": "^"})
+    with pytest.raises(InputError, match="all snapshots are one group"):
+        search_size(stripes, one, sizes=(32,))
