@@ -36,9 +36,8 @@ from pipelines.classification_scores import (
     classification_statistics,
 )
 from pipelines.evaluation import score_values
-from pipelines.lane import run_settings, trained_run
-from pipelines.lane_models import make_model
-from pipelines.lane_training import PRETRAINING
+from pipelines.head_training import PRETRAINING
+from pipelines.lane_application import LANE
 from pipelines.runs import head_folder
 
 PIXELS_PER_IMAGE = 400
@@ -130,10 +129,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
 
-    run, settings = trained_run(arguments.model), run_settings(arguments.model)
+    run, settings = LANE.trained_run(arguments.model), LANE.run_settings(arguments.model)
     manifest = load_manifest(arguments.data, LaneManifest)
     splits = manifest_splits(manifest, selection_fraction=settings.selection_fraction)
-    pretrained = make_model("linear", settings, run)
+    pretrained = LANE.make_model("linear", settings, run)
     pretrained.load_weights(head_folder(arguments.model, PRETRAINING) / "best.weights.h5")
     x, y, _ = features_of(pretrained, lane_dataset(arguments.data, manifest, splits.train, batch_size=1))
     held_x, held_y, held_images = features_of(

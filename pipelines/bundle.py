@@ -271,7 +271,7 @@ def _differences(
 ) -> dict[str, float]:
     """Largest difference of each output to the stored one, relative to 1 + its size.
 
-    Of labels it is the share of changed pixels, without those whose probability is too close to one half to
+    Of labels it is the share of changed ones, without those whose probability is too close to another's to
     tell.
     """
     differences = {}
@@ -285,7 +285,14 @@ def _differences(
         value = tensor.numpy()
         difference = np.abs(value - wanted) / (1.0 + np.abs(wanted))
         if output == "label":
-            probability = outputs["probability"].numpy()
-            difference = np.mean((value != wanted) & (np.abs(probability - 0.5) > TOLERANCE))
+            difference = np.mean((value != wanted) & _is_decided(outputs["probability"].numpy(), value))
         differences[f"{name}/{output}"] = float(np.max(difference))
     return differences
+
+
+def _is_decided(probability: NDArray[Any], label: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether rounding cannot change each label; probabilities are of class 1, or ``[..., C]`` of all."""
+    if probability.ndim == label.ndim:
+        return np.asarray(np.abs(probability - 0.5) > TOLERANCE)
+    least, most = np.moveaxis(np.sort(probability, axis=-1)[..., -2:], -1, 0)
+    return np.asarray(most - least > 2 * TOLERANCE)

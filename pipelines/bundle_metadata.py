@@ -40,7 +40,11 @@ class SignatureDescription(BaseModel):
 
 
 class Metadata(BaseModel):
-    """Contents of ``metadata.json``; ``sha256`` has the checksum of every file that must not change."""
+    """Contents of ``metadata.json``.
+
+    ``sha256`` has the checksum of every file that must not change; ``preprocessing_settings`` is what
+    `predict` does to an image before it gives it to the graph, empty where that is nothing.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,6 +55,7 @@ class Metadata(BaseModel):
     class_names: tuple[str, ...]
     network_size: tuple[int, int]
     preprocessing: str
+    preprocessing_settings: dict[str, Any] = {}
     signatures: dict[str, SignatureDescription]
     versions: dict[str, str]
     training_data: dict[str, Any]
@@ -68,27 +73,75 @@ class Metadata(BaseModel):
         return value
 
 
-_LOG_2 = float(np.log(2.0))
-
-_OUTPUTS = {
-    "probability": ("float32", (0.0, 1.0), "", "probability of the positive class"),
-    "label": ("int32", (0.0, 1.0), "", "1 where the probability is above one half"),
-    "latent_mean": ("float32", (None, None), "", "mean of the latent function"),
-    "latent_variance": ("float32", (0.0, None), "", "variance of the latent function"),
-    "predictive_entropy": ("float32", (0.0, _LOG_2), "nats", "total uncertainty of the prediction"),
-    "mutual_information": ("float32", (0.0, _LOG_2), "nats", "the model's own share of the uncertainty"),
-}
+_NOT_DONE = (
+    "Not done: EXIF rotation, TIFF, BMP of other than 24 bits; convert those before. An animated WebP is "
+    "refused: send its first frame."
+)
 
 
-def _map_outputs(shape: tuple[int | None, ...]) -> dict[str, TensorDescription]:
+def _outputs(
+    shape: tuple[int | None, ...],
+    *,
+    num_classes: int = 2,
+    per_class: tuple[str, ...] = (),
+    probability: str,
+    label: str,
+) -> dict[str, TensorDescription]:
+    """Outputs of ``shape``; those named in ``per_class`` have one more axis for the classes."""
+    largest = float(np.log(num_classes))
+    described = {
+        "probability": ("float32", (0.0, 1.0), "", probability),
+        "label": ("int32", (0.0, num_classes - 1.0), "", label),
+        "latent_mean": ("float32", (None, None), "", "mean of the latent function"),
+        "latent_variance": ("float32", (0.0, None), "", "variance of the latent function"),
+        "predictive_entropy": ("float32", (0.0, largest), "nats", "total uncertainty of the prediction"),
+        "mutual_information": ("float32", (0.0, largest), "nats", "the model's own share of the uncertainty"),
+    }
     return {
-        name: TensorDescription(shape=shape, dtype=dtype, range=bounds, unit=unit, meaning=meaning)
-        for name, (dtype, bounds, unit, meaning) in _OUTPUTS.items()
+        name: TensorDescription(
+            shape=(*shape, num_classes) if name in per_class else shape,
+            dtype=dtype,
+            range=bounds,
+            unit=unit,
+            meaning=meaning,
+        )
+        for name, (dtype, bounds, unit, meaning) in described.items()
     }
 
 
-def image_signatures(size: tuple[int, int]) -> dict[str, SignatureDescription]:
-    """What :class:`pipelines.serving.ImageServer` takes and returns."""
+def map_signatures(size: tuple[int, int]) -> dict[str, SignatureDescription]:
+    """What :class:`pipelines.serving.MapServer` takes and returns."""
+    probability, label = "probability of the positive class", "1 where the probability is above one half"
+    return _image_signatures(
+        of_images=_outputs((None, None, None), probability=probability, label=label),
+        of_encoded=_outputs((None, *size), probability=probability, label=label),
+        notes=("Maps have the size of the images.", "Maps have the network's size."),
+    )
+
+
+def class_signatures(class_names: tuple[str, ...], *, single_latent: bool) -> dict[str, SignatureDescription]:
+    """What :class:`pipelines.serving.ClassServer` takes and returns.
+
+    Args:
+        class_names: In the order of the labels.
+        single_latent: Whether one latent function decides between two classes.
+    """
+    latents = () if single_latent else ("latent_mean", "latent_variance")
+    outputs = _outputs(
+        (None,),
+        num_classes=len(class_names),
+        per_class=("probability", *latents),
+        probability=f"probability of each class: {', '.join(class_names)}",
+        label="index of the most probable class",
+    )
+    notes = "One prediction for each image."
+    return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
+
+
+def _image_signatures(
+    of_images: dict[str, TensorDescription], of_encoded: dict[str, TensorDescription], notes: tuple[str, str]
+) -> dict[str, SignatureDescription]:
+    """The two signatures of :class:`pipelines.serving.ImageServer`."""
     images = TensorDescription(
         shape=(None, None, None, 3),
         dtype="uint8",
@@ -111,18 +164,11 @@ def image_signatures(size: tuple[int, int]) -> dict[str, SignatureDescription]:
         meaning="height and width of each image",
     )
     return {
-        "serving_default": SignatureDescription(
-            inputs={"images": images},
-            outputs=_map_outputs((None, None, None)),
-            notes="Maps have the size of the images.",
-        ),
+        "serving_default": SignatureDescription(inputs={"images": images}, outputs=of_images, notes=notes[0]),
         "serve_bytes": SignatureDescription(
             inputs={"encoded": encoded},
-            outputs={**_map_outputs((None, *size)), "original_size": original},
-            notes=(
-                "Maps have the network's size. Not done: EXIF rotation, TIFF, BMP of other than 24 bits; "
-                "convert those before. An animated WebP is refused: send its first frame."
-            ),
+            outputs={**of_encoded, "original_size": original},
+            notes=f"{notes[1]} {_NOT_DONE}",
         ),
     }
 

@@ -12,7 +12,8 @@ from data_prep.lane import LanePrepareSettings
 from data_prep.scenes import write_scenes
 from pipelines import lane
 from pipelines.bundle import verify_bundle
-from pipelines.lane_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.head_settings import EvaluateSettings, ExportSettings
+from pipelines.lane_settings import PredictSettings, TrainSettings
 
 SIZE = (48, 64)
 TRAINING_TEXTURES = ("brick", "grass", "moon")

@@ -22,7 +22,7 @@ from pipelines.classification_scores import (
     ClassificationRecord,
     classification_statistics,
 )
-from pipelines.scores import FloatArray, Score, Statistics
+from pipelines.scores import FloatArray, Score, Statistics, ratio
 from pipelines.segmentation_scores import (
     SEGMENTATION_SCORES,
     SegmentationRecord,
@@ -63,6 +63,15 @@ class MethodResult:
         """One quantity summed over all examples."""
         total: FloatArray = self.statistics.sums()[key][0]
         return total
+
+    def confusion(self) -> FloatArray:
+        """Numbers of predictions ``[C, C]``, rows true class, columns predicted class."""
+        return self.total("confusion")
+
+    def recalls(self) -> FloatArray:
+        """Recall of each class ``[C]``; NaN for a class without examples."""
+        confusion = self.confusion()
+        return ratio(np.diagonal(confusion), confusion.sum(axis=1))
 
     def reliability(self) -> ReliabilityDiagram:
         """The reliability diagram over all predictions."""
@@ -204,6 +213,7 @@ class Evaluation:
         settings: how the models were trained; values that JSON has, nested or not.
         data: what they were judged on: names, counts, sizes.
         warnings: what a reader must know; `caveats` of the results are added to them.
+        class_names: of the classes that the report tells apart; none where that says nothing new.
     """
 
     application: str
@@ -212,6 +222,7 @@ class Evaluation:
     settings: Mapping[str, object] = field(default_factory=dict)
     data: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [result.name for result in self.results]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from pipelines.evaluation import MethodResult
-from pipelines.uncertainty_scores import bin_edges
+from pipelines.uncertainty_scores import bin_edges, referral_accuracy
 
 _COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -29,6 +29,7 @@ _STYLE: Any = {
     "legend.frameon": False,
 }
 _UNCERTAINTY_BARS = 28
+_MOST_REFERRED = 0.6
 
 
 def reliability_figure(results: Sequence[MethodResult]) -> str:
@@ -86,6 +87,62 @@ def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
         axes.set_ylim(bottom=0.0)
         _percent_axes(axes)
         axes.legend(loc="upper left")
+        return _svg(figure)
+
+
+def referral_figure(results: Sequence[MethodResult]) -> str | None:
+    """Accuracy of what is kept against the share of the least certain examples that an analyst gets.
+
+    Args:
+        results: the methods.
+
+    Returns:
+        SVG; None without predictive entropy.
+    """
+    counts = [(index, result.name, result.uncertainty_counts()) for index, result in enumerate(results)]
+    if all(count is None for _, _, count in counts):
+        return None
+    shares = np.linspace(0.0, _MOST_REFERRED, 51)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+        axes = figure.subplots()
+        for index, name, count in counts:
+            if count is not None:
+                accuracy = [float(referral_accuracy(*count, share)) for share in shares]
+                line = {**_line(index, len(results)), "markevery": 10}
+                axes.plot(shares, accuracy, label=name, **line)
+        axes.set(xlabel="referred, the least certain first", ylabel="right among what is kept")
+        axes.set_xlim(0.0, _MOST_REFERRED)
+        _percent_axes(axes)
+        axes.legend(loc="lower right")
+        return _svg(figure)
+
+
+def confusion_figure(result: MethodResult, class_names: Sequence[str]) -> str:
+    """The confusion matrix of a method.
+
+    Args:
+        result: the method.
+        class_names: in the order of the labels.
+
+    Returns:
+        SVG.
+    """
+    confusion = result.confusion()
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1.0)
+    side = max(3.4, 0.42 * len(class_names) + 1.6)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(side, side), layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+        ticks = range(len(class_names))
+        axes.set_xticks(ticks, class_names, rotation=45, ha="right")
+        axes.set_yticks(ticks, class_names)
+        axes.set(xlabel="predicted class", ylabel="true class")
+        for row, column in np.argwhere(confusion > 0).tolist():
+            colour = "white" if shares[row, column] > 0.5 else "#222222"
+            text = f"{int(confusion[row, column])}"
+            axes.text(column, row, text, ha="center", va="center", color=colour)
         return _svg(figure)
 
 

@@ -4,6 +4,8 @@
     scores       key -> title, group, better ("higher" | "lower"), explanation
     methods      name -> scores (key -> number | null), counts, seconds_per_image, peak_memory_bytes, details,
                  reliability_diagram, risk_coverage_curve
+                 Where classes are told apart also recalls (class -> number | null) and confusion (rows true,
+                 columns predicted class, in the order of the recalls).
     comparisons  [method, baseline, scores (key -> difference, lower, upper, p_value, resamples)]
 
 A number that is undefined is null, never NaN, which is no JSON.
@@ -16,12 +18,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
 from pipelines.evaluation import Evaluation, MethodResult
 
+METRICS = "metrics.json"
 METRICS_SCHEMA_VERSION = 1
 
 
@@ -58,7 +63,7 @@ def metrics_content(evaluation: Evaluation) -> dict[str, object]:
             }
             for score in evaluation.definitions
         },
-        "methods": {result.name: _method(result) for result in evaluation.results},
+        "methods": {result.name: _method(result, evaluation.class_names) for result in evaluation.results},
         "comparisons": [
             {
                 "method": comparison.method,
@@ -71,9 +76,35 @@ def metrics_content(evaluation: Evaluation) -> dict[str, object]:
     return {key: _plain(value) for key, value in content.items()}
 
 
-def _method(result: MethodResult) -> dict[str, object]:
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Contents of a ``metrics.json``.
+
+    Raises:
+        InputError: The file is missing or no JSON object.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read ({error}). Pass the metrics.json of an evaluation."
+        ) from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds no JSON object. Pass the metrics.json of an evaluation.")
+    return content
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _method(result: MethodResult, class_names: tuple[str, ...]) -> dict[str, object]:
     curve = result.risk_coverage()
+    by_class: dict[str, object] = {}
+    if class_names:
+        recalls = dict(zip(class_names, result.recalls(), strict=True))
+        by_class = {"recalls": recalls, "confusion": result.confusion()}
     return {
+        **by_class,
         "scores": result.scores,
         "counts": result.counts,
         "seconds_per_image": result.seconds_per_image,

@@ -1,70 +1,58 @@
-"""Predicting with a bundle alone: files, folders and videos in; masks, maps, overlays and a table out.
+"""Predicting with a bundle alone: finding the files, and the loop that writes the table of predictions.
 
-One image is in memory at a time, each output file is complete or absent, and a file that cannot be read is
-listed and left out while the others go on.
+What is written of one file is the application's matter. A file that cannot be read is listed and left out
+while the others go on; after an interruption the table lists what is complete.
 """
 
 from __future__ import annotations
 
 import csv
 import logging
-import math
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypeVar
 
-import cv2
-import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+from rich.console import Console
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
-from data_prep.images import IMAGE_SUFFIXES, read_image
-from data_prep.videos import VIDEO_SUFFIXES, read_frames
+from data_prep.images import IMAGE_SUFFIXES
+from data_prep.videos import VIDEO_SUFFIXES
 from pipelines.bundle import Signature
-from pipelines.overlays import Picture, lane_overlay
+from pipelines.overlays import Picture
+from pipelines.predictors import Outputs
 
-FOLDERS = ("masks", "probability", "uncertainty", "overlays")
 PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
-SIXTEEN_BIT = 65535
 
 LOGGER = logging.getLogger(__name__)
 
-_KNOWN_SUFFIXES = IMAGE_SUFFIXES | VIDEO_SUFFIXES
-_LONGEST_JPEG_SIDE = 65500  # pixels, of OpenCV's encoder
-
-Maps = dict[str, NDArray[Any]]
-
 
 @dataclass(frozen=True)
-class Prediction:
-    """A line of ``predictions.csv``.
+class PredictionLine:
+    """A line of ``predictions.csv``; an application adds fields of its own.
 
     Attributes:
-        file: The image; for a video its name, ``#`` and the frame's number.
-        height: Of the image, pixels.
-        width: Of the image, pixels.
-        lane_fraction: Share of pixels called lane.
-        mean_entropy: Mean predictive entropy, nats.
-        referred: Whether a person should look, by ``refer_above``.
-        seconds: For this image, without reading and writing.
+        columns: Names of all fields in the order of the table.
+        file: What was predicted.
+        referred: Whether a person should look.
+        seconds: For this line, without reading and writing.
         status: ``ok``, or what was wrong.
     """
 
+    columns: ClassVar[tuple[str, ...]]
+
     file: str
-    height: int | None = None
-    width: int | None = None
-    lane_fraction: float | None = None
-    mean_entropy: float | None = None
     referred: bool | None = None
     seconds: float | None = None
     status: str = "ok"
+
+
+Line = TypeVar("Line", bound=PredictionLine)
 
 
 @dataclass(frozen=True)
@@ -80,8 +68,18 @@ class Source:
         return self.path.suffix.lower() in VIDEO_SUFFIXES
 
 
-def find_sources(inputs: Sequence[Path]) -> list[Source]:
-    """Files given, and images and videos in folders given, in the order given and by name, each path once.
+def find_sources(
+    inputs: Sequence[Path],
+    *,
+    suffixes: Collection[str] = IMAGE_SUFFIXES | VIDEO_SUFFIXES,
+    kind: str = "image or video",
+) -> list[Source]:
+    """Files given, and known files in folders given, in the order given and by name, each path once.
+
+    Args:
+        inputs: Files and folders.
+        suffixes: Of the files that are taken from a folder, in lower case.
+        kind: What these files are, for messages.
 
     Raises:
         InputError: A path does not exist, or nothing is there to predict.
@@ -89,21 +87,21 @@ def find_sources(inputs: Sequence[Path]) -> list[Source]:
     paths: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            paths += sorted(filter(_is_known_file, path.iterdir()))
+            paths += sorted(file for file in path.iterdir() if _is_known_file(file, suffixes))
         elif path.exists():
             paths.append(path)
         else:
             raise InputError(f"{path} does not exist. Pass image files, video files, or a folder of them.")
     if not paths:
         raise InputError(
-            f"No image or video in {', '.join(map(str, inputs))}. Expected files ending in "
-            f"{', '.join(sorted(_KNOWN_SUFFIXES))}."
+            f"No {kind} in {', '.join(map(str, inputs))}. Expected files ending in "
+            f"{', '.join(sorted(suffixes))}."
         )
     return _unique_sources(list(dict.fromkeys(paths)))
 
 
-def _is_known_file(path: Path) -> bool:
-    return path.suffix.lower() in _KNOWN_SUFFIXES and not path.name.startswith(".") and path.is_file()
+def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:
+    return path.suffix.lower() in suffixes and not path.name.startswith(".") and path.is_file()
 
 
 def _unique_sources(paths: Sequence[Path]) -> list[Source]:
@@ -138,28 +136,25 @@ def _possible_stems(path: Path, stems: Counter[str], names: Counter[str]) -> Ite
 
 
 def predict_files(
-    signature: Signature,
+    line_class: type[Line],
+    predict: Callable[[Source], Iterable[Line]],
     sources: Sequence[Source],
     out: Path,
     *,
-    threshold: float = 0.5,
-    refer_above: float | None = None,
-    every: int = 1,
-    on_done: Callable[[Prediction], None] = lambda _: None,
-) -> list[Prediction]:
-    """Predict every source and write its files; see :data:`FOLDERS`.
+    on_done: Callable[[Line], None] = lambda _: None,
+) -> list[Line]:
+    """Predict every source and write ``predictions.csv``.
 
     Args:
-        signature: ``serving_default`` of a bundle.
+        line_class: The application's lines.
+        predict: Writes the files of a source and yields its lines; raises :class:`UnreadableSourceError` for
+            what cannot be read or predicted.
         sources: What to predict.
         out: Output folder; created, must not hold predictions yet.
-        threshold: A pixel is lane above this probability.
-        refer_above: Mean entropy in nats above which ``referred`` is true.
-        every: Of a video, predict every so many frames.
-        on_done: Called after each image or frame, for progress.
+        on_done: Called after each line, for progress.
 
     Returns:
-        The lines of ``predictions.csv``.
+        The lines.
 
     Raises:
         InputError: The folder holds predictions or cannot be written, or not one source could be read.
@@ -169,14 +164,14 @@ def predict_files(
         raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
     with atomic_file(out / PREDICTIONS) as temporary:
         out.mkdir(parents=True, exist_ok=True)
-        lines: list[Prediction] = []
+        lines: list[Line] = []
         stopped: KeyboardInterrupt | InputError | None = None
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(Prediction)])
+            writer = csv.DictWriter(file, line_class.columns)
             writer.writeheader()
             try:
                 for source in sources:
-                    for line in _predict_source(signature, source, out, threshold, refer_above, every):
+                    for line in _lines_of(line_class, predict, source):
                         writer.writerow({key: _cell(value) for key, value in asdict(line).items()})
                         lines.append(line)
                         on_done(line)
@@ -197,7 +192,7 @@ def predict_files(
     return lines
 
 
-def write_skipped(path: Path, failed: Sequence[Prediction]) -> None:
+def write_skipped(path: Path, failed: Sequence[PredictionLine]) -> None:
     """List what was left out and why."""
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -205,42 +200,31 @@ def write_skipped(path: Path, failed: Sequence[Prediction]) -> None:
         writer.writerows([line.file, line.status] for line in failed)
 
 
-def _predict_source(
-    signature: Signature,
-    source: Source,
-    out: Path,
-    threshold: float,
-    refer_above: float | None,
-    every: int,
-) -> Iterator[Prediction]:
-    """One line for an image, one for each frame of a video, one with the reason for what cannot be read."""
+def _lines_of(
+    line_class: type[Line], predict: Callable[[Source], Iterable[Line]], source: Source
+) -> Iterator[Line]:
+    """A source's lines, or one with the reason why it cannot be predicted."""
     try:
-        for file, stem, image in _images(source, every):
-            started = time.perf_counter()
-            maps = _run(signature, image, file)
-            seconds = time.perf_counter() - started
-            lane = maps["probability"] > threshold
-            entropy = float(maps["predictive_entropy"].mean())
-            write_maps(out, stem, image, lane, maps)
-            yield Prediction(
-                file=_printable(file),
-                height=image.shape[0],
-                width=image.shape[1],
-                lane_fraction=float(lane.mean()),
-                mean_entropy=entropy,
-                referred=refer_above is not None and entropy > refer_above,
-                seconds=seconds,
-            )
+        yield from predict(source)
     except UnreadableSourceError as error:
-        yield Prediction(file=_printable(str(source.path)), status=_printable(str(error)))
+        yield line_class(file=printable(str(source.path)), status=printable(str(error)))
 
 
 class UnreadableSourceError(Exception):
     """A source cannot be decoded or predicted; kept apart from errors of writing, which stop the run."""
 
 
-def _run(signature: Signature, image: Picture, file: str) -> Maps:
-    """Maps ``[H, W]`` of one image."""
+def run_signature(signature: Signature, image: Picture, file: str) -> Outputs:
+    """Outputs of one image.
+
+    Args:
+        signature: ``serving_default`` of a bundle.
+        image: ``[H, W, 3]``, uint8.
+        file: Where it is from, for messages.
+
+    Raises:
+        UnreadableSourceError: There is not enough memory.
+    """
     try:
         outputs = signature(images=tf.constant(image[None]))
         return {name: value.numpy()[0] for name, value in outputs.items()}
@@ -251,56 +235,9 @@ def _run(signature: Signature, image: Picture, file: str) -> Maps:
         ) from error
 
 
-def _images(source: Source, every: int) -> Iterator[tuple[str, str, Picture]]:
-    """``(file, stem, image)`` of a source."""
-    try:
-        if not source.is_video:
-            yield str(source.path), source.stem, read_image(source.path)
-            return
-        for number, frame in read_frames(source.path, every=every):
-            yield f"{source.path}#{number}", f"{source.stem}_{number:06d}", frame
-    except InputError as error:
-        raise UnreadableSourceError(str(error)) from error
-
-
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text of a path whose bytes are not UTF-8, as a table or a terminal can take it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def write_maps(out: Path, stem: str, image: Picture, lane: NDArray[np.bool_], maps: Maps) -> None:
-    """Write the files of one image into :data:`FOLDERS`.
-
-    The mask has 0 and 255. Probability and uncertainty (predictive entropy) have 16 bits; 65535 means
-    a probability of 1, and log 2 nats. The overlay is a JPEG, or a PNG where the image is too long for one.
-
-    Args:
-        out: Output folder.
-        stem: Name of the files without suffix.
-        image: ``[H, W, 3]``.
-        lane: ``[H, W]``, the mask.
-        maps: ``probability`` and ``predictive_entropy``, ``[H, W]`` each.
-
-    Raises:
-        InputError: A file cannot be written.
-    """
-    overlay_suffix = ".jpg" if max(lane.shape) <= _LONGEST_JPEG_SIDE else ".png"
-    pictures: dict[str, tuple[str, NDArray[Any]]] = {
-        "masks": (".png", np.where(lane, 255, 0).astype(np.uint8)),
-        "probability": (".png", _sixteen_bit(maps["probability"])),
-        "uncertainty": (".png", _sixteen_bit(maps["predictive_entropy"] / math.log(2.0))),
-        "overlays": (overlay_suffix, lane_overlay(image, lane)[..., ::-1]),
-    }
-    for folder, (suffix, picture) in pictures.items():
-        # OpenCV's own writer returns False instead of saying why, and not everywhere takes non-ASCII paths.
-        encoded = cv2.imencode(suffix, picture)[1].tobytes()
-        with atomic_file(out / folder / f"{stem}{suffix}") as temporary:
-            temporary.parent.mkdir(exist_ok=True)
-            temporary.write_bytes(encoded)
-
-
-def _sixteen_bit(share: NDArray[Any]) -> NDArray[np.uint16]:
-    return np.round(np.clip(share, 0.0, 1.0) * SIXTEEN_BIT).astype(np.uint16)
 
 
 def _cell(value: object) -> object:
@@ -309,3 +246,17 @@ def _cell(value: object) -> object:
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else value
+
+
+def summarise_predictions(lines: Sequence[PredictionLine], out: Path, console: Console) -> None:
+    """Summary of `predict`: how many, how fast, what was left out."""
+    good = [line for line in lines if line.status == "ok"]
+    seconds = sum(line.seconds or 0.0 for line in good) / len(good)
+    referred = sum(bool(line.referred) for line in good)
+    console.print(
+        f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person",
+        markup=False,
+    )
+    for line in lines:
+        if line.status != "ok":
+            console.print(f"Left out: {line.status}", markup=False)

@@ -8,7 +8,7 @@ there is no script.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,11 +20,16 @@ import cv2
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from data_prep.atomic import atomic_file
-from pipelines import overlays
 from pipelines.bootstrap import PairedDifference
-from pipelines.evaluation import Evaluation, GallerySelection
-from pipelines.figures import reliability_figure, risk_coverage_figure, uncertainty_figure
-from pipelines.overlays import Picture
+from pipelines.evaluation import Evaluation
+from pipelines.figures import (
+    confusion_figure,
+    referral_figure,
+    reliability_figure,
+    risk_coverage_figure,
+    uncertainty_figure,
+)
+from pipelines.overlays import Picture, fit_within
 from pipelines.results_tables import (
     best_methods,
     format_difference,
@@ -33,8 +38,7 @@ from pipelines.results_tables import (
     format_p_value,
     verdict,
 )
-from pipelines.scores import AnyFloatArray, Score
-from pipelines.segmentation_scores import overlap_measures, pixel_confusion
+from pipelines.scores import Score
 
 _LONGEST_SIDE = 360
 _JPEG_QUALITY = 85
@@ -42,22 +46,33 @@ _TEMPLATES = ("report.html.jinja", "report.css")
 
 
 @dataclass(frozen=True)
+class Panel:
+    """One picture of a gallery image.
+
+    Args:
+        title: stands under it.
+        picture: ``[H, W, 3]``.
+        is_photograph: whether it may be compressed with losses.
+    """
+
+    title: str
+    picture: Picture
+    is_photograph: bool = True
+
+
+@dataclass(frozen=True)
 class GalleryImage:
-    """One image with its prediction, all at the network's size.
+    """One image with its prediction.
 
     Args:
         name: the image's name.
-        image: ``[H, W, 3]``.
-        mask: ``[H, W]`` truth, 0 background, 1 lane, 255 ignored; None where there is none.
-        probability: ``[H, W]`` of lane.
-        predictive_entropy: ``[H, W]``, nats.
+        captions: what to say of it, as names and texts.
+        panels: pictures side by side.
     """
 
     name: str
-    image: Picture
-    mask: Picture | None
-    probability: AnyFloatArray
-    predictive_entropy: AnyFloatArray
+    captions: tuple[tuple[str, str], ...]
+    panels: tuple[Panel, ...]
 
 
 @dataclass(frozen=True)
@@ -75,28 +90,26 @@ class GallerySection:
     images: tuple[GalleryImage, ...]
 
 
-def gallery_sections(selection: GallerySelection, images: Mapping[str, GalleryImage]) -> list[GallerySection]:
-    """The best, worst and most uncertain images, under their headings.
+@dataclass(frozen=True)
+class LegendEntry:
+    """What a colour, or a scale of colours from ``text`` to ``end``, means in the gallery."""
 
-    Args:
-        selection: from `pipelines.evaluation.select_gallery`.
-        images: name to image, for every name in ``selection.names``.
-    """
-    kinds = (
-        ("Best images", "The highest F-measures, among images that have a lane.", selection.best),
-        ("Worst images", "The lowest F-measures.", selection.worst),
-        ("Most uncertain images", "The highest mean predictive entropy.", selection.most_uncertain),
-    )
-    return [
-        GallerySection(title, explanation, tuple(images[name] for name in names))
-        for title, explanation, names in kinds
-        if names
-    ]
+    text: str
+    colour: tuple[int, int, int] | None = None
+    scale: Picture | None = None
+    scale_description: str = ""
+    end: str = ""
 
 
-def write_report(
-    path: Path, title: str, evaluation: Evaluation, gallery: Sequence[GallerySection] = ()
-) -> None:
+@dataclass(frozen=True)
+class Gallery:
+    """The images of a report, and what their colours mean."""
+
+    sections: tuple[GallerySection, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
+
+
+def write_report(path: Path, title: str, evaluation: Evaluation, gallery: Gallery | None = None) -> None:
     """Writes the report, complete or not at all.
 
     Args:
@@ -108,14 +121,12 @@ def write_report(
     Raises:
         InputError: the file cannot be written.
     """
-    text = render_report(title, evaluation, gallery, datetime.now(UTC))
+    text = render_report(title, evaluation, gallery or Gallery(), datetime.now(UTC))
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def render_report(
-    title: str, evaluation: Evaluation, gallery: Sequence[GallerySection], created: datetime
-) -> str:
+def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created: datetime) -> str:
     """The report as HTML; arguments as `write_report`, and the time it states."""
     folder = files("pipelines")
     environment = Environment(
@@ -144,16 +155,9 @@ def render_report(
         groups=_groups(evaluation),
         comparisons=_comparisons(evaluation),
         figures=_figures(evaluation),
-        gallery=[_section(section) for section in gallery],
-        probability_scale=_png(overlays.colour_scale(overlays.PROBABILITY_COLOURS)),
-        uncertainty_scale=_png(overlays.colour_scale(overlays.UNCERTAINTY_COLOURS)),
-        entropy_limit=format_number(overlays.ENTROPY_LIMIT, 2),
-        colours={
-            "found": _css_colour(overlays.LANE_COLOUR),
-            "missed": _css_colour(overlays.MISSED_COLOUR),
-            "false": _css_colour(overlays.FALSE_COLOUR),
-            "ignored": _css_colour(overlays.IGNORED_COLOUR),
-        },
+        classes=_classes(evaluation),
+        gallery=[_section(section) for section in gallery.sections],
+        legend=[_legend_entry(entry) for entry in gallery.legend],
         warnings=evaluation.all_warnings,
     )
 
@@ -265,14 +269,40 @@ def _difference(score: Score, difference: PairedDifference) -> dict[str, str]:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, str | None]:
+    tells_classes = bool(evaluation.class_names)
     drawn = {
         "reliability": reliability_figure(evaluation.results),
-        "risk_coverage": risk_coverage_figure(evaluation.results),
+        "risk_coverage": None if tells_classes else risk_coverage_figure(evaluation.results),
+        "referral": referral_figure(evaluation.results) if tells_classes else None,
         "uncertainty": uncertainty_figure(evaluation.results[-1]),
     }
+    return {key: None if svg is None else _svg_uri(svg) for key, svg in drawn.items()}
+
+
+def _classes(evaluation: Evaluation) -> dict[str, object] | None:
+    """Recall of each class and confusion matrices; None where the report tells no classes apart."""
+    if not evaluation.class_names:
+        return None
+    recalls = [result.recalls() for result in evaluation.results]
+    examples = evaluation.results[0].confusion().sum(axis=1)
     return {
-        key: None if svg is None else _data_uri(svg.encode(), "image/svg+xml") for key, svg in drawn.items()
+        "rows": [
+            {
+                "name": name,
+                "examples": int(examples[index]),
+                "recalls": [format_number(recall[index], 3) for recall in recalls],
+            }
+            for index, name in enumerate(evaluation.class_names)
+        ],
+        "confusions": [
+            {"name": result.name, "source": _svg_uri(confusion_figure(result, evaluation.class_names))}
+            for result in evaluation.results
+        ],
     }
+
+
+def _svg_uri(svg: str) -> str:
+    return _data_uri(svg.encode(), "image/svg+xml")
 
 
 def _section(section: GallerySection) -> dict[str, object]:
@@ -280,33 +310,27 @@ def _section(section: GallerySection) -> dict[str, object]:
         "title": section.title,
         "explanation": section.explanation,
         "images": [
-            {"name": image.name, "scores": _image_scores(image), "panels": _panels(image)}
+            {
+                "name": image.name,
+                "scores": image.captions,
+                "panels": [
+                    {"title": panel.title, "source": (_jpeg if panel.is_photograph else _png)(panel.picture)}
+                    for panel in image.panels
+                ],
+            }
             for image in section.images
         ],
     }
 
 
-def _image_scores(image: GalleryImage) -> list[tuple[str, str]]:
-    """Captions of one image: its overlap with the truth, if there is one, and its uncertainty."""
-    captions = [("mean entropy", f"{format_number(float(image.predictive_entropy.mean()), 3)} nats")]
-    if image.mask is None:
-        return captions
-    measures = overlap_measures(pixel_confusion(image.mask, image.probability))
-    shown = (("F-measure", "f_measure"), ("recall", "recall"), ("precision", "precision"), ("IoU", "iou"))
-    return [*((title, format_number(float(measures[key]), 3)) for title, key in shown), *captions]
-
-
-def _panels(image: GalleryImage) -> list[dict[str, str]]:
-    lane = image.probability > 0.5
-    pictures = [("Input", _jpeg(image.image))]
-    if image.mask is None:
-        pictures.append(("Prediction", _jpeg(overlays.lane_overlay(image.image, lane))))
-    else:
-        pictures.append(("Truth", _jpeg(overlays.truth_overlay(image.image, image.mask))))
-        pictures.append(("Prediction", _jpeg(overlays.error_overlay(image.image, lane, image.mask))))
-    pictures.append(("Probability", _png(overlays.probability_picture(image.probability))))
-    pictures.append(("Uncertainty", _png(overlays.uncertainty_picture(image.predictive_entropy))))
-    return [{"title": title, "source": source} for title, source in pictures]
+def _legend_entry(entry: LegendEntry) -> dict[str, str | None]:
+    return {
+        "text": entry.text,
+        "colour": None if entry.colour is None else _css_colour(entry.colour),
+        "scale": None if entry.scale is None else _png(entry.scale),
+        "description": entry.scale_description,
+        "end": entry.end,
+    }
 
 
 def _jpeg(picture: Picture) -> str:
@@ -318,7 +342,7 @@ def _png(picture: Picture) -> str:
 
 
 def _encoded(picture: Picture, suffix: str, media_type: str, parameters: list[int]) -> str:
-    blue_green_red = overlays.fit_within(picture, _LONGEST_SIDE)[..., ::-1]
+    blue_green_red = fit_within(picture, _LONGEST_SIDE)[..., ::-1]
     encoded = cv2.imencode(suffix, blue_green_red, parameters)[1]
     return _data_uri(encoded.tobytes(), media_type)
 

@@ -12,23 +12,27 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-Maps = dict[str, tf.Tensor]
+Outputs = dict[str, tf.Tensor]
+"""Named outputs of a batch of images."""
 
 _HEAD = 32
 """Bytes at the start of an image file that tell its format."""
 
 
 class ImageServer(tf.Module):
-    """Signatures ``serving_default`` and ``serve_bytes`` of a model from images to maps of the same size.
+    """Signatures ``serving_default`` and ``serve_bytes`` of a model from images to named outputs.
+
+    A base class: :class:`MapServer` and :class:`ClassServer` say what is served for images of other sizes
+    than the network's.
 
     Args:
-        predict: Maps images ``[B, height, width, 3]`` in 0..255 to named maps ``[B, height, width]``.
+        predict: From images ``[B, height, width, 3]`` in 0..255 to named outputs ``[B, ...]``.
         size: The network's height and width.
         network: What holds the variables, so that they are saved.
     """
 
     def __init__(
-        self, predict: Callable[[tf.Tensor], Maps], size: tuple[int, int], network: tf.Module
+        self, predict: Callable[[tf.Tensor], Outputs], size: tuple[int, int], network: tf.Module
     ) -> None:
         super().__init__(name="image_server")
         self._predict = predict
@@ -38,22 +42,50 @@ class ImageServer(tf.Module):
     @tf.function(
         input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")], autograph=False
     )
-    def serving_default(self, images: tf.Tensor) -> Maps:
-        """Maps at the images' own size, for decoded images ``[B, H, W, 3]``."""
-        maps = self._predict(to_network_size(images, self._size))
-        return at_size(maps, tf.shape(images)[1:3])
+    def serving_default(self, images: tf.Tensor) -> Outputs:
+        """Outputs for decoded images ``[B, H, W, 3]``."""
+        outputs = self._predict(to_network_size(images, self._size))
+        return self._of_images(outputs, tf.shape(images)[1:3])
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="encoded")], autograph=False)
-    def serve_bytes(self, encoded: tf.Tensor) -> Maps:
-        """Maps at the network's size and ``original_size [B, 2]``, for encoded images ``[B]``."""
+    def serve_bytes(self, encoded: tf.Tensor) -> Outputs:
+        """Outputs and ``original_size [B, 2]`` for encoded images ``[B]``, which may differ in size."""
         spec = (tf.TensorSpec([*self._size, 3], tf.float32), tf.TensorSpec([2], tf.int32))
         images, original_size = tf.map_fn(self._decode_and_resize, encoded, fn_output_signature=spec)
-        maps = with_label(self._predict(images))
-        return {**maps, "original_size": original_size}
+        outputs = self._of_network_size(self._predict(images))
+        return {**outputs, "original_size": original_size}
+
+    def _of_images(self, outputs: Outputs, size: tf.Tensor) -> Outputs:
+        """What is served for images of ``size [2]`` from the network's outputs."""
+        raise NotImplementedError
+
+    def _of_network_size(self, outputs: Outputs) -> Outputs:
+        """What is served for images of several sizes."""
+        raise NotImplementedError
 
     def _decode_and_resize(self, encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         image = decode_image(encoded)
         return to_network_size(image[None], self._size)[0], tf.shape(image)[:2]
+
+
+class MapServer(ImageServer):
+    """Serves maps of two classes: at the images' own size, or at the network's for encoded images."""
+
+    def _of_images(self, outputs: Outputs, size: tf.Tensor) -> Outputs:
+        return at_size(outputs, size)
+
+    def _of_network_size(self, outputs: Outputs) -> Outputs:
+        return with_label(outputs)
+
+
+class ClassServer(ImageServer):
+    """Serves one class for each image, with a probability for every class also where there are two."""
+
+    def _of_images(self, outputs: Outputs, size: tf.Tensor) -> Outputs:  # noqa: ARG002 - maps need it
+        return self._of_network_size(outputs)
+
+    def _of_network_size(self, outputs: Outputs) -> Outputs:
+        return {**outputs, "probability": per_class(outputs["probability"])}
 
 
 def decode_image(encoded: tf.Tensor) -> tf.Tensor:
@@ -143,7 +175,7 @@ def to_network_size(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     return tf.ensure_shape(tf.round(resized), [None, *size, 3])
 
 
-def at_size(maps: Maps, size: tf.Tensor) -> Maps:
+def at_size(maps: Outputs, size: tf.Tensor) -> Outputs:
     """Maps resized bilinearly; the label is thresholded afterwards, so that its edge is not blocky."""
 
     def resize(values: tf.Tensor) -> tf.Tensor:
@@ -152,6 +184,13 @@ def at_size(maps: Maps, size: tf.Tensor) -> Maps:
     return with_label({name: resize(values) for name, values in maps.items() if name != "label"})
 
 
-def with_label(maps: Maps) -> Maps:
+def with_label(maps: Outputs) -> Outputs:
     """Maps with ``label`` (int32, 1 where the probability is above one half) taken from ``probability``."""
     return {**maps, "label": tf.cast(maps["probability"] > 0.5, tf.int32)}
+
+
+def per_class(probability: tf.Tensor) -> tf.Tensor:
+    """Probabilities ``[B, C]`` of all classes; of two classes a head may give that of the second, ``[B]``."""
+    if probability.shape.rank == 2:
+        return probability
+    return tf.stack([1.0 - probability, probability], axis=-1)

@@ -7,14 +7,14 @@ import pytest
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.lane_dataset import lane_records
 from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from pipelines.demo import run_demo
-from pipelines.lane import run_settings, trained_run
-from pipelines.lane_evaluation import judge, predictor
-from pipelines.lane_models import make_model
+from pipelines.head_application import Prepared
+from pipelines.head_evaluation import judge
+from pipelines.lane_application import LANE
+from pipelines.predictors import predictor
 
 GOOD_F_MEASURE = 0.90
 
@@ -37,15 +37,15 @@ def test_every_row_finds_unseen_lanes(demo):
 
 @pytest.mark.slow
 def test_untrained_head_fails_that(demo):
-    run, settings = trained_run(demo / "run"), run_settings(demo / "run")
+    run, settings = LANE.trained_run(demo / "run"), LANE.run_settings(demo / "run")
     data = demo / "prepared_unseen"
     manifest = load_manifest(data, LaneManifest)
-    trained = make_model("linear", settings, run)
+    trained = LANE.make_model("linear", settings, run)
     trained.load_weights(demo / "run" / "heads" / "pretraining" / "best.weights.h5")
-    model = make_model("hgp", settings, run)
+    model = LANE.make_model("hgp", settings, run)
     model.network.set_weights(trained.network.get_weights())
-    examples = lane_records(data, manifest, manifest_splits(manifest).test)
-    result = judge(predictor("untrained", model), examples)
+    examples = LANE.examples(Prepared(data, manifest), manifest_splits(manifest).test)
+    result = judge(LANE, predictor("untrained", model), examples)
     assert result.scores["f_measure"] < GOOD_F_MEASURE
     assert np.isfinite(result.scores["nll"])
 

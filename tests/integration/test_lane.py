@@ -20,15 +20,15 @@ from PIL import Image
 from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
-from data_prep.lane_dataset import lane_records
 from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.scenes import write_scenes
 from pipelines.cli import make_app
-from pipelines.lane import run_settings
-from pipelines.lane_evaluation import judge, predictor
-from pipelines.lane_models import make_model
+from pipelines.head_application import Prepared
+from pipelines.head_evaluation import judge
+from pipelines.lane_application import LANE
 from pipelines.lane_settings import LaneRun
+from pipelines.predictors import predictor
 from pipelines.runs import load_run
 
 pytestmark = pytest.mark.slow
@@ -283,5 +283,8 @@ def test_trained_heads_pass_an_f_measure_that_untrained_ones_fail(tmp_path):
     manifest, description = load_manifest(data, LaneManifest), load_run(out, LaneRun)
     names = [example.name for example in manifest.examples if example.split == "test"]
     for head in ("linear", "hgp"):
-        untrained = predictor("untrained", make_model(head, run_settings(out), description))
-        assert judge(untrained, lane_records(data, manifest, names)).scores["f_measure"] < LEARNT
+        untrained = predictor("untrained", LANE.make_model(head, LANE.run_settings(out), description))
+        assert (
+            judge(LANE, untrained, LANE.examples(Prepared(data, manifest), names)).scores["f_measure"]
+            < LEARNT
+        )

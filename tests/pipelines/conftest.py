@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.evaluation import Evaluation, MethodResult, compare, segmentation_result
-from pipelines.report import GalleryImage
+from pipelines.lane_gallery import LaneImage
 from pipelines.segmentation_scores import segmentation_record
 
 IMAGE_NAMES = tuple(f"scene {i}.png" for i in range(6))
@@ -64,13 +64,13 @@ def perfect_evaluation() -> Evaluation:
 
 
 @pytest.fixture(scope="session")
-def gallery_images() -> dict[str, GalleryImage]:
+def gallery_images() -> dict[str, LaneImage]:
     """Every image of `evaluation` with the prediction of its last method."""
     images = {}
     for name in IMAGE_NAMES:
         image, mask, logit = _image(name)
         probability = 1 / (1 + np.exp(-logit))
-        images[name] = GalleryImage(name, image, mask, probability, _entropy(probability))
+        images[name] = LaneImage(name, image, mask, probability, _entropy(probability))
     return images
 
 

@@ -21,9 +21,10 @@ from pipelines import bundle as bundle_module
 from pipelines import lane
 from pipelines.bundle import Verification, load_signatures, verify_bundle, write_image_bundle
 from pipelines.bundle_metadata import METADATA, load_metadata
-from pipelines.lane_bundle import lane_metadata, sample_image
-from pipelines.lane_settings import ExportSettings, LaneRun
-from pipelines.serving import ImageServer
+from pipelines.head_settings import ExportSettings
+from pipelines.lane_application import LANE
+from pipelines.lane_settings import LaneRun
+from pipelines.serving import MapServer
 
 from .tiny_lane import SETTINGS, SIZE, export, quiet
 
@@ -70,9 +71,9 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
     )
     write_image_bundle(
         folder,
-        ImageServer(model, SIZE, model),
-        lane_metadata(folder.name, "linear", SETTINGS, run),
-        sample=sample_image(SIZE),
+        MapServer(model, SIZE, model),
+        LANE.metadata(folder.name, "linear", SETTINGS, run),
+        sample=LANE.sample(run),
         config=config,
         metrics=None,
         overwrite=overwrite,

@@ -11,12 +11,13 @@ import pytest
 from data_prep.errors import InputError
 from data_prep.lane import LanePrepareSettings, prepare_lane
 from data_prep.lane_manifest import LaneManifest
-from data_prep.manifest import load_manifest
+from data_prep.manifest import file_sha256, load_manifest
 from pipelines import lane
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
-from pipelines.lane_bundle import sample_image
-from pipelines.lane_settings import EvaluateSettings, ExportSettings, LaneRun, PredictSettings
+from pipelines.head_settings import EvaluateSettings, ExportSettings
+from pipelines.lane_application import LANE
+from pipelines.lane_settings import LaneRun, PredictSettings
 from pipelines.runs import load_run
 
 from .tiny_lane import SETTINGS, SIZE, export, prepare, quiet
@@ -112,7 +113,7 @@ def test_a_fold_that_was_trained_on_is_marked(lane_data, lane_run, tmp_path):
     description = load_run(run, LaneRun)
     seen = evaluate(data, run, tmp_path / "other data", fold=1)
     assert not any("Judged" in text for text in seen.all_warnings)
-    description.model_copy(update={"manifest_sha256": lane.file_sha256(data / "manifest.json")}).save(run)
+    description.model_copy(update={"manifest_sha256": file_sha256(data / "manifest.json")}).save(run)
     seen = evaluate(data, run, tmp_path / "seen", fold=1)
     assert "Judged on the fold 1 part, which training was fitted to" in seen.all_warnings[0]
     unseen = evaluate(data, run, tmp_path / "unseen", fold=0)
@@ -171,8 +172,8 @@ def test_the_last_head_is_exported_unless_another_is_named(lane_bundle, lane_run
 def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run):
     """Folding, tracing and saving change nothing but rounding."""
     run = load_run(lane_run, LaneRun)
-    model = lane.load_model(lane_run, "hgp", SETTINGS, run)
-    image = sample_image(SIZE)[: SIZE[0], : SIZE[1]]
+    model = LANE.load_model(lane_run, "hgp", SETTINGS, run)
+    image = LANE.sample(run)[: SIZE[0], : SIZE[1]]
     served = load_signatures(lane_bundle)["serving_default"](images=image[None])
     for name, value in model(image[None].astype(np.float32)).items():
         tolerance = 0.01 if name == "label" else 1e-3
@@ -180,7 +181,7 @@ def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run):
 
 
 def test_an_existing_bundle_is_refused_before_the_work(lane_bundle, lane_run, monkeypatch):
-    monkeypatch.setattr(lane, "load_model", pytest.fail)
+    monkeypatch.setattr(LANE, "load_model", pytest.fail)
     with pytest.raises(InputError, match="already exists"):
         export(lane_run, lane_bundle)
 
@@ -204,11 +205,12 @@ def test_metrics_that_cannot_be_enclosed(lane_run, tmp_path, content, message):
     assert not (tmp_path / "bundle").exists()
 
 
-def test_the_sample_is_larger_than_the_network_and_shows_a_lane():
-    image = sample_image((16, 24))
+def test_the_sample_is_larger_than_the_network_and_shows_a_lane(lane_run):
+    run = load_run(lane_run, LaneRun)
+    image = LANE.sample(run)
     assert image.shape == (24, 36, 3)
     assert image.dtype == np.uint8
-    np.testing.assert_array_equal(image, sample_image((16, 24)))
+    np.testing.assert_array_equal(image, LANE.sample(run))
 
 
 # Predict ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +15,15 @@ from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import load_manifest
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import HGPHead, LinearHead, SVGPHead
-from pipelines import lane_evaluation
-from pipelines.lane_evaluation import (
-    LanePredictor,
-    gallery_images,
-    judge,
-    run_predictors,
-    selection_scores,
-)
-from pipelines.lane_models import load_model, make_head, make_model, momentum_for
+from pipelines import head_evaluation, lane_application
+from pipelines.evaluation import select_gallery
+from pipelines.head_application import JudgedExample, Prepared
+from pipelines.head_evaluation import judge
+from pipelines.heads import make_head, momentum_for
+from pipelines.lane_application import LANE
 from pipelines.lane_panels import LanePanels
 from pipelines.lane_settings import LaneRun, TrainSettings
+from pipelines.predictors import Predictor, run_predictors
 from pipelines.runs import load_run
 
 from .tiny_lane import SETTINGS, SIZE
@@ -46,8 +45,8 @@ def splits(manifest: LaneManifest) -> Splits:
 
 
 @pytest.fixture(scope="module")
-def predictors(lane_run: Path, run: LaneRun) -> list[LanePredictor]:
-    return run_predictors(lane_run, run, SETTINGS)
+def predictors(lane_run: Path, run: LaneRun) -> list[Predictor]:
+    return run_predictors(run, partial(LANE.load_model, lane_run, settings=SETTINGS, run=run))
 
 
 # Models -----------------------------------------------------------------------------------------------------
@@ -69,7 +68,7 @@ def test_heads_follow_the_settings():
 
 
 def test_models_follow_the_run(run):
-    model = make_model("hgp", SETTINGS, run)
+    model = LANE.make_model("hgp", SETTINGS, run)
     assert model.num_data == run.num_data
     assert model(np.zeros((1, *SIZE, 3), np.float32))["probability"].shape == (1, *SIZE)
 
@@ -87,27 +86,27 @@ def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_dat
         state = json.loads((lane_run / "heads" / name / "state.json").read_text())
         numbers = state["history"][state["best_epoch"] - 1]
         assert numbers["selection_loss"] == min(epoch["selection_loss"] for epoch in state["history"])
-        model = load_model(lane_run, name, SETTINGS, run)
-        scores = selection_scores(model, lane_data, manifest, splits.selection)
+        model = LANE.load_model(lane_run, name, SETTINGS, run)
+        scores = LANE.selection_scores(model, Prepared(lane_data, manifest), splits.selection)
         assert scores["f_measure"] == pytest.approx(numbers["selection_f_measure"], abs=1e-6)
         assert scores["ece"] == pytest.approx(numbers["selection_ece"], abs=1e-6)
 
 
 def test_a_head_without_checkpoint_cannot_be_loaded(lane_run, run):
     with pytest.raises(InputError, match=r"svgp/best\.weights\.h5 cannot be loaded"):
-        load_model(lane_run, "svgp", SETTINGS, run)
+        LANE.load_model(lane_run, "svgp", SETTINGS, run)
 
 
 def test_a_checkpoint_of_another_network_cannot_be_loaded(lane_run, run):
     with pytest.raises(InputError, match="Expected a checkpoint of the same network and head"):
-        load_model(lane_run, "linear", SETTINGS.model_copy(update={"network": "C2K3"}), run)
+        LANE.load_model(lane_run, "linear", SETTINGS.model_copy(update={"network": "C2K3"}), run)
 
 
 # Scores -----------------------------------------------------------------------------------------------------
 
 
 def test_the_scores_of_an_epoch_equal_counting(lane_run, lane_data, run, manifest, splits):
-    model = load_model(lane_run, "linear", SETTINGS, run)
+    model = LANE.load_model(lane_run, "linear", SETTINGS, run)
     f_measures, confidences, rights = [], [], []
     for _, image, mask, _ in lane_records(lane_data, manifest, splits.selection):
         probability = model(image[None].astype(np.float32))["probability"][0].numpy()[mask != 255]
@@ -122,7 +121,7 @@ def test_the_scores_of_an_epoch_equal_counting(lane_run, lane_data, run, manifes
         chosen = (confidence > low) & (confidence <= low + 1 / 15)
         if chosen.any():
             ece += chosen.mean() * abs(right[chosen].mean() - confidence[chosen].mean())
-    scores = selection_scores(model, lane_data, manifest, splits.selection)
+    scores = LANE.selection_scores(model, Prepared(lane_data, manifest), splits.selection)
     assert scores == pytest.approx({"f_measure": np.mean(f_measures), "ece": ece}, abs=1e-4)
 
 
@@ -143,7 +142,7 @@ def test_predictors_agree_with_their_models(predictors, lane_run, lane_data, run
     for predictor, name, temperature in zip(
         predictors, ("linear", "linear", "hgp"), (1.0, run.temperature, 1.0), strict=True
     ):
-        maps, model = predictor.maps(image), load_model(lane_run, name, SETTINGS, run)
+        maps, model = predictor.outputs(image), LANE.load_model(lane_run, name, SETTINGS, run)
         expected = model(batch)["latent_mean"][0].numpy() / temperature
         np.testing.assert_allclose(maps["latent_mean"], expected, rtol=1e-3, atol=1e-4)
         assert {value.shape for value in maps.values()} == {SIZE}
@@ -155,19 +154,19 @@ def test_judging_reads_one_image_at_a_time_and_keeps_scores_only(
     order = []
     names = splits.test + splits.train[:1]
 
-    def records() -> Iterator[tuple]:
-        for record in lane_records(lane_data, manifest, names):
+    def examples() -> Iterator[JudgedExample]:
+        for example in LANE.examples(Prepared(lane_data, manifest), names):
             order.append("read")
-            yield record
+            yield example
 
-    real = lane_evaluation.segmentation_record
+    real = lane_application.segmentation_record
 
     def score(*arguments: object) -> object:
         order.append("scored")
         return real(*arguments)
 
-    monkeypatch.setattr(lane_evaluation, "segmentation_record", score)
-    result = judge(predictors[0], records())
+    monkeypatch.setattr(lane_application, "segmentation_record", score)
+    result = judge(LANE, predictors[0], examples())
     assert order == ["read", "scored"] * 3
     assert result.name == "Linear"
     assert result.statistics.names == tuple(sorted(names))
@@ -182,7 +181,7 @@ def test_the_clock_leaves_out_tracing(lane_data, manifest, splits):
     class SlowStart:
         title, details = "slow", {}
 
-        def maps(self, image: np.ndarray) -> dict[str, np.ndarray]:
+        def outputs(self, image: np.ndarray) -> dict[str, np.ndarray]:
             calls.append(image)
             clock.now += 100.0 if len(calls) == 1 else 2.0
             half = np.full(SIZE, 0.5, np.float32)
@@ -196,19 +195,23 @@ def test_the_clock_leaves_out_tracing(lane_data, manifest, splits):
 
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lane_evaluation, "time", clock)
-        result = judge(SlowStart(), lane_records(lane_data, manifest, splits.test))
+        patch.setattr(head_evaluation, "time", clock)
+        result = judge(LANE, SlowStart(), LANE.examples(Prepared(lane_data, manifest), splits.test))
     assert result.seconds_per_image == 2.0
 
 
 # Pictures ---------------------------------------------------------------------------------------------------
 
 
-def test_the_gallery_shows_what_was_predicted(predictors, lane_data, manifest, splits):
-    images = gallery_images(predictors[-1], lane_data, manifest, splits.test)
+def test_the_gallery_shows_what_was_predicted(predictors, lane_data, manifest, splits, monkeypatch):
+    monkeypatch.setattr(lane_application, "lane_gallery", lambda selection, images: (selection, images))
+    data = Prepared(lane_data, manifest)
+    result = judge(LANE, predictors[-1], LANE.examples(data, splits.test))
+    selection, images = LANE.gallery(result, predictors[-1], data, 3)
+    assert selection == select_gallery(result, 3)
     assert set(images) == set(splits.test)
     for name, image, mask, _ in lane_records(lane_data, manifest, splits.test):
-        shown, maps = images[name], predictors[-1].maps(image)
+        shown, maps = images[name], predictors[-1].outputs(image)
         np.testing.assert_array_equal(shown.image, image)
         np.testing.assert_array_equal(shown.mask, mask)
         np.testing.assert_array_equal(shown.probability, maps["probability"])
@@ -222,7 +225,7 @@ def test_panels_are_spread_over_the_names(lane_data, lane_run, run, manifest, sp
     names = splits.train
     assert len(names) == 6
     panels = LanePanels(lane_data, manifest, names, count)
-    pictures = panels(load_model(lane_run, "linear", SETTINGS, run)) if count else panels(None)
+    pictures = panels(LANE.load_model(lane_run, "linear", SETTINGS, run)) if count else panels(None)
     assert list(pictures) == [f"images/{names[i]}" for i in shown]
 
 
@@ -230,4 +233,4 @@ def test_a_broken_head_folder_is_named(lane_run, run, tmp_path):
     copy = Path(shutil.copytree(lane_run, tmp_path / "run"))
     (copy / "heads" / "hgp" / "best.weights.h5").write_bytes(b"")
     with pytest.raises(InputError, match=rf"{copy}/heads/hgp/best\.weights\.h5 cannot be loaded"):
-        run_predictors(copy, run, SETTINGS)
+        run_predictors(run, partial(LANE.load_model, copy, settings=SETTINGS, run=run))

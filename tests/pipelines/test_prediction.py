@@ -6,7 +6,8 @@ import gc
 import math
 import os
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -18,10 +19,11 @@ from PIL import Image
 
 from data_prep.errors import InputError
 from data_prep.images import read_image
-from pipelines import lane, prediction
+from pipelines import lane, lane_prediction
 from pipelines.bundle import load_signatures
+from pipelines.lane_prediction import FOLDERS, LanePrediction, predict_lane, write_maps
 from pipelines.lane_settings import PredictSettings
-from pipelines.prediction import FOLDERS, Prediction, Source, find_sources, predict_files, write_maps
+from pipelines.prediction import Source, find_sources, predict_files
 
 from .tiny_lane import quiet
 
@@ -57,8 +59,20 @@ def table(out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def predict(inputs: list[Path], out: Path, **options: object) -> list[Prediction]:
-    return predict_files(redness, find_sources(inputs), out, **options)
+def predict_sources(
+    signature: object,
+    sources: list[Source],
+    out: Path,
+    *,
+    on_done: Callable[[LanePrediction], None] = lambda _: None,
+    **settings: object,
+) -> list[LanePrediction]:
+    predict = partial(predict_lane, signature=signature, out=out, settings=PredictSettings(**settings))
+    return predict_files(LanePrediction, predict, sources, out, on_done=on_done)
+
+
+def predict(inputs: list[Path], out: Path, **options: object) -> list[LanePrediction]:
+    return predict_sources(redness, find_sources(inputs), out, **options)
 
 
 def files(out: Path) -> set[str]:
@@ -343,7 +357,7 @@ def test_a_full_or_read_only_disk_stops_the_run_without_torn_files(tmp_path, mon
 def test_ctrl_c_leaves_complete_files_and_lines_only(tmp_path, caplog):
     images = [write_image(tmp_path / f"{name}.png") for name in "abc"]
 
-    def interrupt(line: Prediction) -> None:
+    def interrupt(line: LanePrediction) -> None:
         if line.file.endswith("b.png"):
             raise KeyboardInterrupt
 
@@ -361,7 +375,7 @@ def test_ctrl_c_in_the_first_image_leaves_no_table(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        predict_files(interrupted, find_sources([write_image(tmp_path / "a.png")]), tmp_path / "out")
+        predict_sources(interrupted, find_sources([write_image(tmp_path / "a.png")]), tmp_path / "out")
     assert files(tmp_path / "out") == set()
 
 
@@ -372,7 +386,7 @@ def test_an_image_too_large_for_the_memory_is_left_out(tmp_path):
         return redness(images)
 
     large, small = write_image(tmp_path / "large.png", (20, 10)), write_image(tmp_path / "small.png")
-    lines = predict_files(limited, find_sources([large, small]), tmp_path / "out")
+    lines = predict_sources(limited, find_sources([large, small]), tmp_path / "out")
     assert "10 x 20 pixels need more memory than there is. Reduce the image" in lines[0].status
     assert lines[1].status == "ok"
 
@@ -382,7 +396,7 @@ def test_errors_of_the_model_are_not_taken_for_unreadable_images(tmp_path):
         raise tf.errors.InternalError(None, None, "the model")
 
     with pytest.raises(tf.errors.InternalError):
-        predict_files(broken, find_sources([write_image(tmp_path / "a.png")]), tmp_path / "out")
+        predict_sources(broken, find_sources([write_image(tmp_path / "a.png")]), tmp_path / "out")
 
 
 # Size and memory --------------------------------------------------------------------------------------------
@@ -393,7 +407,7 @@ def test_a_bundle_predicts_images_of_any_size(lane_bundle, tmp_path, size):
     image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
     Image.fromarray(image).save(tmp_path / "a.png")
     signature = load_signatures(lane_bundle)["serving_default"]
-    (line,) = predict_files(signature, find_sources([tmp_path / "a.png"]), tmp_path / "out")
+    (line,) = predict_sources(signature, find_sources([tmp_path / "a.png"]), tmp_path / "out")
     assert (line.height, line.width) == size
     for folder in FOLDERS[:3]:
         assert read_png(tmp_path / "out" / folder / "a.png").shape == size
@@ -404,7 +418,7 @@ def test_a_bundle_predicts_24_megapixels(lane_bundle, tmp_path):
     image = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8).repeat(100, 0).repeat(100, 1)
     Image.fromarray(image).save(tmp_path / "a.jpg")
     signature = load_signatures(lane_bundle)["serving_default"]
-    (line,) = predict_files(signature, find_sources([tmp_path / "a.jpg"]), tmp_path / "out")
+    (line,) = predict_sources(signature, find_sources([tmp_path / "a.jpg"]), tmp_path / "out")
     assert (line.height, line.width) == (4000, 6000)
     assert read_png(tmp_path / "out" / "probability" / "a.png").shape == (4000, 6000)
 
@@ -415,14 +429,14 @@ def test_memory_does_not_grow_with_the_number_of_images(tmp_path):
     sources = [Source(path, f"{number:03d}") for number in range(220)]
     process, start = psutil.Process(), {}
 
-    def watch(_: Prediction) -> None:
+    def watch(_: LanePrediction) -> None:
         if len(start) == 0 and (tmp_path / "out" / "overlays" / "020.jpg").exists():
             gc.collect()
             start.update(rss=process.memory_info().rss, python=tracemalloc.get_traced_memory()[0])
 
     tracemalloc.start()
     try:
-        predict_files(redness, sources, tmp_path / "out", on_done=watch)
+        predict_sources(redness, sources, tmp_path / "out", on_done=watch)
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - start["python"]
     finally:
@@ -440,9 +454,9 @@ def test_frames_of_a_video_are_predicted_as_they_are_read(tmp_path, monkeypatch)
             order.append(f"read {number}")
             yield number, np.zeros((4, 4, 3), np.uint8)
 
-    monkeypatch.setattr(prediction, "read_frames", frames)
+    monkeypatch.setattr(lane_prediction, "read_frames", frames)
     sources = [Source(Path("a.avi"), "a")]
-    predict_files(
+    predict_sources(
         redness, sources, tmp_path / "out", on_done=lambda line: order.append(f"done {line.file[-1]}")
     )
     assert order == ["read 0", "done 0", "read 1", "done 1", "read 2", "done 2"]

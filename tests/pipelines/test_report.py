@@ -10,13 +10,8 @@ import pytest
 from data_prep.errors import InputError
 from pipelines.classification_scores import classification_record
 from pipelines.evaluation import Evaluation, classification_result, select_gallery
-from pipelines.report import (
-    GalleryImage,
-    GallerySection,
-    gallery_sections,
-    render_report,
-    write_report,
-)
+from pipelines.lane_gallery import LaneImage, gallery_image, lane_gallery
+from pipelines.report import Gallery, GallerySection, render_report, write_report
 from pipelines.results_tables import format_number
 
 CREATED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
@@ -47,7 +42,7 @@ class _Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def gallery(evaluation, gallery_images):
-    return gallery_sections(select_gallery(evaluation.results[-1], count=2), gallery_images)
+    return lane_gallery(select_gallery(evaluation.results[-1], count=2), gallery_images)
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +88,12 @@ def test_the_page_holds_scores_comparisons_settings_and_warnings(page, evaluatio
 
 
 def test_gallery_shows_five_pictures_of_each_image(page, gallery):
-    assert [section.title for section in gallery] == ["Best images", "Worst images", "Most uncertain images"]
-    for section in gallery:
+    assert [section.title for section in gallery.sections] == [
+        "Best images",
+        "Worst images",
+        "Most uncertain images",
+    ]
+    for section in gallery.sections:
         for image in section.images:
             for panel in ("Input", "Truth", "Prediction", "Probability", "Uncertainty"):
                 assert f'alt="{panel} of {image.name}"' in page
@@ -118,8 +117,9 @@ def test_embedded_pictures_are_those_of_the_image(page, gallery_images):
 
 def test_an_image_without_truth_needs_none(evaluation, gallery_images):
     image = next(iter(gallery_images.values()))
-    image = GalleryImage("phone.jpg", image.image, None, image.probability, image.predictive_entropy)
-    page = render_report("t", evaluation, [GallerySection("Others", "Why.", (image,))], CREATED)
+    image = LaneImage("phone.jpg", image.image, None, image.probability, image.predictive_entropy)
+    gallery = Gallery((GallerySection("Others", "Why.", (gallery_image(image),)),))
+    page = render_report("t", evaluation, gallery, CREATED)
     assert 'alt="Prediction of phone.jpg"' in page
     assert 'alt="Truth of phone.jpg"' not in page
     assert "<span>F-measure" not in page
@@ -128,13 +128,13 @@ def test_an_image_without_truth_needs_none(evaluation, gallery_images):
 def test_large_pictures_are_shrunk(evaluation):
     picture = np.random.default_rng(0).integers(0, 256, (600, 800, 3), np.uint8)
     maps = np.full((600, 800), 0.5)
-    image = GalleryImage("large", picture, np.ones((600, 800), np.uint8), maps, maps)
-    page = render_report("t", evaluation, [GallerySection("s", "e", (image,) * 9)], CREATED)
+    image = gallery_image(LaneImage("large", picture, np.ones((600, 800), np.uint8), maps, maps))
+    page = render_report("t", evaluation, Gallery((GallerySection("s", "e", (image,) * 9),)), CREATED)
     assert len(page) < 5_000_000
 
 
 def test_optional_parts_may_be_missing(perfect_evaluation):
-    page = render_report("t", perfect_evaluation, (), CREATED)
+    page = render_report("t", perfect_evaluation, Gallery(), CREATED)
     parsed = _Page(page)
     assert not parsed.open
     assert {"results", "calibration", "scores"} <= parsed.identifiers
@@ -146,7 +146,9 @@ def test_other_applications_report_their_own_scores():
         classification_record(name, np.array([0, 2]), np.array([[0.8, 0.1, 0.1], [0.3, 0.3, 0.4]]), {})
         for name in ("a", "b")
     ]
-    page = render_report("Sonar", Evaluation("sonar", (classification_result("SVGP", records),)), (), CREATED)
+    page = render_report(
+        "Sonar", Evaluation("sonar", (classification_result("SVGP", records),)), Gallery(), CREATED
+    )
     assert not _Page(page).open
     assert "Share of predictions that are right." in page
     assert "lane" not in page.lower()

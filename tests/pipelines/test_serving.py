@@ -17,7 +17,7 @@ from skimage import data
 
 from data_prep.images import read_image, resize_image
 from pipelines.bundle import Signature, load_signatures
-from pipelines.serving import ImageServer, at_size, decode_image, to_network_size
+from pipelines.serving import MapServer, at_size, decode_image, to_network_size
 
 from .tiny_lane import SIZE
 
@@ -80,7 +80,7 @@ def signatures(lane_bundle: Path) -> dict[str, Signature]:
 
 
 @pytest.fixture(scope="module")
-def colours() -> ImageServer:
+def colours() -> MapServer:
     """A server whose maps are the image's own colours: a change of one grey level is 0.004."""
 
     def predict(images: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -90,7 +90,7 @@ def colours() -> ImageServer:
             "blue": images[..., 2] / 255.0,
         }
 
-    return ImageServer(predict, SIZE, tf.Module())
+    return MapServer(predict, SIZE, tf.Module())
 
 
 def numpy(maps: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:

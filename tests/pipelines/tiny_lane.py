@@ -12,7 +12,8 @@ from tensorflow.python.framework.config import disable_op_determinism
 from data_prep.lane import LanePrepareSettings, prepare_lane
 from data_prep.scenes import write_scenes
 from pipelines import lane
-from pipelines.lane_settings import ExportSettings, TrainSettings
+from pipelines.head_settings import ExportSettings
+from pipelines.lane_settings import TrainSettings
 
 SIZE = (16, 24)
 

@@ -1,4 +1,4 @@
-"""A lane run: what it writes down, where its heads start, and what it may be resumed with."""
+"""A run: what it writes down, where its heads start, and what it may be resumed with."""
 
 import json
 import re
@@ -17,11 +17,11 @@ from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import file_sha256, load_manifest
 from data_prep.splits import manifest_splits
 from gpmodels import HybridModel, LinearHead
-from pipelines import lane, lane_training
+from pipelines import head_evaluation, head_training
 from pipelines.calibration import fit_temperature
-from pipelines.lane_models import load_model
+from pipelines.head_training import HeadTraining
+from pipelines.lane_application import LANE
 from pipelines.lane_settings import LaneRun, TrainSettings
-from pipelines.lane_training import LaneTraining
 from pipelines.runs import load_run
 from pipelines.training import StageData, StageSettings, StageState, TrainingDiverged
 
@@ -42,9 +42,9 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
-def small_training(data: Path, out: Path, *, resume: bool = False, **changes: object) -> LaneTraining:
+def small_training(data: Path, out: Path, *, resume: bool = False, **changes: object) -> HeadTraining:
     settings = SETTINGS.model_copy(update=changes)
-    return LaneTraining(settings, data=data, out=out, resume=resume, console=quiet())
+    return HeadTraining(LANE, settings, data=data, out=out, resume=resume, console=quiet())
 
 
 # What it writes down ----------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_every_stage_ran_its_epochs(lane_run):
 def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane_run):
     run, manifest = load_run(lane_run, LaneRun), load_manifest(lane_data, LaneManifest)
     splits = manifest_splits(manifest, selection_fraction=SETTINGS.selection_fraction)
-    model = load_model(lane_run, "linear", SETTINGS, run)
+    model = LANE.load_model(lane_run, "linear", SETTINGS, run)
 
     def fitted(names: tuple[str, ...]) -> float:
         logits, labels, weights = [], [], []
@@ -95,7 +95,9 @@ def test_selection_is_held_out_of_training_and_of_the_test(lane_data, tmp_path):
     assert not set(splits.selection) & set(splits.test)
     assert sum(image.shape[0] for image, *_ in data.batches(0)) == len(splits.train)
     assert sum(image.shape[0] for image, *_ in data.selection) == len(splits.selection)
-    images = {image.tobytes() for _, image, *_ in lane_records(lane_data, training.manifest, splits.train)}
+    images = {
+        image.tobytes() for _, image, *_ in lane_records(lane_data, training.data.manifest, splits.train)
+    }
     routed = {image.numpy().astype(np.uint8).tobytes() for batch, *_ in data.routing for image in batch}
     assert routed == images
 
@@ -129,7 +131,7 @@ class Stages:
 @pytest.fixture
 def stages(monkeypatch) -> Stages:
     recorder = Stages()
-    monkeypatch.setattr(lane_training, "train_stage", recorder)
+    monkeypatch.setattr(head_training, "train_stage", recorder)
     return recorder
 
 
@@ -153,14 +155,14 @@ def test_every_head_starts_from_the_pretrained_network(stages, lane_data, tmp_pa
 
 def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, tmp_path, monkeypatch):
     kernels = []
-    real = LaneTraining._stage
+    real = HeadTraining._stage
 
-    def spy(self: LaneTraining, name: str, model: HybridModel, *arguments: object) -> None:
+    def spy(self: HeadTraining, name: str, model: HybridModel, *arguments: object) -> None:
         kernels.append(model.head.kernel.numpy())
         real(self, name, model, *arguments)
         kernels.append(model.head.kernel.numpy())
 
-    monkeypatch.setattr(LaneTraining, "_stage", spy)
+    monkeypatch.setattr(HeadTraining, "_stage", spy)
     small_training(lane_data, tmp_path / "run", heads=("linear",)).train()
     np.testing.assert_array_equal(kernels[1], kernels[2])
     assert isinstance(stages.started["linear"][1].head, LinearHead)
@@ -337,12 +339,14 @@ def test_a_resumed_run_keeps_what_it_had_reached(stages, lane_data, copy):
 def test_heads_with_different_epochs_are_no_fair_comparison(copy):
     path = copy / "heads" / "hgp" / "state.json"
     run = load_run(copy, LaneRun)
-    assert lane.head_epochs(copy, run) == {"linear": 2, "hgp": 2}
+    assert head_evaluation.head_epochs(copy, run) == {"linear": 2, "hgp": 2}
     path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 9}))
-    epochs = lane.head_epochs(copy, run)
-    (warning,) = lane.evaluation_warnings("test", seen_fold=None, head_epochs=epochs)
+    epochs = head_evaluation.head_epochs(copy, run)
+    (warning,) = head_evaluation.evaluation_warnings("test", seen_fold=None, head_epochs=epochs)
     assert "different numbers of epochs (linear 2, hgp 9)" in warning
-    assert lane.evaluation_warnings("test", seen_fold=None, head_epochs={"linear": 2, "hgp": 2}) == ()
+    assert (
+        head_evaluation.evaluation_warnings("test", seen_fold=None, head_epochs={"linear": 2, "hgp": 2}) == ()
+    )
 
 
 # Data that cannot be used -----------------------------------------------------------------------------------
@@ -385,10 +389,10 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
     }
 
     def stage(model: HybridModel, *_: object, hooks: list, **__: object) -> StageState:
-        hooks[1](lane_training.EpochReport(1, numbers, True, model))
+        hooks[1](head_training.EpochReport(1, numbers, True, model))
         return StageState(best=0.25, best_epoch=1, epochs_done=1)
 
-    monkeypatch.setattr(lane_training, "train_stage", stage)
+    monkeypatch.setattr(head_training, "train_stage", stage)
     training = small_training(lane_data, tmp_path / "run", heads=("linear",))
     training.train()
     lines = training.console.file.getvalue().splitlines()
@@ -402,8 +406,9 @@ def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):
     settings = TrainSettings(**{**SETTINGS.model_dump(), "heads": ("linear",)})
     with pytest.MonkeyPatch.context() as patch:
         seeds = []
-        patch.setattr(lane, "make_deterministic", seeds.append)
-        run = lane.train(
+        patch.setattr(head_training, "make_deterministic", seeds.append)
+        run = head_training.train(
+            LANE,
             settings.model_copy(update={"seed": 5}),
             data=lane_data,
             out=tmp_path,
