@@ -42,10 +42,10 @@ def augment(
         the image, interpolated bilinearly and clipped to 0..255, and the mask, of nearest pixels. What comes
         from outside is the image's reflection, and ignored (255) in the mask.
     """
-    transform = _transform(tf.shape(mask), uniforms, settings)
-    image = warp(image, transform)
-    mask = warp(mask[:, :, tf.newaxis], transform, nearest=True, outside=float(IGNORED))[:, :, 0]
-    return _relight(image, uniforms, settings), mask
+    transforms = _transform(tf.shape(mask), uniforms, settings)[tf.newaxis]
+    image = warp(image[tf.newaxis], transforms)[0]
+    mask = warp(mask[tf.newaxis, :, :, tf.newaxis], transforms, nearest=True, outside=float(IGNORED))
+    return _relight(image, uniforms, settings), mask[0, :, :, 0]
 
 
 def _transform(size: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:
@@ -53,7 +53,7 @@ def _transform(size: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation)
     # Log-uniform: enlarging and shrinking by the same factor are equally likely.
     zoom = tf.exp((2.0 * uniforms[1] - 1.0) * math.log1p(settings.scale))
     shift = (2.0 * uniforms[2:4] - 1.0) * settings.shift * tf.cast(size, tf.float32)
-    return output_to_input(size, tf.stack([1.0, mirror]), zoom, shift)
+    return output_to_input(size, tf.stack([[1.0, mirror]]), zoom[tf.newaxis], shift[tf.newaxis])[0]
 
 
 def _relight(image: tf.Tensor, uniforms: tf.Tensor, settings: LaneAugmentation) -> tf.Tensor:

@@ -85,16 +85,17 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
     else:
         order = _excerpt(len(names), seed, epoch, steps * batch_size, shuffle=shuffle)
 
-    def load(position: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, label = _parse(reader.read(position), manifest.size)
+    def load(positions: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        images, labels = _parse(reader.read_batch(positions), manifest.size)
         if augmentation is not None:
-            image = augment_labelled(image, random, augmentation)
-        return image, label
+            images = augment_labelled(images, random, augmentation)
+        return images, labels
 
     uniforms = random_numbers(len(order), seed, epoch)
-    dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms))
+    # Batches of positions: for small images the calls take longer than what they do.
+    dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms)).batch(batch_size)
     dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
 
 
 def labelled_records(
@@ -129,10 +130,10 @@ def _excerpt(
     return np.concatenate(passes)[skipped : skipped + length]
 
 
-def _parse(record: tf.Tensor, size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode a serialised example: image float32 [height, width, 3], label int32 []."""
+def _parse(records: tf.Tensor, size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decode serialised examples: images float32 [batch, height, width, 3], labels int32 [batch]."""
     features = {key: tf.io.FixedLenFeature([], tf.string) for key in ("image", "label")}
-    example = tf.io.parse_single_example(record, features)
-    image = tf.reshape(tf.io.decode_raw(example["image"], tf.uint8), [*size, 3])
-    label = tf.reshape(tf.io.decode_raw(example["label"], tf.int32, little_endian=True), [])
-    return tf.cast(image, tf.float32), label
+    examples = tf.io.parse_example(records, features)
+    images = tf.reshape(tf.io.decode_raw(examples["image"], tf.uint8), [-1, *size, 3])
+    labels = tf.reshape(tf.io.decode_raw(examples["label"], tf.int32, little_endian=True), [-1])
+    return tf.cast(images, tf.float32), labels

@@ -15,7 +15,8 @@ ALMOST_ONE = 1 - 1e-7
 
 def varied(uniforms: list[float], **settings: float) -> np.ndarray:
     chosen = LabelledAugmentation(**(STILL | settings))
-    return augment_labelled(tf.constant(IMAGE), tf.constant(uniforms, tf.float32), chosen).numpy()
+    images, numbers = tf.constant([IMAGE, IMAGE[::-1]]), tf.constant([uniforms, MIDDLE], tf.float32)
+    return augment_labelled(images, numbers, chosen).numpy()[0]
 
 
 def test_nothing_changes_when_all_is_switched_off() -> None:
