@@ -120,8 +120,8 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
 def read_levels(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     """Decode an image file as grey levels at the depth it was stored with, upright.
 
-    Of three channels the luminance is taken (the common level where they are equal); an alpha channel is
-    dropped; palettes are expanded; of several pages the first one is read.
+    Of three channels the luminance is taken (the common level where they are equal), of 16 bits each their
+    high bytes; an alpha channel is dropped; palettes are expanded; of several pages the first one is read.
 
     Args:
         path: a PNG, JPEG, WebP, BMP or TIFF file.

@@ -1,10 +1,13 @@
 """Sonar images of any size as arrays of levels: image files, very large TIFF files, XTF recordings."""
 
 from pathlib import Path
+from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import tifffile
+from PIL import Image
 
 from data_prep import images
 from data_prep.errors import InputError
@@ -21,10 +24,10 @@ _TIFF_SUFFIXES = {".tif", ".tiff"}
 def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     """Read a sonar image; of a very large one, pixels are read from the disk when they are used.
 
-    Image files are read as `data_prep.images.read_levels` does. TIFF files of more than
-    `data_prep.images.MAX_PIXELS` pixels are mapped into memory, which needs uncompressed samples; other
-    formats of that size are refused, for they can be decoded only as a whole. XTF recordings become one row
-    for each ping (`data_prep.sonar_xtf`).
+    Image files are read as `data_prep.images.read_levels` does, but three channels of 16 bits keep their
+    depth. TIFF files of more than `data_prep.images.MAX_PIXELS` pixels are mapped into memory, which needs
+    uncompressed samples; other formats of that size are refused, for they can be decoded only as a whole. XTF
+    recordings become one row for each ping (`data_prep.sonar_xtf`).
 
     Args:
         path: PNG, JPEG, WebP, BMP, TIFF or XTF file.
@@ -45,7 +48,8 @@ def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         return read_xtf(path)
     if path.suffix.lower() in _TIFF_SUFFIXES and _is_very_large(path):
         return _map_tiff(path)
-    return read_levels(path)
+    levels = read_levels(path)
+    return _read_deep_colour(path) if _is_deep_colour(path) else levels
 
 
 def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Levels:
@@ -90,6 +94,21 @@ def _is_very_large(path: Path) -> bool:
             return page.imagelength * page.imagewidth > images.MAX_PIXELS
     except (OSError, ValueError, IndexError, AttributeError):
         return False  # `read_levels` says what is wrong with the file
+
+
+def _is_deep_colour(path: Path) -> bool:
+    """Tell whether a file, known to be readable, has three channels of 16 bits, which Pillow cuts to 8."""
+    with Image.open(path) as image:
+        return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
+
+
+def _read_deep_colour(path: Path) -> npt.NDArray[np.uint16]:
+    colours: Any = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+    if colours is None or colours.dtype != np.uint16:
+        raise InputError(
+            f"{path}: three channels of 16 bits that cannot be decoded. Save the image with one channel."
+        )
+    return np.asarray(cv2.cvtColor(colours[:, :, :3], cv2.COLOR_BGR2GRAY), dtype=np.uint16)
 
 
 def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:

@@ -205,7 +205,16 @@ def assign_stratified_folds(
 def assign_stratified_fraction(
     groups: Mapping[str, str], labels: Mapping[str, int], test_fraction: float, seed: int
 ) -> dict[str, Assignment]:
-    """Take a fraction of the examples of each class for the test; 0 takes none, 1 all."""
+    """Take a fraction of the examples of each class for the test; 0 takes none, 1 all.
+
+    Raises:
+        InputError: one group cannot be divided.
+    """
+    if test_fraction not in {0, 1} and len(set(groups.values())) == 1:
+        raise InputError(
+            f"All {len(groups)} examples belong to one group ({next(iter(groups.values()))}): they cannot be "
+            "divided into training and test. Add data, choose other groups, or set test_fraction to 0 or 1."
+        )
     parts = stratified_parts(groups, labels, (1 - test_fraction, test_fraction), seed)
     return _fixed(groups, {name for name, part in parts.items() if part == 1})
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import tifffile
@@ -28,6 +29,10 @@ def test_three_equal_channels_are_one(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.fromarray(np.repeat(BYTES[:, :, np.newaxis], 3, axis=2)).save(path)
     np.testing.assert_array_equal(read_sonar(path), BYTES)
+    cv2.imwrite(str(tmp_path / "deep.png"), cv2.merge([LEVELS, LEVELS, LEVELS]))
+    tifffile.imwrite(tmp_path / "deep.tif", np.repeat(LEVELS[..., np.newaxis], 3, axis=2), photometric="rgb")
+    for name in ("deep.png", "deep.tif"):
+        np.testing.assert_array_equal(read_sonar(tmp_path / name), LEVELS)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

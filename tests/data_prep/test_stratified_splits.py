@@ -56,6 +56,15 @@ def test_fraction(fraction: float, sides: set[str]) -> None:
     assert {assignment.split for assignment in assigned.values()} == sides
 
 
+def test_one_group_cannot_be_divided() -> None:
+    groups, labels = {"a": "line 1", "b": "line 1"}, {"a": 0, "b": 1}
+    with pytest.raises(
+        InputError, match=r"All 2 examples belong to one group \(line 1\).*test_fraction to 0 or 1"
+    ):
+        assign_stratified_fraction(groups, labels, 0.5, seed=0)
+    assert {one.split for one in assign_stratified_fraction(groups, labels, 1, seed=0).values()} == {"test"}
+
+
 def test_folds() -> None:
     groups, labels = random_set(1)
     assigned = assign_stratified_folds(groups, labels, 4, seed=2)
