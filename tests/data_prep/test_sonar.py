@@ -24,7 +24,7 @@ from data_prep.splits import manifest_splits
 
 LOG = SpeckleNormalisation()
 SMALL = SonarPrepareSettings(size=(8, 8))
-MINES = {"line_1": [(10, 20), (70, 40)], "line_2": [(50, 5)], "line_3": []}
+MINES = {"line_1": [(10, 20), (70, 40)], "line_2": [(50, 1)], "line_3": []}
 """Left and upper borders of bright squares of 6 pixels in images of 96 x 64."""
 
 
@@ -128,9 +128,19 @@ def test_objects_are_cut_out_whatever_the_format(full_images: Path, tmp_path: Pa
     # At the upper border the window stays inside.
     levels = np.array(Image.open(full_images / "line_2.png"))
     np.testing.assert_array_equal(
-        mines["line_2/mine_0001"], prepare_snapshot(levels[2:14, 47:59], (8, 8), LOG)
+        mines["line_2/mine_0001"], prepare_snapshot(levels[0:12, 47:59], (8, 8), LOG)
     )
     assert not result.skipped
+
+
+def test_an_image_smaller_than_the_window_is_mirrored_evenly(full_images: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(update={"window": (80, 40)})
+    out = tmp_path / "out"
+    result = prepare_sonar(full_images, out, settings, annotations=box_table(full_images))
+    levels = np.pad(np.array(Image.open(full_images / "line_2.png")), ((8, 8), (0, 0)), mode="symmetric")
+    image, _ = records(out, result)["line_2/mine_0001"]
+    np.testing.assert_array_equal(image, prepare_snapshot(levels[:, 33:73], (8, 8), LOG))
+    assert {e.name.split("/")[1] for e in result.manifest.examples} == {"mine_0001", "mine_0002"}
 
 
 def annotated(images: Path, kind: str) -> Path:
