@@ -21,7 +21,7 @@ from data_prep.preparing import (
     without_skipped,
     write_skipped,
 )
-from data_prep.sonar_levels import prepare_snapshot
+from data_prep.sonar_levels import prepare_snapshots
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_plan import SnapshotPlan, plan_snapshots
 from data_prep.sonar_settings import SonarPrepareSettings
@@ -141,6 +141,10 @@ def prepare_source(
     snapshots = cut_snapshots(request, settings)
     if isinstance(snapshots, Skipped):
         return snapshots
+    if not snapshots:  # an image without an object, and without room for a place of the background
+        return []
+    pieces = [snapshot.levels for snapshot in snapshots]
+    images = prepare_snapshots(pieces, settings.size, settings.normalisation)
     return [
         _PreparedSnapshot(
             _Facts(
@@ -150,9 +154,9 @@ def prepare_source(
                 height=snapshot.levels.shape[0],
                 width=snapshot.levels.shape[1],
             ),
-            prepare_snapshot(snapshot.levels, settings.size, settings.normalisation),
+            image,
         )
-        for snapshot in snapshots
+        for snapshot, image in zip(snapshots, images, strict=True)
     ]
 
 

@@ -65,21 +65,19 @@ def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Le
         uint8 or uint16 [*size], as the image.
     """
     height, width = levels.shape[:2]
-    first_row, last_row = _inside(top, size[0], height)
-    first_column, last_column = _inside(left, size[1], width)
-    piece = np.asarray(levels[first_row:last_row, first_column:last_column])
-    if piece.ndim == 3:
-        piece = np.rint(piece[:, :, :3].mean(axis=2)).astype(piece.dtype)
-    # Mirrored positions may lie anywhere in the piece, also where it is smaller than what is missing.
-    rows = _mirrored(np.arange(top, top + size[0]), height) - first_row
-    columns = _mirrored(np.arange(left, left + size[1]), width) - first_column
-    return piece[np.ix_(rows, columns)]
+    if 0 <= top <= height - size[0] and 0 <= left <= width - size[1]:
+        return _grey(levels[top : top + size[0], left : left + size[1]])
+    rows = _mirrored(np.arange(top, top + size[0]), height)
+    columns = _mirrored(np.arange(left, left + size[1]), width)
+    piece = _grey(levels[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1])
+    return piece[np.ix_(rows - rows.min(), columns - columns.min())]
 
 
-def _inside(start: int, length: int, extent: int) -> tuple[int, int]:
-    """First and one past the last of the positions that a stretch uses of an axis, mirrored ones too."""
-    positions = _mirrored(np.arange(start, start + length), extent)
-    return int(positions.min()), int(positions.max()) + 1
+def _grey(piece: Levels) -> Levels:
+    in_memory = np.asarray(piece)
+    if in_memory.ndim == 2:
+        return in_memory
+    return np.rint(in_memory[:, :, :3].mean(axis=2)).astype(in_memory.dtype)
 
 
 def _mirrored(positions: npt.NDArray[np.int64], extent: int) -> npt.NDArray[np.int64]:

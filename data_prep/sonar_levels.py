@@ -4,6 +4,7 @@ Pure functions of arrays, for `prepare` on snapshots and for prediction on windo
 processes use them: no TensorFlow here.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -90,5 +91,21 @@ def prepare_snapshot(
     Returns:
         uint8 [*size, 3], the channels equal.
     """
-    grey = normalise_speckle(resize_levels(levels, size), normalisation)
-    return np.repeat(grey[:, :, np.newaxis], 3, axis=2)
+    return prepare_snapshots([levels], size, normalisation)[0]
+
+
+def prepare_snapshots(
+    pieces: Sequence[Levels], size: tuple[int, int], normalisation: SpeckleNormalisation
+) -> npt.NDArray[np.uint8]:
+    """Resize and normalise many snapshots at once, in a fraction of the time that they take one by one.
+
+    Args:
+        pieces: N pieces of sonar images, uint8 or uint16 [height, width] of any sizes.
+        size: height and width in pixels of the result.
+        normalisation: how levels become 0..255.
+
+    Returns:
+        uint8 [N, *size, 3], the channels equal.
+    """
+    grey = normalise_speckle(np.stack([resize_levels(piece, size) for piece in pieces]), normalisation)
+    return np.repeat(grey[..., np.newaxis], 3, axis=-1)

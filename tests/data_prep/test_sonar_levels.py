@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from data_prep.sonar_levels import normalise_speckle, prepare_snapshot, resize_levels
+from data_prep.sonar_levels import normalise_speckle, prepare_snapshot, prepare_snapshots, resize_levels
 from data_prep.sonar_settings import SpeckleNormalisation
 
 LOG = SpeckleNormalisation()
@@ -60,6 +60,12 @@ def test_without_normalisation_levels_stay() -> None:
     snapshot = prepare_snapshot(levels, (16, 16), NONE)
     assert snapshot.dtype == np.uint8
     np.testing.assert_array_equal(snapshot, np.repeat(levels[:, :, np.newaxis], 3, axis=2))
+
+
+def test_many_snapshots_are_prepared_as_one_by_one() -> None:
+    pieces = [np.rint(speckled(*size)).astype(np.uint16) for size in ((20, 12), (9, 9), (40, 31))]
+    together = prepare_snapshots(pieces, (8, 6), LOG)
+    np.testing.assert_array_equal(together, [prepare_snapshot(piece, (8, 6), LOG) for piece in pieces])
 
 
 def test_only_levels_of_one_channel_are_taken() -> None:
