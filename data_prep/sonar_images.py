@@ -74,10 +74,10 @@ def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Le
 
 
 def _grey(piece: Levels) -> Levels:
-    in_memory = np.asarray(piece)
-    if in_memory.ndim == 2:
-        return in_memory
-    return np.rint(in_memory[:, :, :3].mean(axis=2)).astype(in_memory.dtype)
+    if piece.ndim == 2:
+        return piece
+    mean = np.rint(piece[:, :, :3].mean(axis=2))
+    return mean.astype(np.uint8) if piece.dtype == np.uint8 else mean.astype(np.uint16)
 
 
 def _mirrored(positions: npt.NDArray[np.int64], extent: int) -> npt.NDArray[np.int64]:
