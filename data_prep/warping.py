@@ -43,7 +43,7 @@ def warp(
     Returns:
         the moved images, of the same shape and type.
     """
-    return tf.raw_ops.ImageProjectiveTransformV3(
+    moved = tf.raw_ops.ImageProjectiveTransformV3(
         images=images,
         transforms=transforms,
         output_shape=tf.shape(images)[1:3],
@@ -51,3 +51,4 @@ def warp(
         interpolation="NEAREST" if nearest else "BILINEAR",
         fill_mode="REFLECT" if outside is None else "CONSTANT",
     )
+    return tf.ensure_shape(moved, images.shape)  # the operation itself tells a height and width only when run

@@ -70,6 +70,13 @@ def test_batches_hold_images_and_labels(prepared: Prepared) -> None:
     assert np.concatenate([label for _, label in batches]).tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize("augmentation", [None, LabelledAugmentation()])
+def test_static_shape_is_known(prepared: Prepared, augmentation: LabelledAugmentation | None) -> None:
+    dataset = labelled_dataset(*prepared, NAMES, batch_size=2, steps=3, augmentation=augmentation)
+    assert [spec.shape.as_list() for spec in dataset.element_spec] == [[None, 6, 8, 3], [None]]
+    assert len(dataset) == 3
+
+
 def test_records_are_what_was_stored(prepared: Prepared) -> None:
     records = list(labelled_records(*prepared, [NAMES[9], NAMES[4]]))
     assert [(name, label) for name, _, label in records] == [("snapshot_4", 1), ("snapshot_9", 0)]
