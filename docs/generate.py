@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pipelines.classification_scores import CLASSIFICATION_SCORES
 from pipelines.cli import APPLICATIONS
 from pipelines.config import describe_settings
 from pipelines.segmentation_scores import SEGMENTATION_SCORES
@@ -48,7 +49,7 @@ def settings_table(application: str, step: str) -> str:
 
 def scores_table(application: str) -> str:
     """Every score of an application's evaluation, grouped, as Markdown tables."""
-    definitions = {"lane": SEGMENTATION_SCORES}[application]
+    definitions = {"lane": SEGMENTATION_SCORES, "sonar": CLASSIFICATION_SCORES}[application]
     lines: list[str] = []
     for group in dict.fromkeys(score.group for score in definitions):
         lines += ["", f"**{group}**", "", "| Key | Name | Better | Meaning |", "|---|---|---|---|"]

@@ -12,7 +12,7 @@ Nothing else is clipped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,6 +175,13 @@ def _calibration_error(sums: Mapping[str, FloatArray]) -> FloatArray:
     )
 
 
+def _mean_recall(confusion: FloatArray) -> FloatArray:
+    """Recall ``[R]`` averaged over the classes with examples, from ``[R, C, C]``."""
+    examples = confusion.sum(axis=-1)
+    recall = np.diagonal(confusion, axis1=-2, axis2=-1) / np.where(examples > 0, examples, 1.0)
+    return ratio(recall.sum(axis=-1), (examples > 0).sum(axis=-1).astype(np.float64))
+
+
 PROBABILITY_SCORES: tuple[Score, ...] = (
     Score(
         "nll",
@@ -215,5 +222,13 @@ CLASSIFICATION_SCORES: tuple[Score, ...] = (
         lambda sums: _per_prediction("correct", sums),
         headline=True,
     ),
-    *PROBABILITY_SCORES,
+    Score(
+        "balanced_accuracy",
+        "Mean recall",
+        "Are the labels right?",
+        "higher",
+        "Share of each class that is given its label, averaged over the classes: rare ones count as much.",
+        lambda sums: _mean_recall(sums["confusion"]),
+    ),
+    *(replace(score, headline=score.headline or score.key == "brier") for score in PROBABILITY_SCORES),
 )

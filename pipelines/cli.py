@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import lane_steps
+from pipelines import lane_steps, sonar_steps
 from pipelines.config import CONFIG_NAME
 from pipelines.console import FAILED, configure_logging, exit_codes, make_console, show_error, show_table
 from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
@@ -51,6 +51,15 @@ APPLICATIONS = (
         prepare=lane_steps.prepare,
         prepare_settings=SettingsClass("data_prep.lane", "LanePrepareSettings"),
         predict=lane_steps.predict,
+    ),
+    Application(
+        name="sonar",
+        purpose="Tell objects in sonar images from each other and from clutter, with their uncertainty.",
+        module="pipelines.sonar",
+        settings="pipelines.sonar_settings",
+        prepare=sonar_steps.prepare,
+        prepare_settings=SettingsClass("data_prep.sonar_settings", "SonarPrepareSettings"),
+        predict=sonar_steps.predict,
     ),
 )
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, TaskID
 
 from data_prep.lane import LanePrepareSettings, PrepareResult, prepare_lane
 from data_prep.lane_manifest import LaneManifest
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.lane_application import LANE
-from pipelines.lane_prediction import LanePrediction, predict_lane
+from pipelines.lane_prediction import COLUMNS, LanePrediction, predict_lane
 from pipelines.lane_settings import PredictSettings
 from pipelines.prediction import find_sources, predict_files, summarise_predictions
+from pipelines.progress import stage_bars
 
 train = partial(head_training.train, LANE)
 evaluate = partial(head_evaluation.evaluate, LANE)
@@ -44,7 +44,7 @@ def predict(
             status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
 
         predict_source = partial(predict_lane, signature=signature, out=out, settings=settings)
-        lines = predict_files(LanePrediction, predict_source, sources, out, on_done=say)
+        lines = predict_files(LanePrediction, COLUMNS, predict_source, sources, out, on_done=say)
     summarise_predictions(lines, out, console)
     return lines
 
@@ -64,14 +64,7 @@ def prepare(
     Raises:
         InputError: No pair can be used, or ``out`` cannot be written.
     """
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def advance(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
-
+    with stage_bars(console) as advance:
         result = prepare_lane(images, masks, out, settings, jobs=jobs, overwrite=overwrite, progress=advance)
     say_prepared(result, out, console)
     return result

@@ -24,6 +24,7 @@ from pipelines.prediction import PredictionLine, Source, UnreadableSourceError, 
 from pipelines.predictors import Outputs
 
 FOLDERS = ("masks", "probability", "uncertainty", "overlays")
+COLUMNS = ("file", "height", "width", "lane_fraction", "mean_entropy", "referred", "seconds", "status")
 SIXTEEN_BIT = 65535
 
 _LONGEST_JPEG_SIDE = 65500  # pixels, of OpenCV's encoder
@@ -43,17 +44,6 @@ class LanePrediction(PredictionLine):
         seconds: For this image, without reading and writing.
         status: ``ok``, or what was wrong.
     """
-
-    columns = (
-        "file",
-        "height",
-        "width",
-        "lane_fraction",
-        "mean_entropy",
-        "referred",
-        "seconds",
-        "status",
-    )
 
     height: int | None = None
     width: int | None = None

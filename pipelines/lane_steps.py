@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from data_prep.errors import InputError
-from pipelines.steps import StepCall
+from pipelines.steps import StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
 
 
@@ -45,7 +45,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         LanePrepareSettings,
         lane_values=None if lane_values is None else _levels("--lane-values", lane_values),
         ignore_values=None if ignore_values is None else _levels("--ignore-values", ignore_values),
-        size=None if size is None else _height_and_width(size),
+        size=None if size is None else height_and_width("--size", size),
         folds=folds,
         group_pattern=group_pattern,
         train_list=train_list,
@@ -92,13 +92,6 @@ def predict(
     inputs = [*inputs, *(more_inputs or ())]
     settings = call.settings(PredictSettings, threshold=threshold, refer_above=refer_above)
     lane.predict(settings, inputs=inputs, model=model, out=out, console=call.console)
-
-
-def _height_and_width(text: str) -> tuple[int, int]:
-    height, _, width = text.lower().partition("x")
-    if not (height.isdecimal() and width.isdecimal()):
-        raise InputError(f"--size {text}: expected HEIGHTxWIDTH in pixels, for example 306x306.")
-    return int(height), int(width)
 
 
 def _levels(option: str, text: str) -> tuple[int, ...]:

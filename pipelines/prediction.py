@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import tensorflow as tf
 from rich.console import Console
@@ -37,19 +37,20 @@ class PredictionLine:
     """A line of ``predictions.csv``; an application adds fields of its own.
 
     Attributes:
-        columns: Names of all fields in the order of the table.
         file: What was predicted.
         referred: Whether a person should look.
         seconds: For this line, without reading and writing.
         status: ``ok``, or what was wrong.
     """
 
-    columns: ClassVar[tuple[str, ...]]
-
     file: str
     referred: bool | None = None
     seconds: float | None = None
     status: str = "ok"
+
+    def cells(self) -> dict[str, object]:
+        """Values of the columns."""
+        return asdict(self)
 
 
 Line = TypeVar("Line", bound=PredictionLine)
@@ -137,6 +138,7 @@ def _possible_stems(path: Path, stems: Counter[str], names: Counter[str]) -> Ite
 
 def predict_files(
     line_class: type[Line],
+    columns: Sequence[str],
     predict: Callable[[Source], Iterable[Line]],
     sources: Sequence[Source],
     out: Path,
@@ -147,6 +149,7 @@ def predict_files(
 
     Args:
         line_class: The application's lines.
+        columns: Names of the cells of a line in the order of the table.
         predict: Writes the files of a source and yields its lines; raises :class:`UnreadableSourceError` for
             what cannot be read or predicted.
         sources: What to predict.
@@ -167,12 +170,12 @@ def predict_files(
         lines: list[Line] = []
         stopped: KeyboardInterrupt | InputError | None = None
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, line_class.columns)
+            writer = csv.DictWriter(file, columns)
             writer.writeheader()
             try:
                 for source in sources:
                     for line in _lines_of(line_class, predict, source):
-                        writer.writerow({key: _cell(value) for key, value in asdict(line).items()})
+                        writer.writerow({key: cell_text(value) for key, value in line.cells().items()})
                         lines.append(line)
                         on_done(line)
             except (KeyboardInterrupt, InputError) as error:
@@ -240,7 +243,8 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _cell(value: object) -> object:
+def cell_text(value: object) -> object:
+    """A value as tables show it: six digits, ``true`` and ``false``, nothing for None."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -1,7 +1,9 @@
-"""Progress with the time left, for Keras' ``fit``."""
+"""Progress bars: with the time left for Keras' ``fit``, and for the stages of `prepare`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -10,6 +12,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -60,3 +63,24 @@ class EpochProgress(keras.callbacks.Callback):
     def close(self) -> None:
         """Take the bar off the screen; also when training was interrupted."""
         self._bar.stop()
+
+
+@contextmanager
+def stage_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each stage of `prepare`; on a terminal only.
+
+    Args:
+        console: Where to draw.
+
+    Yields:
+        a function of the stage, how many files are done and how many there are.
+    """
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield advance

@@ -18,6 +18,7 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 
+from data_prep.errors import InputError
 from pipelines.config import CONFIG_NAME, load_settings
 from pipelines.console import configure_logging, exit_codes, make_console, show_note, show_settings
 from pipelines.tensorflow_start import start_tensorflow
@@ -111,6 +112,18 @@ class StepCall:
         elif self.seed is not None:
             _note_unused(self.command, "seed")
         return load_settings(cls, config=self.config or config, overrides=self.overrides, options=options)
+
+
+def height_and_width(option: str, text: str) -> tuple[int, int]:
+    """What the user means by an option like `--size 306x306`.
+
+    Raises:
+        InputError: the text is no height and width.
+    """
+    height, _, width = text.lower().partition("x")
+    if not (height.isdecimal() and width.isdecimal()):
+        raise InputError(f"{option} {text}: expected HEIGHTxWIDTH in pixels, for example 306x306.")
+    return int(height), int(width)
 
 
 def make_command(name: str, settings: SettingsClass, function: StepFunction) -> StepFunction:

@@ -117,7 +117,7 @@ def test_generated_parts_are_up_to_date(page, generate):
 
 
 def test_every_step_and_every_public_name_is_documented():
-    assert {page.name for page in GENERATED} == {"api.md", "configuration.md", "lane.md"}
+    assert {page.name for page in GENERATED} == {"api.md", "configuration.md", "lane.md", "sonar.md"}
     configuration = (DOCS / "configuration.md").read_text(encoding="utf-8")
     for application in APPLICATIONS:
         for step in ("prepare", "train", "evaluate", "predict", "export"):

@@ -68,7 +68,7 @@ def predict_sources(
     **settings: object,
 ) -> list[LanePrediction]:
     predict = partial(predict_lane, signature=signature, out=out, settings=PredictSettings(**settings))
-    return predict_files(LanePrediction, predict, sources, out, on_done=on_done)
+    return predict_files(LanePrediction, lane_prediction.COLUMNS, predict, sources, out, on_done=on_done)
 
 
 def predict(inputs: list[Path], out: Path, **options: object) -> list[LanePrediction]:

@@ -1,0 +1,261 @@
+"""What the shared steps have to know of images that have one class each."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+from scipy import ndimage
+
+from data_prep.errors import InputError
+from data_prep.labelled import labelled_dataset, labelled_records
+from data_prep.labelled_manifest import LabelledManifest
+from data_prep.splits import Splits
+from gpmodels import HybridModel
+from pipelines.bundle_metadata import Metadata, class_signatures, current_versions
+from pipelines.class_pictures import enlarged, probability_bars
+from pipelines.classification_scores import (
+    CLASSIFICATION_SCORES,
+    ClassificationRecord,
+    classification_record,
+    classification_statistics,
+)
+from pipelines.evaluation import MethodResult, classification_result
+from pipelines.head_application import HeadApplication, JudgedExample, Prepared
+from pipelines.head_settings import HeadName
+from pipelines.heads import DESCRIPTIONS
+from pipelines.labelled_gallery import LabelledImage, labelled_gallery, select_labelled
+from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
+from pipelines.overlays import Picture, side_by_side
+from pipelines.predictors import Outputs, Predictor
+from pipelines.report import Gallery
+from pipelines.serving import ClassServer, per_class
+from pipelines.uncertainty_scores import MUTUAL_INFORMATION, PREDICTIVE_ENTROPY
+
+UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
+
+SettingsKind = TypeVar("SettingsKind", bound=LabelledTrainSettings)
+RunKind = TypeVar("RunKind", bound=LabelledRun)
+ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
+
+_JUDGED_AT_ONCE = 256
+
+
+class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
+    """Base class of the applications that give each image a class.
+
+    Attributes:
+        kind: What an image is called in descriptions, in the plural, e.g. ``"snapshots"``.
+        intended_use: For bundles.
+        limitations: For bundles.
+        preprocessing: What a bundle expects to have been done to an image.
+    """
+
+    kind: str
+    intended_use: str
+    limitations: str
+    preprocessing: str
+
+    point = "image"
+    fixed_settings: tuple[str, ...] = ("network", "augmentation", "steps_per_epoch", "class_balance")
+    fixed_gp_settings: tuple[str, ...] = ("likelihood",)
+    epoch_scores = {"balanced_accuracy": "mean recall", "ece": "ECE"}  # noqa: RUF012 - never changed
+
+    def steps_per_epoch(self, settings: SettingsKind, num_examples: int) -> int:  # noqa: ARG002
+        """As many as the settings say."""
+        return settings.steps_per_epoch
+
+    def training_batches(
+        self, data: Prepared[ManifestKind], names: Sequence[str], settings: SettingsKind, epoch: int
+    ) -> tf.data.Dataset:
+        """Image, label and weight of every training image, in batches."""
+        weights = tf.constant(class_weights(data.manifest, names, settings.class_balance), tf.float32)
+        batches = labelled_dataset(
+            data.folder,
+            data.manifest,
+            names,
+            batch_size=settings.batch_size,
+            seed=settings.seed,
+            epoch=epoch,
+            shuffle=True,
+            augmentation=settings.augmentation,
+            steps=settings.steps_per_epoch,
+        )
+        return batches.map(lambda image, label: (image, label, tf.gather(weights, label)))
+
+    def plain_batches(
+        self, data: Prepared[ManifestKind], names: Sequence[str], settings: SettingsKind, *, shuffle: bool
+    ) -> tf.data.Dataset:
+        """One pass over the images as they are, none weighing more than another."""
+        return labelled_dataset(
+            data.folder,
+            data.manifest,
+            names,
+            batch_size=settings.batch_size,
+            seed=settings.seed,
+            shuffle=shuffle,
+        )
+
+    def run_facts(self, data: Prepared[ManifestKind], splits: Splits) -> dict[str, Any]:
+        """N is the number of training images."""
+        return {"num_data": len(splits.train), "class_names": data.manifest.class_names}
+
+    def require_fitting(self, data: Prepared[ManifestKind], model: Path, run: RunKind) -> None:
+        """Check size and classes.
+
+        Raises:
+            InputError: They are not those of the training.
+        """
+        super().require_fitting(data, model, run)
+        if data.manifest.class_names != run.class_names:
+            raise InputError(
+                f"{data.folder} has the classes {', '.join(data.manifest.class_names)}, but {model} was "
+                f"trained on {', '.join(run.class_names)}. Judge it on data with the same classes."
+            )
+
+    def likelihood(self, settings: SettingsKind) -> str | None:
+        """Of the GP heads."""
+        return settings.likelihood
+
+    def selection_scores(
+        self, model: HybridModel, data: Prepared[ManifestKind], names: Sequence[str]
+    ) -> dict[str, float]:
+        """Mean recall and ECE of the selection images."""
+        batches = labelled_dataset(data.folder, data.manifest, names, batch_size=_JUDGED_AT_ONCE)
+        records = [
+            classification_record(
+                str(number),
+                label.numpy(),
+                per_class(model(image, training=False)["probability"]).numpy(),
+                {},
+            )
+            for number, (image, label) in enumerate(batches)
+        ]
+        sums = classification_statistics(records).sums()
+        return {
+            score.key: float(score.from_sums(sums)[0])
+            for score in CLASSIFICATION_SCORES
+            if score.key in self.epoch_scores
+        }
+
+    def panels(
+        self, data: Prepared[ManifestKind], names: Sequence[str], settings: SettingsKind
+    ) -> Callable[[HybridModel], dict[str, Picture]]:
+        """Images beside bars for the probabilities of their classes."""
+        places = np.linspace(0, len(names) - 1, min(settings.panel_images, len(names)), dtype=int)
+        shown = [names[place] for place in places]
+        records = list(labelled_records(data.folder, data.manifest, shown))
+
+        def draw(model: HybridModel) -> dict[str, Picture]:
+            pictures = {}
+            for name, image, label in records:
+                outputs = model(tf.constant(image[None], tf.float32), training=False)
+                bars = probability_bars(per_class(outputs["probability"]).numpy()[0], label)
+                pictures[f"images/{name}"] = side_by_side([enlarged(image), bars])
+            return pictures
+
+        return draw
+
+    def examples(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Images; the truth is the label."""
+        for name, image, label in labelled_records(data.folder, data.manifest, names):
+            yield JudgedExample(name, image, label)
+
+    def record(self, example: JudgedExample, outputs: Outputs) -> ClassificationRecord:
+        """What the scores need to know of one image."""
+        return classification_record(
+            example.name,
+            np.array([example.truth]),
+            _of_classes(outputs)["probability"][None],
+            {key: outputs[key][None] for key in UNCERTAINTIES},
+        )
+
+    def result(self, title: str, records: Sequence[ClassificationRecord], **costs: Any) -> MethodResult:
+        """Classification scores."""
+        return classification_result(title, records, **costs)
+
+    def reported_classes(self, run: RunKind) -> tuple[str, ...]:
+        """All of them."""
+        return run.class_names
+
+    def gallery(
+        self, result: MethodResult, predictor: Predictor, data: Prepared[ManifestKind], count: int
+    ) -> Gallery:
+        """Confidently wrong and most uncertain images."""
+        selection = select_labelled(result, count)
+        images = {
+            name: LabelledImage(name, image, label, _of_classes(predictor.outputs(image)))
+            for name, image, label in labelled_records(data.folder, data.manifest, selection.names)
+        }
+        return labelled_gallery(selection, images, data.manifest.class_names)
+
+    def server(self, model: HybridModel, run: RunKind) -> ClassServer:
+        """One prediction for each image."""
+        return ClassServer(model.inference_function(), run.size, model.network)
+
+    def metadata(self, name: str, head: HeadName, settings: SettingsKind, run: RunKind) -> Metadata:
+        """Description of a bundle."""
+        height, width = run.size
+        probit = head == "linear" or settings.likelihood in {None, "bernoulli"}
+        return Metadata(
+            name=name,
+            application=self.name,
+            head=DESCRIPTIONS[head],
+            class_names=run.class_names,
+            network_size=run.size,
+            preprocessing=(
+                f"Inside the graph: area-averaging resize to {height} x {width}, rounding to whole grey "
+                f"levels, scaling to -1..1. To be done before: {self.preprocessing}"
+            ),
+            preprocessing_settings=self.preprocessing_settings(run),
+            signatures=class_signatures(run.class_names, single_latent=probit and run.num_classes == 2),
+            versions=current_versions(),
+            training_data={
+                self.kind: run.counts["train"],
+                f"{self.kind} to choose the best epoch": run.counts["selection"],
+                "network": self.network_name(settings),
+                "seed": settings.seed,
+                "manifest_sha256": run.manifest_sha256,
+            },
+            intended_use=self.intended_use,
+            limitations=self.limitations,
+        )
+
+    @abc.abstractmethod
+    def network_name(self, settings: SettingsKind) -> str:
+        """What a bundle says its network is."""
+
+    @abc.abstractmethod
+    def preprocessing_settings(self, run: RunKind) -> dict[str, Any]:
+        """What `predict` has to know to prepare an image as training had it."""
+
+    def sample(self, run: RunKind) -> Picture:
+        """Smooth noise, larger than the network's size."""
+        shape = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
+        noise = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 2.0)
+        levels = np.round(255 * (noise - noise.min()) / np.ptp(noise)).astype(np.uint8)
+        return np.repeat(levels[..., None], 3, axis=2)
+
+
+def class_weights(manifest: LabelledManifest, names: Sequence[str], balance: float) -> np.ndarray[Any, Any]:
+    """Weight of an image of each class ``[C]``: its rarity to the power of ``balance``, 1 on average.
+
+    Args:
+        manifest: Of the prepared folder.
+        names: The training images.
+        balance: 0 weighs all images alike, 1 all classes.
+    """
+    labels = {example.name: example.label for example in manifest.examples}
+    counts = np.bincount([labels[name] for name in names], minlength=len(manifest.class_names))
+    rarity = np.where(counts > 0, len(names) / np.maximum(counts, 1), 1.0) ** balance
+    return np.asarray(rarity * len(names) / np.sum(counts * rarity))
+
+
+def _of_classes(outputs: Outputs) -> Outputs:
+    """Outputs of one image, with a probability for every class."""
+    probability = per_class(tf.constant(outputs["probability"][None])).numpy()[0]
+    return {**outputs, "probability": probability}

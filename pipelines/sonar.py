@@ -1,0 +1,131 @@
+"""The sonar application: what each step of ``gpimaging sonar`` does.
+
+prepare (in :mod:`data_prep.sonar`) -> train -> evaluate -> export -> predict. Each step takes settings and
+folders, writes one folder, and says what it did on a console.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.markup import escape
+
+from data_prep.errors import InputError
+from data_prep.sonar import PrepareResult, prepare_sonar
+from data_prep.sonar_images import SONAR_SUFFIXES
+from data_prep.sonar_manifest import SonarManifest
+from data_prep.sonar_settings import SonarPrepareSettings
+from pipelines import head_evaluation, head_export, head_training
+from pipelines.bundle import load_signatures
+from pipelines.bundle_metadata import METADATA, load_metadata
+from pipelines.prediction import find_sources, predict_files, summarise_predictions
+from pipelines.progress import stage_bars
+from pipelines.sonar_application import SONAR
+from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns
+from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
+
+train = partial(head_training.train, SONAR)
+evaluate = partial(head_evaluation.evaluate, SONAR)
+export = partial(head_export.export, SONAR)
+
+
+def prepare(
+    settings: SonarPrepareSettings,
+    *,
+    images: Path,
+    annotations: Path | None,
+    out: Path,
+    jobs: int,
+    overwrite: bool,
+    console: Console,
+) -> PrepareResult:
+    """Turn sonar images into prepared snapshots; see :func:`data_prep.sonar.prepare_sonar`.
+
+    Raises:
+        InputError: No image can be used, or ``out`` cannot be written.
+    """
+    with stage_bars(console) as advance:
+        result = prepare_sonar(
+            images,
+            out,
+            settings,
+            annotations=annotations,
+            jobs=jobs,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    say_prepared(result, out, console)
+    return result
+
+
+def predict(
+    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
+) -> list[SonarPrediction]:
+    """Predict snapshots and full images with a bundle; nothing else of the training is needed.
+
+    Raises:
+        InputError: The bundle cannot be loaded, or nothing can be predicted.
+    """
+    signature = load_signatures(model)["serving_default"]
+    metadata = load_metadata(model)
+    try:
+        snapshots = SnapshotPreprocessing.model_validate(metadata.preprocessing_settings)
+    except ValidationError as error:
+        raise InputError(
+            f"{model / METADATA} does not say how sonar snapshots are made, so this is no sonar bundle. Pass "
+            "the --out of `gpimaging sonar export`."
+        ) from error
+    predictor = SonarPredictor(
+        signature=signature,
+        size=metadata.network_size,
+        class_names=metadata.class_names,
+        snapshots=snapshots,
+        settings=settings,
+        out=out,
+    )
+    sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
+    with console.status(f"Predicting {len(sources)} files") as status:
+
+        def say(line: SonarPrediction) -> None:
+            status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
+
+        names = columns(metadata.class_names)
+        lines = predict_files(SonarPrediction, names, predictor, sources, out, on_done=say)
+    summarise_predictions(lines, out, console)
+    say_found(lines, console)
+    return lines
+
+
+def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
+    """Summary of `prepare`: what was written, what was left out."""
+    manifest, skipped = result.manifest, result.skipped
+    size = f"{manifest.size[0]} x {manifest.size[1]}"
+    lines = [f"{manifest.num_examples} snapshots of {size} written to {out}", *describe_classes(manifest)]
+    lines += [f"Warning: {warning}" for warning in result.one_sided]
+    lines += [f"Left out: {entry.reason}" for entry in skipped[:10]]
+    if len(skipped) > 10:
+        lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
+    console.print("\n".join(lines), markup=False)
+
+
+def describe_classes(manifest: SonarManifest) -> list[str]:
+    """How many snapshots each class has, and how they are divided."""
+    counts = Counter(example.label for example in manifest.examples)
+    tested = Counter(example.label for example in manifest.examples if example.split == "test")
+    parts = [] if manifest.num_folds is None else [f"{manifest.num_folds} folds"]
+    for label, name in enumerate(manifest.class_names):
+        judged = "" if manifest.num_folds else f", {tested[label]} of them to judge by"
+        parts.append(f"{name}: {counts[label]}{judged}")
+    return parts
+
+
+def say_found(lines: Sequence[SonarPrediction], console: Console) -> None:
+    """How many objects the full images have, if there were any."""
+    full = [line.boxes for line in lines if line.boxes is not None]
+    if full:
+        console.print(f"{sum(full)} objects found in {len(full)} full images", markup=False)

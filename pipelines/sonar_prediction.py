@@ -1,0 +1,331 @@
+"""What `sonar predict` writes: lines for snapshots, boxes and annotated pictures for full images."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import cv2
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from data_prep.atomic import atomic_file
+from data_prep.box_files import CSV_COLUMNS
+from data_prep.boxes import Box
+from data_prep.errors import InputError
+from data_prep.sonar_images import cut_window, read_sonar
+from data_prep.sonar_levels import Levels, normalise_speckle, resize_levels
+from data_prep.sonar_settings import SpeckleNormalisation
+from pipelines.bundle import Signature
+from pipelines.overlays import Picture
+from pipelines.prediction import (
+    PredictionLine,
+    Source,
+    UnreadableSourceError,
+    cell_text,
+    printable,
+    run_signature,
+)
+from pipelines.predictors import Outputs
+from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
+from pipelines.sonar_windows import Find, Search, search_image, snapshot_of
+
+FOLDERS = ("boxes", "voc", "overlays")
+FULL_IMAGE = 2
+"""An image more than so many times as high or as wide as the window is taken for a full one."""
+
+_LONGEST_PICTURE_SIDE = 4096  # pixels of an annotated picture
+_BAND = 256  # rows of it that are made at once
+_BOX_COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (213, 94, 0), (204, 121, 167))
+_REFERRED_COLOUR = (255, 255, 255)
+
+
+@dataclass(frozen=True)
+class SonarPrediction(PredictionLine):
+    """A line of ``predictions.csv``.
+
+    Attributes:
+        height: Of the image, pixels.
+        width: Of the image, pixels.
+        label: Most probable class of a snapshot.
+        predictive_entropy: Of a snapshot, nats; of a full image the largest of its boxes.
+        mutual_information: Likewise.
+        boxes: Number of objects found in a full image; None for a snapshot.
+        probability: Of every class, by name, for a snapshot; its cells are ``probability of <class>``.
+    """
+
+    height: int | None = None
+    width: int | None = None
+    label: str | None = None
+    predictive_entropy: float | None = None
+    mutual_information: float | None = None
+    boxes: int | None = None
+    probability: dict[str, float] = field(default_factory=dict)
+
+    def cells(self) -> dict[str, object]:
+        """One cell for each class besides the others."""
+        cells: dict[str, object] = asdict(self)
+        del cells["probability"]
+        return cells | {_probability_column(name): value for name, value in self.probability.items()}
+
+
+def columns(class_names: Sequence[str]) -> tuple[str, ...]:
+    """Columns of ``predictions.csv``."""
+    return (
+        *("file", "height", "width", "label", "predictive_entropy", "mutual_information", "boxes"),
+        *("referred", "seconds", "status"),
+        *map(_probability_column, class_names),
+    )
+
+
+def _probability_column(name: str) -> str:
+    return f"probability of {name}"
+
+
+@dataclass(frozen=True)
+class SonarPredictor:
+    """Predicts files with a bundle.
+
+    Attributes:
+        signature: ``serving_default`` of the bundle.
+        size: The network's height and width.
+        class_names: In the order of the labels.
+        snapshots: How training snapshots were made.
+        settings: Of the step.
+        out: Output folder.
+    """
+
+    signature: Signature
+    size: tuple[int, int]
+    class_names: tuple[str, ...]
+    snapshots: SnapshotPreprocessing
+    settings: PredictSettings
+    out: Path
+
+    def __call__(self, source: Source) -> Iterator[SonarPrediction]:
+        """The line of a file, after its own files are written.
+
+        Raises:
+            UnreadableSourceError: The file cannot be read, or not with this bundle.
+            InputError: A file cannot be written.
+        """
+        try:
+            levels = read_sonar(source.path)
+        except InputError as error:
+            raise UnreadableSourceError(str(error)) from error
+        yield self._full_image(source, levels) if self._is_full(levels) else self._snapshot(source, levels)
+
+    def _is_full(self, levels: Levels) -> bool:
+        if self.settings.mode != "auto":
+            return self.settings.mode == "full"
+        sides = zip(levels.shape[:2], self.window, strict=True)
+        return any(side > FULL_IMAGE * usual for side, usual in sides)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Height and width in pixels of what the network sees at once."""
+        return self.settings.window or self.snapshots.window
+
+    @property
+    def objects(self) -> tuple[int, ...]:
+        """Labels of the classes that are objects.
+
+        Raises:
+            InputError: A background class is unknown, or all classes are backgrounds.
+        """
+        given = self.settings.background_classes
+        backgrounds = self.snapshots.background_classes if given is None else given
+        unknown = [name for name in backgrounds if name not in self.class_names]
+        objects = tuple(label for label, name in enumerate(self.class_names) if name not in backgrounds)
+        if unknown or not objects:
+            raise InputError(
+                f"background_classes is {', '.join(backgrounds)}; expected some, not all, of the bundle's "
+                f"classes: {', '.join(self.class_names)}."
+            )
+        return objects
+
+    def _snapshot(self, source: Source, levels: Levels) -> SonarPrediction:
+        started = time.perf_counter()
+        snapshot = snapshot_of(levels, self.size, self.snapshots.normalisation)
+        outputs = run_signature(self.signature, snapshot, str(source.path))
+        seconds = time.perf_counter() - started
+        entropy = float(outputs["predictive_entropy"])
+        return SonarPrediction(
+            file=printable(str(source.path)),
+            height=levels.shape[0],
+            width=levels.shape[1],
+            label=self.class_names[int(outputs["label"])],
+            predictive_entropy=entropy,
+            mutual_information=float(outputs["mutual_information"]),
+            probability=dict(zip(self.class_names, outputs["probability"].tolist(), strict=True)),
+            referred=self._is_referred(entropy),
+            seconds=seconds,
+        )
+
+    def _full_image(self, source: Source, levels: Levels) -> SonarPrediction:
+        if len(self.objects) == len(self.class_names):
+            raise UnreadableSourceError(
+                f"{source.path}: {levels.shape[1]} x {levels.shape[0]} pixels, taken for a full image, but "
+                "no class of the bundle is background, so every window would show an object. Train with "
+                "backgrounds, name the class with --set background_classes=[...], or pass --set "
+                "mode=snapshot."
+            )
+        started = time.perf_counter()
+        finds = search_image(levels, self._search(), self._predict)
+        seconds = time.perf_counter() - started
+        referred = [self._is_referred(find.predictive_entropy) for find in finds]
+        self._write_table(source, finds, referred)
+        write_voc(self.out / "voc" / f"{source.stem}.xml", source.path.name, levels.shape[:2], finds)
+        picture, scale = reduced_picture(levels, self.snapshots.normalisation)
+        picture = annotated(picture, scale, finds, referred, self.class_names)
+        _write_picture(self.out / "overlays" / f"{source.stem}.png", picture)
+        return SonarPrediction(
+            file=printable(str(source.path)),
+            height=levels.shape[0],
+            width=levels.shape[1],
+            predictive_entropy=max((find.predictive_entropy for find in finds), default=None),
+            mutual_information=max((find.mutual_information for find in finds), default=None),
+            boxes=len(finds),
+            referred=any(referred),
+            seconds=seconds,
+        )
+
+    def _search(self) -> Search:
+        settings = self.settings
+        return Search(
+            window=self.window,
+            size=self.size,
+            normalisation=self.snapshots.normalisation,
+            stride=settings.stride,
+            threshold=settings.threshold,
+            overlap=settings.overlap,
+            class_names=self.class_names,
+            objects=self.objects,
+        )
+
+    def _predict(self, snapshots: NDArray[np.uint8]) -> Outputs:
+        outputs = self.signature(images=tf.constant(snapshots))
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    def _is_referred(self, entropy: float) -> bool:
+        return self.settings.refer_above is not None and entropy > self.settings.refer_above
+
+    def _write_table(self, source: Source, finds: Sequence[Find], referred: Sequence[bool]) -> None:
+        """``boxes/<stem>.csv``: columns that `prepare` reads, and what is known of each box."""
+        names = [_probability_column(name) for name in self.class_names]
+        path = self.out / "boxes" / f"{source.stem}.csv"
+        with atomic_file(path) as temporary:
+            temporary.parent.mkdir(exist_ok=True)
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                uncertainties = ("predictive_entropy", "mutual_information")
+                writer.writerow([*CSV_COLUMNS, "score", *uncertainties, "referred", *names])
+                for find, refer in zip(finds, referred, strict=True):
+                    box = find.box
+                    row = [printable(source.path.name), box.left, box.top, box.width, box.height, box.name]
+                    row += [find.score, find.predictive_entropy, find.mutual_information, refer]
+                    writer.writerow(cell_text(value) for value in [*row, *find.probability.tolist()])
+
+
+def write_voc(path: Path, image: str, size: tuple[int, ...], finds: Sequence[Find]) -> None:
+    """Write boxes as Pascal VOC; each object also has its ``score`` and ``predictive_entropy``.
+
+    Args:
+        path: The XML file.
+        image: Name of the image file.
+        size: Height and width of the image.
+        finds: The boxes.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    root = ET.Element("annotation")
+    ET.SubElement(root, "filename").text = printable(image)
+    _add_numbers(ET.SubElement(root, "size"), {"width": size[1], "height": size[0], "depth": 1})
+    for find in finds:
+        element = ET.SubElement(root, "object")
+        ET.SubElement(element, "name").text = find.box.name
+        _add_numbers(element, {"score": find.score, "predictive_entropy": find.predictive_entropy})
+        _add_numbers(ET.SubElement(element, "bndbox"), _voc_borders(find.box, size))
+    ET.indent(root)
+    with atomic_file(path) as temporary:
+        temporary.parent.mkdir(exist_ok=True)
+        ET.ElementTree(root).write(temporary, encoding="utf-8")
+
+
+def _voc_borders(box: Box, size: tuple[int, ...]) -> dict[str, float]:
+    """Columns and rows from 1, the last ones inside the box; a window may be larger than the image."""
+    return {
+        "xmin": max(box.left, 0) + 1,
+        "ymin": max(box.top, 0) + 1,
+        "xmax": min(box.right, size[1]),
+        "ymax": min(box.bottom, size[0]),
+    }
+
+
+def _add_numbers(element: ET.Element, numbers: dict[str, float]) -> None:
+    for name, value in numbers.items():
+        ET.SubElement(element, name).text = f"{value:.6g}"
+
+
+def annotated(
+    picture: Picture, scale: float, finds: Sequence[Find], referred: Sequence[bool], names: Sequence[str]
+) -> Picture:
+    """The picture with a box, class, probability of an object and entropy for each find.
+
+    Referred boxes are white, the others have a colour for each class.
+
+    Args:
+        picture: ``[H, W, 3]``, the image at another size.
+        scale: Pixels of the picture for a pixel of the image.
+        finds: The boxes, in pixels of the image.
+        referred: Whether an analyst should look, for each of them.
+        names: Of all classes.
+    """
+    drawn = picture.copy()
+    thickness = max(1, round(max(picture.shape[:2]) / 800))
+    for find, refer in zip(finds, referred, strict=True):
+        colour = _REFERRED_COLOUR if refer else _BOX_COLOURS[names.index(find.box.name) % len(_BOX_COLOURS)]
+        left, top, right, bottom = (
+            round(scale * border) for border in (find.box.left, find.box.top, find.box.right, find.box.bottom)
+        )
+        cv2.rectangle(drawn, (left, top), (right, bottom), colour, thickness)
+        text = f"{find.box.name} {find.score:.2f}, {find.predictive_entropy:.2f} nats"
+        # Hershey's letters are ASCII.
+        text = text.encode("ascii", "replace").decode("ascii")
+        place = (max(left, 0), max(top - 3, 12 * thickness))
+        font, font_size = cv2.FONT_HERSHEY_SIMPLEX, 0.4 * thickness
+        cv2.putText(drawn, text, place, font, font_size, colour, thickness, cv2.LINE_AA)
+    return drawn
+
+
+def reduced_picture(levels: Levels, normalisation: SpeckleNormalisation) -> tuple[Picture, float]:
+    """The image for people to look at, at most 4096 pixels a side, and its scale.
+
+    It is reduced in bands of rows: a very large image does not fit into memory.
+    """
+    height, width = levels.shape[:2]
+    scale = min(1.0, _LONGEST_PICTURE_SIDE / max(height, width))
+    rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
+    bands = []
+    for first in range(0, rows, _BAND):
+        last = min(first + _BAND, rows)
+        top, bottom = first * height // rows, last * height // rows
+        bands.append(
+            resize_levels(cut_window(levels, top, 0, (bottom - top, width)), (last - first, columns))
+        )
+    grey = normalise_speckle(np.concatenate(bands), normalisation)
+    return np.repeat(grey[:, :, None], 3, axis=2), scale
+
+
+def _write_picture(path: Path, picture: Picture) -> None:
+    # OpenCV's own writer returns False instead of saying why.
+    encoded = cv2.imencode(".png", picture[..., ::-1])[1].tobytes()
+    with atomic_file(path) as temporary:
+        temporary.parent.mkdir(exist_ok=True)
+        temporary.write_bytes(encoded)
