@@ -146,7 +146,10 @@ def _class_names(
     names = {box.name for request in requests for box in request.surveyed.boxes}
     names |= {r.surveyed.source.class_name for r in requests if r.surveyed.source.class_name is not None}
     if not names:
-        raise InputError(f"{where}: no object in any of {len(requests)} images. Expected one at least.")
+        raise InputError(
+            f"{where}: no object in any of {len(requests)} images. Expected one at least. Check the "
+            "annotations, and for masks the settings mask_names and smallest_area."
+        )
     extra = []
     if any(request.num_background for request in requests):
         extra.append(settings.background_name)
