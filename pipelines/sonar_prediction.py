@@ -18,9 +18,8 @@ from data_prep.atomic import atomic_file
 from data_prep.box_files import CSV_COLUMNS
 from data_prep.boxes import Box
 from data_prep.errors import InputError
-from data_prep.sonar_images import cut_window, read_sonar
-from data_prep.sonar_levels import Levels, normalise_speckle, resize_levels
-from data_prep.sonar_settings import SpeckleNormalisation
+from data_prep.sonar_images import read_sonar
+from data_prep.sonar_levels import Levels
 from pipelines.bundle import Signature
 from pipelines.overlays import Picture
 from pipelines.prediction import (
@@ -32,17 +31,13 @@ from pipelines.prediction import (
     run_signature,
 )
 from pipelines.predictors import Outputs
+from pipelines.sonar_pictures import annotated, image_picture
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar_windows import Find, Search, search_image, snapshot_of
 
 FOLDERS = ("boxes", "voc", "overlays")
 FULL_IMAGE = 2
 """An image more than so many times as high or as wide as the window is taken for a full one."""
-
-_LONGEST_PICTURE_SIDE = 4096  # pixels of an annotated picture
-_BAND = 256  # rows of it that are made at once
-_BOX_COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (213, 94, 0), (204, 121, 167))
-_REFERRED_COLOUR = (255, 255, 255)
 
 
 @dataclass(frozen=True)
@@ -181,8 +176,7 @@ class SonarPredictor:
         referred = [self._is_referred(find.predictive_entropy) for find in finds]
         self._write_table(source, finds, referred)
         write_voc(self.out / "voc" / f"{source.stem}.xml", source.path.name, levels.shape[:2], finds)
-        picture, scale = reduced_picture(levels, self.snapshots.normalisation)
-        picture = annotated(picture, scale, finds, referred, self.class_names)
+        picture = annotated(*image_picture(levels), finds, referred, self.class_names)
         _write_picture(self.out / "overlays" / f"{source.stem}.png", picture)
         return SonarPrediction(
             file=printable(str(source.path)),
@@ -271,56 +265,6 @@ def _voc_borders(box: Box, size: tuple[int, ...]) -> dict[str, float]:
 def _add_numbers(element: ET.Element, numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         ET.SubElement(element, name).text = f"{value:.6g}"
-
-
-def annotated(
-    picture: Picture, scale: float, finds: Sequence[Find], referred: Sequence[bool], names: Sequence[str]
-) -> Picture:
-    """The picture with a box, class, probability of an object and entropy for each find.
-
-    Referred boxes are white, the others have a colour for each class.
-
-    Args:
-        picture: ``[H, W, 3]``, the image at another size.
-        scale: Pixels of the picture for a pixel of the image.
-        finds: The boxes, in pixels of the image.
-        referred: Whether an analyst should look, for each of them.
-        names: Of all classes.
-    """
-    drawn = picture.copy()
-    thickness = max(1, round(max(picture.shape[:2]) / 800))
-    for find, refer in zip(finds, referred, strict=True):
-        colour = _REFERRED_COLOUR if refer else _BOX_COLOURS[names.index(find.box.name) % len(_BOX_COLOURS)]
-        left, top, right, bottom = (
-            round(scale * border) for border in (find.box.left, find.box.top, find.box.right, find.box.bottom)
-        )
-        cv2.rectangle(drawn, (left, top), (right, bottom), colour, thickness)
-        text = f"{find.box.name} {find.score:.2f}, {find.predictive_entropy:.2f} nats"
-        # Hershey's letters are ASCII.
-        text = text.encode("ascii", "replace").decode("ascii")
-        place = (max(left, 0), max(top - 3, 12 * thickness))
-        font, font_size = cv2.FONT_HERSHEY_SIMPLEX, 0.4 * thickness
-        cv2.putText(drawn, text, place, font, font_size, colour, thickness, cv2.LINE_AA)
-    return drawn
-
-
-def reduced_picture(levels: Levels, normalisation: SpeckleNormalisation) -> tuple[Picture, float]:
-    """The image for people to look at, at most 4096 pixels a side, and its scale.
-
-    It is reduced in bands of rows: a very large image does not fit into memory.
-    """
-    height, width = levels.shape[:2]
-    scale = min(1.0, _LONGEST_PICTURE_SIDE / max(height, width))
-    rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
-    bands = []
-    for first in range(0, rows, _BAND):
-        last = min(first + _BAND, rows)
-        top, bottom = first * height // rows, last * height // rows
-        bands.append(
-            resize_levels(cut_window(levels, top, 0, (bottom - top, width)), (last - first, columns))
-        )
-    grey = normalise_speckle(np.concatenate(bands), normalisation)
-    return np.repeat(grey[:, :, None], 3, axis=2), scale
 
 
 def _write_picture(path: Path, picture: Picture) -> None:

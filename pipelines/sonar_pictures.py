@@ -1,0 +1,85 @@
+"""The picture of a full sonar image with a box for each object that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+
+from data_prep.sonar_images import cut_window
+from data_prep.sonar_levels import Levels, resize_levels
+from pipelines.overlays import Picture
+from pipelines.sonar_windows import Find
+
+_LONGEST_SIDE = 4096  # pixels
+_LEGIBLE_SIDE = 768  # pixels; the letters beside a box need room
+_BAND = 256  # rows of the picture that are made at once
+_BRIGHTEST = 99.5  # percentile of the levels that becomes white
+
+_COLOURS = ((86, 180, 233), (240, 228, 66), (0, 200, 140), (230, 159, 0), (204, 121, 167))
+_REFERRED_COLOUR = (255, 40, 60)
+
+
+def annotated(
+    picture: Picture, scale: float, finds: Sequence[Find], referred: Sequence[bool], names: Sequence[str]
+) -> Picture:
+    """The picture with a box, class, probability of an object and entropy for each find.
+
+    Referred boxes are red, the others have a colour for each class.
+
+    Args:
+        picture: ``[H, W, 3]``, the image at another size.
+        scale: Pixels of the picture for a pixel of the image.
+        finds: The boxes, in pixels of the image.
+        referred: Whether an analyst should look, for each of them.
+        names: Of all classes.
+    """
+    drawn = picture.copy()
+    thickness = max(2, round(max(picture.shape[:2]) / 600))
+    for find, refer in zip(finds, referred, strict=True):
+        colour = _REFERRED_COLOUR if refer else _COLOURS[names.index(find.box.name) % len(_COLOURS)]
+        left, top, right, bottom = (
+            round(scale * border) for border in (find.box.left, find.box.top, find.box.right, find.box.bottom)
+        )
+        # A dark rim, for speckle is as bright as any colour.
+        cv2.rectangle(drawn, (left, top), (right, bottom), (0, 0, 0), 2 * thickness)
+        cv2.rectangle(drawn, (left, top), (right, bottom), colour, thickness)
+        text = f"{find.box.name} {find.score:.2f}, {find.predictive_entropy:.2f} nats"
+        _write(drawn, text, (left, top), colour, thickness)
+    return drawn
+
+
+def _write(
+    picture: Picture, text: str, corner: tuple[int, int], colour: tuple[int, int, int], thickness: int
+) -> None:
+    """Write black letters on a strip of a colour above a corner, or below where there is no room."""
+    text = text.encode("ascii", "replace").decode("ascii")  # Hershey's letters are ASCII
+    font, size, thickness = cv2.FONT_HERSHEY_SIMPLEX, 0.24 * thickness, max(1, thickness // 2)
+    (width, height), below = cv2.getTextSize(text, font, size, thickness)
+    left = min(max(corner[0], 0), max(picture.shape[1] - width, 0))
+    bottom = max(corner[1] - below, height + below)
+    cv2.rectangle(picture, (left, bottom - height), (left + width, bottom + below), colour, cv2.FILLED)
+    cv2.putText(picture, text, (left, bottom), font, size, (0, 0, 0), thickness, cv2.LINE_AA)
+
+
+def image_picture(levels: Levels) -> tuple[Picture, float]:
+    """The image for people to look at, neither tiny nor larger than 4096 pixels a side, and its scale.
+
+    It is reduced in bands of rows: a very large image does not fit into memory.
+    """
+    height, width = levels.shape[:2]
+    longest = max(height, width)
+    scale = min(1.0, _LONGEST_SIDE / longest) if longest >= _LEGIBLE_SIDE else -(-_LEGIBLE_SIDE // longest)
+    rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
+    bands = []
+    for first in range(0, rows, _BAND):
+        last = min(first + _BAND, rows)
+        top = first * height // rows
+        bottom = max(last * height // rows, top + 1)
+        bands.append(
+            resize_levels(cut_window(levels, top, 0, (bottom - top, width)), (last - first, columns))
+        )
+    picture = np.concatenate(bands)
+    grey = np.clip(255.0 * picture / max(float(np.percentile(picture, _BRIGHTEST)), 1e-6), 0, 255)
+    return np.repeat(np.rint(grey).astype(np.uint8)[:, :, None], 3, axis=2), float(scale)
