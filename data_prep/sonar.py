@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from data_prep.atomic import atomic_folder
 from data_prep.labelled_manifest import LabelledExample
+from data_prep.labelled_splits import LabelledName, assign_labelled, one_sided_classes
 from data_prep.manifest import write_manifest
 from data_prep.pairing import Skipped
 from data_prep.preparing import (
@@ -27,13 +28,7 @@ from data_prep.sonar_plan import SnapshotPlan, plan_snapshots
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_snapshots import SnapshotRequest, cut_snapshots
 from data_prep.sonar_sources import source_name
-from data_prep.splits import (
-    Assignment,
-    assign_lists,
-    assign_stratified_folds,
-    assign_stratified_fraction,
-    read_name_list,
-)
+from data_prep.splits import Assignment, read_name_list
 
 if TYPE_CHECKING:
     from data_prep.shards import Position
@@ -127,11 +122,15 @@ def prepare_sonar(
         good = without_skipped((result for _, result in results), skipped)
         stored = _write((snapshot for some in good for snapshot in some), folder, settings)
         require_good(stored, "image", images, skipped)
-        assigned = _assign([facts for facts, _ in stored], plan, settings, train, test)
+        labelled = [
+            LabelledName(facts.name, facts.source, plan.groups[facts.source], facts.label)
+            for facts, _ in stored
+        ]
+        assigned = assign_labelled(labelled, settings, train, test)
         write_skipped(folder, skipped)
         manifest = _manifest(stored, assigned, plan, settings, len(skipped), folder)
         write_manifest(folder, manifest)
-    return PrepareResult(manifest, tuple(skipped), _one_sided(manifest))
+    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest))
 
 
 def prepare_source(
@@ -177,24 +176,6 @@ def _write(
     return write_shards(folder, records, examples_per_shard=settings.examples_per_shard)
 
 
-def _assign(
-    facts: Sequence[_Facts],
-    plan: SnapshotPlan,
-    settings: SonarPrepareSettings,
-    train: Sequence[str] | None,
-    test: Sequence[str] | None,
-) -> dict[str, Assignment]:
-    groups = {one.name: plan.groups[one.source] for one in facts}
-    labels = {one.name: one.label for one in facts}
-    if settings.folds is not None:
-        return assign_stratified_folds(groups, labels, settings.folds, settings.seed)
-    if train is None and test is None:
-        return assign_stratified_fraction(groups, labels, settings.test_fraction, settings.seed)
-    sources = {one.source: plan.groups[one.source] for one in facts}
-    of_source = assign_lists(sources, train, test)
-    return {one.name: of_source[one.source] for one in facts if one.source in of_source}
-
-
 def _manifest(
     stored: Sequence[tuple[_Facts, "Position"]],
     assigned: dict[str, Assignment],
@@ -224,21 +205,4 @@ def _manifest(
         num_skipped=num_skipped,
         examples=examples,
         sha256=checksums(folder, (position.shard for _, position in stored)),
-    )
-
-
-def _one_sided(manifest: SonarManifest) -> tuple[str, ...]:
-    """Say which classes cannot be learnt or cannot be judged."""
-    sides: dict[int, set[object]] = {label: set() for label in range(len(manifest.class_names))}
-    groups: dict[int, set[str]] = {label: set() for label in range(len(manifest.class_names))}
-    for example in manifest.examples:
-        sides[example.label].add(example.split if manifest.num_folds is None else example.fold)
-        groups[example.label].add(example.group)
-    expected = {e.split for e in manifest.examples} if manifest.num_folds is None else {0, 1}
-    return tuple(
-        f"class {manifest.class_names[label]!r}: all examples are on one side of the split (its "
-        f"{len(groups[label])} groups of examples allow no other, or the lists say so). Add examples, or "
-        "choose other groups or lists."
-        for label in sides
-        if len(expected) > 1 and len(sides[label]) < 2
     )

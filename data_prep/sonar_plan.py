@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from data_prep.class_folders import lost_classes
 from data_prep.errors import InputError
 from data_prep.grouping import consecutive_groups, joined_groups, listed_groups
 from data_prep.near_duplicates import duplicate_pairs
@@ -20,7 +21,7 @@ from data_prep.sonar_snapshots import (
     survey_source,
     window_size,
 )
-from data_prep.sonar_sources import SonarSource, find_annotated_images, find_class_folders
+from data_prep.sonar_sources import find_annotated_images, find_class_folders
 from data_prep.splits import group_names
 
 _NUM_SIZES = 256  # of the objects' window sizes, from which those of backgrounds are drawn
@@ -80,7 +81,9 @@ def plan_snapshots(
             surveyed.append(result)
             skipped += result.complaints
     require_good(surveyed, "image", images, skipped)
-    skipped += _lost_classes(sources, surveyed, images)
+    kept = {one.source.class_name for one in surveyed}
+    lost = {s.class_name for s in sources if s.class_name is not None and s.class_name not in kept}
+    skipped += lost_classes(lost, images, "image")
     requests = _requests(surveyed, settings) if annotations is not None else [*map(SnapshotRequest, surveyed)]
     return SnapshotPlan(
         requests=tuple(requests),
@@ -106,19 +109,6 @@ def _groups(
     if settings.searched_distance >= 0:
         pairs = duplicate_pairs(np.stack([one.hashes for one in surveyed]), settings.searched_distance)
     return joined_groups([one.source.name for one in surveyed], groupings, pairs)
-
-
-def _lost_classes(
-    sources: Sequence[SonarSource], surveyed: Sequence[SurveyedSource], images: Path
-) -> list[Skipped]:
-    kept = {one.source.class_name for one in surveyed}
-    lost = sorted({source.class_name for source in sources if source.class_name is not None} - kept)
-    return [
-        Skipped(
-            images / name, f"{images / name}: none of the class's images can be read. Replace or remove them."
-        )
-        for name in lost
-    ]
 
 
 def _requests(surveyed: Sequence[SurveyedSource], settings: SonarPrepareSettings) -> list[SnapshotRequest]:

@@ -1,10 +1,10 @@
 """Settings of `prepare` for sonar; load without the code that uses them."""
 
-import re
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from data_prep.split_settings import SplitSettings
 
 _DUPLICATE_DISTANCE = 6
 
@@ -32,10 +32,8 @@ class SpeckleNormalisation(BaseModel):
         return value
 
 
-class SonarPrepareSettings(BaseModel):
+class SonarPrepareSettings(SplitSettings):
     """How sonar images become labelled snapshots. Every field has a default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: tuple[int, int] = Field(
         default=(32, 32),
@@ -83,17 +81,6 @@ class SonarPrepareSettings(BaseModel):
     smallest_area: int = Field(
         default=9, ge=1, description="Smaller components of a mask, in pixels, are passed over."
     )
-    group_list: Path | None = Field(
-        default=None,
-        description="CSV file with the columns file and group, and class where files are in class folders: "
-        "files of one group stay together in every split.",
-    )
-    group_pattern: str | None = Field(
-        default=None,
-        description="Regular expression searched in each file's name (class/name in class folders); files "
-        "that agree in its first capture group (its whole match if it has none) stay together, for example "
-        "those of one survey line.",
-    )
     consecutive: int = Field(
         default=1,
         ge=1,
@@ -105,21 +92,8 @@ class SonarPrepareSettings(BaseModel):
         ge=-1,
         le=20,
         description="Files whose perceptual hashes of 64 bits differ in at most so many bits, possibly "
-        "mirrored, are near-duplicates and stay together; -1 for no such search. Without it, 6 where the "
-        "three settings above and lists are not given either, else -1.",
-    )
-    folds: int | None = Field(
-        default=None, ge=2, description="Number of folds for cross-validation, instead of one fixed split."
-    )
-    train_list: Path | None = Field(
-        default=None,
-        description="Text file with one file (class/file in class folders) per line: the training examples. "
-        "The others are tested on.",
-    )
-    test_list: Path | None = Field(
-        default=None,
-        description="Text file with one file per line: the test examples. The others are trained on; with "
-        "both lists, they are left out.",
+        "mirrored, are near-duplicates and stay together; -1 for no such search. Without it, 6 where "
+        "consecutive, group_list, group_pattern and lists are not given either, else -1.",
     )
     test_fraction: float = Field(
         default=0.5,
@@ -129,24 +103,12 @@ class SonarPrepareSettings(BaseModel):
         "half); 0 puts all into training, 1 all into the test.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the split and of the places of backgrounds.")
-    examples_per_shard: int = Field(
-        default=4096, ge=1, description="Largest number of examples in one shard file."
-    )
 
     @field_validator("size", "window")
     @classmethod
     def _check_size(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
         if value is not None and (min(value) < 1 or max(value) > 4096):
             raise ValueError("height and width must be from 1 to 4096 pixels")
-        return value
-
-    @field_validator("group_pattern")
-    @classmethod
-    def _check_pattern(cls, value: str | None) -> str | None:
-        try:
-            re.compile(value or "")
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from error
         return value
 
     @property
@@ -158,9 +120,7 @@ class SonarPrepareSettings(BaseModel):
         return -1 if otherwise or self.consecutive > 1 else _DUPLICATE_DISTANCE
 
     @model_validator(mode="after")
-    def _check_together(self) -> Self:
-        if self.folds is not None and (self.train_list or self.test_list):
-            raise ValueError("give either folds or lists (train_list, test_list), not both")
+    def _check_names(self) -> Self:
         if self.background_name == self.clutter_name:
             raise ValueError("background_name and clutter_name are the same; give each its own name")
         return self

@@ -1,7 +1,6 @@
 """The files that sonar snapshots come from: class folders, or images with annotations."""
 
-import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import numpy.typing as npt
 from data_prep.box_files import is_class_file, read_box_table, read_class_names, read_voc, read_yolo
 from data_prep.box_masks import component_boxes
 from data_prep.boxes import Box
+from data_prep.class_folders import files_by_stem, find_class_files, listed
 from data_prep.errors import InputError
 from data_prep.images import IMAGE_SUFFIXES, read_mask
-from data_prep.pairing import Skipped, is_text
+from data_prep.pairing import Skipped
 from data_prep.sonar_images import SONAR_SUFFIXES
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_xtf import XTF_SUFFIX
@@ -55,25 +55,10 @@ def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
     Raises:
         InputError: the folder cannot be listed, or fewer than two subfolders have image files.
     """
-    sources: list[SonarSource] = []
-    skipped: list[Skipped] = []
-    classes = [entry for entry in _listed(images) if entry.is_dir() and not entry.name.startswith(".")]
-    for folder in classes:
-        files, several = _by_stem(folder, IMAGE_SUFFIXES)
-        skipped += several
-        if not files and not several:
-            skipped.append(
-                Skipped(folder, f"{folder}: a class without an image file. Add images or remove the folder.")
-            )
-        class_name = unicodedata.normalize("NFC", folder.name)
-        sources += [SonarSource(f"{class_name}/{stem}", file, class_name) for stem, file in files.items()]
-    found = {source.class_name for source in sources}
-    if len(found) < 2:
-        raise InputError(
-            f"{images}: {len(found)} class folders with image files; expected a folder for each of at least "
-            "two classes, or images together with annotations. Check the path."
-        )
-    return sorted(sources, key=lambda source: source.name), skipped
+    files, skipped = find_class_files(
+        images, IMAGE_SUFFIXES, "image", instead="images together with annotations"
+    )
+    return [SonarSource(file.name, file.path, file.class_name) for file in files], skipped
 
 
 def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSource], list[Skipped]]:
@@ -91,7 +76,7 @@ def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSo
     Raises:
         InputError: a folder cannot be listed or has none of these files, or the CSV file is not as expected.
     """
-    files, skipped = _by_stem(images, SONAR_SUFFIXES)
+    files, skipped = files_by_stem(_data_files(images), SONAR_SUFFIXES)
     if not files:
         raise InputError(
             f"{images}: no image file found. Expected files with a suffix of "
@@ -156,7 +141,8 @@ def _from_folder(
     files: dict[str, Path], images: Path, annotations: Path
 ) -> tuple[list[SonarSource], list[Skipped]]:
     same = annotations.resolve() == images.resolve()
-    suffixes = {entry.suffix.lower() for entry in _listed(annotations) if not is_class_file(entry)}
+    entries = _data_files(annotations)
+    suffixes = {entry.suffix.lower() for entry in entries}
     class_names: tuple[str, ...] = ()
     if ".xml" in suffixes:
         kinds: Collection[str] = {".xml"}
@@ -170,7 +156,7 @@ def _from_folder(
             f"{annotations}: no annotation found. Expected a CSV file, or a folder of Pascal VOC files "
             "(.xml), YOLO files (.txt) or masks other than the images."
         )
-    by_stem, skipped = _by_stem(annotations, kinds)
+    by_stem, skipped = files_by_stem(entries, kinds)
     found = [
         SonarSource(stem, file, annotation=by_stem[stem], class_names=class_names)
         for stem, file in files.items()
@@ -195,31 +181,6 @@ def _without_annotation(files: dict[str, Path], stems: Collection[str], where: P
     ]
 
 
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be listed ({error.strerror}). Expected a folder. Check the path."
-        ) from error
-
-
-def _by_stem(folder: Path, suffixes: Collection[str]) -> tuple[dict[str, Path], list[Skipped]]:
-    """Visible files with some suffixes by their stems, and those whose names cannot be used."""
-    files: dict[str, list[Path]] = {}
-    for entry in _listed(folder):
-        hidden = entry.name.startswith(".") or is_class_file(entry)
-        if entry.suffix.lower() in suffixes and not hidden and entry.is_file():
-            files.setdefault(unicodedata.normalize("NFC", entry.stem), []).append(entry)
-    skipped = []
-    for stem in list(files):
-        if not is_text(stem):
-            skipped += _each(files.pop(stem), "the file name is not valid UTF-8. Rename the file.")
-        elif len(files[stem]) > 1:
-            listed = ", ".join(file.name for file in files[stem])
-            skipped += _each(files.pop(stem), f"several files with the stem {stem!r} ({listed}). Keep one.")
-    return {stem: found[0] for stem, found in files.items()}, skipped
-
-
-def _each(files: Iterable[Path], reason: str) -> list[Skipped]:
-    return [Skipped(file, f"{file}: {reason}") for file in files]
+def _data_files(folder: Path) -> list[Path]:
+    """What a folder holds besides the names of YOLO's class numbers."""
+    return [entry for entry in listed(folder) if not is_class_file(entry)]

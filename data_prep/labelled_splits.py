@@ -1,0 +1,70 @@
+"""Which examples with one label each train and which test, as the settings of `prepare` say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from data_prep.labelled_manifest import LabelledManifest
+from data_prep.split_settings import SplitSettings
+from data_prep.splits import (
+    Assignment,
+    assign_lists,
+    assign_stratified_folds,
+    assign_stratified_fraction,
+)
+
+
+@dataclass(frozen=True)
+class LabelledName:
+    """What divides examples: an example's name, the file it comes from, and their group and label."""
+
+    name: str
+    source: str
+    group: str
+    label: int
+
+
+def assign_labelled(
+    examples: Sequence[LabelledName],
+    settings: SplitSettings,
+    train: Sequence[str] | None = None,
+    test: Sequence[str] | None = None,
+) -> dict[str, Assignment]:
+    """Divide examples into folds, or into training and test.
+
+    Args:
+        examples: all of them.
+        settings: folds, or the share of the test and the seed.
+        train: names of the sources to train on, of the settings' list.
+        test: names of the sources to test on.
+
+    Returns:
+        where each example belongs, by name; examples that two lists leave out are absent.
+
+    Raises:
+        InputError: the groups do not allow it, or the lists contradict each other or the groups.
+    """
+    groups = {one.name: one.group for one in examples}
+    labels = {one.name: one.label for one in examples}
+    if settings.folds is not None:
+        return assign_stratified_folds(groups, labels, settings.folds, settings.seed)
+    if train is None and test is None:
+        return assign_stratified_fraction(groups, labels, settings.test_fraction, settings.seed)
+    of_source = assign_lists({one.source: one.group for one in examples}, train, test)
+    return {one.name: of_source[one.source] for one in examples if one.source in of_source}
+
+
+def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
+    """Warn of each class that cannot be learnt or cannot be judged."""
+    sides: dict[int, set[object]] = {label: set() for label in range(len(manifest.class_names))}
+    groups: dict[int, set[str]] = {label: set() for label in range(len(manifest.class_names))}
+    for example in manifest.examples:
+        sides[example.label].add(example.split if manifest.num_folds is None else example.fold)
+        groups[example.label].add(example.group)
+    expected = {e.split for e in manifest.examples} if manifest.num_folds is None else {0, 1}
+    return tuple(
+        f"class {manifest.class_names[label]!r}: all examples are on one side of the split (its "
+        f"{len(groups[label])} groups of examples allow no other, or the lists say so). Add examples, or "
+        "choose other groups or lists."
+        for label in sides
+        if len(expected) > 1 and len(sides[label]) < 2
+    )
