@@ -9,12 +9,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from data_prep.scenes import write_scenes
 
 ROOT = Path(__file__).parents[2]
+SONAR_PAGE = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
 LANE_PAGE = (ROOT / "docs" / "lane.md").read_text(encoding="utf-8")
 TINY = (
     "network=C1K3",
@@ -48,13 +51,20 @@ def example(tmp_path_factory) -> Example:
 
 def run_lane_script(folder: Path, *, expected: int = 0) -> str:
     """Run examples/lane.sh with the environment's own command; return what it said."""
-    arguments = [f"walks/{name}" for name in ("images", "masks")] + ["new/images", "out"]
-    options = [text for setting in TINY for text in ("--set", setting)]
+    arguments = ["walks/images", "walks/masks", "new/images", "out"]
+    return run_script("lane.sh", folder, arguments, settings=TINY, size="24x32", expected=expected)
+
+
+def run_script(
+    name: str, folder: Path, arguments: list[str], *, settings: tuple[str, ...], size: str, expected: int = 0
+) -> str:
+    """Run a script of examples/ with the environment's own command; return what it said."""
+    options = [text for setting in settings for text in ("--set", setting)]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     process = subprocess.run(
-        [str(ROOT / "examples" / "lane.sh"), *arguments, *options],
+        [str(ROOT / "examples" / name), *arguments, *options],
         cwd=folder,
-        env={**os.environ, "PATH": path, "SIZE": "24x32"},
+        env={**os.environ, "PATH": path, "SIZE": size},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -133,3 +143,45 @@ def test_script_stops_at_the_first_error(tmp_path):
     said = run_lane_script(tmp_path, expected=2)
     assert "walks/images" in said
     assert "Report" not in said
+
+
+SONAR_TINY = (
+    "heads=[linear, hgp]",
+    "pretraining_epochs=1",
+    "head_epochs=1",
+    "steps_per_epoch=5",
+    "batch_size=8",
+    "head_steps=5",
+    "num_experts=2",
+    "num_inducing=4",
+)
+
+
+def test_sonar_script_writes_what_is_documented(tmp_path):
+    rng = np.random.default_rng(0)
+    for label, name in enumerate(("background", "mine")):
+        (tmp_path / "snapshots" / name).mkdir(parents=True)
+        for number in range(16):
+            levels = rng.integers(0, 60 + 180 * label, (20, 20), np.uint8)
+            cv2.imwrite(str(tmp_path / "snapshots" / name / f"{number}.png"), levels)
+    (tmp_path / "survey").mkdir()
+    cv2.imwrite(str(tmp_path / "survey" / "line.png"), rng.integers(0, 60, (90, 50), np.uint8))
+    cv2.imwrite(str(tmp_path / "survey" / "snapshot.png"), rng.integers(0, 60, (20, 20), np.uint8))
+    arguments = ["snapshots", "-", "survey", "out"]
+    said = run_script("sonar.sh", tmp_path, arguments, settings=SONAR_TINY, size="8x8")
+    assert said.endswith("Classes, boxes and pictures: out/predictions\n")
+    out = tmp_path / "out"
+    with (out / "predictions" / "predictions.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["status"] for line in lines] == ["ok", "ok"]
+    documented = set(re.findall(r"`[^`\n]+`", SONAR_PAGE))
+    classes = {"probability of background", "probability of mine"}
+    assert {f"`{name}`" for name in lines[0].keys() - classes} <= documented
+    for folder, suffix in (("boxes", "csv"), ("voc", "xml"), ("overlays", "png")):
+        assert [path.name for path in (out / "predictions" / folder).iterdir()] == [f"line.{suffix}"]
+        assert f"`{folder}/<name>.{suffix}`" in documented
+    metadata = json.loads((out / "bundle" / "metadata.json").read_text(encoding="utf-8"))
+    outputs = metadata["signatures"]["serving_default"]["outputs"]
+    assert {f"`{name}`" for name in outputs} <= documented
+    assert outputs["probability"]["shape"] == [None, 2]
+    assert json.loads((out / "bundle" / "metrics.json").read_text(encoding="utf-8"))["methods"]
