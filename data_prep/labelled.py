@@ -1,6 +1,6 @@
-"""Prepared images with one label each as a `tf.data` pipeline for training, and as plain arrays.
+"""Prepared images or clips with one label each as a `tf.data` pipeline for training, and as plain arrays.
 
-Shared by all applications whose examples are one image and one class.
+Shared by all applications whose examples are one image, or one clip of frames, and one class.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ def record_features(name: str, image: npt.NDArray[np.uint8], label: int) -> dict
 
     Args:
         name: of the example.
-        image: uint8 [height, width, 3] at the prepared size.
+        image: uint8 [height, width, 3] at the prepared size, or [frames, height, width, 3].
         label: index of its class.
 
     Returns:
@@ -64,7 +64,7 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
         steps: batches of an epoch; None for one pass, whose last batch may be smaller.
 
     Returns:
-        dataset of (image float32 [batch, height, width, 3] in 0..255, label int32 [batch]).
+        dataset of (image float32 [batch, *manifest.shape] in 0..255, label int32 [batch]).
 
     Raises:
         InputError: no names, or a name that the manifest does not have.
@@ -86,7 +86,7 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
         order = _excerpt(len(names), seed, epoch, steps * batch_size, shuffle=shuffle)
 
     def load(positions: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        images, labels = _parse(reader.read_batch(positions), manifest.size)
+        images, labels = _parse(reader.read_batch(positions), manifest.shape)
         if augmentation is not None:
             images = augment_labelled(images, random, augmentation)
         return images, labels
@@ -103,14 +103,14 @@ def labelled_records(
 ) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
     """Yield (name, image, label) of examples, one at a time, in name order.
 
-    The image is uint8 [height, width, 3] at the prepared size.
+    The image is uint8 [*manifest.shape].
 
     Raises:
         InputError: a name that the manifest does not have.
     """
     for entry in manifest.select(sorted(names)):
         features = read_features(folder, entry)
-        image = np.frombuffer(features["image"], dtype=np.uint8).reshape(*manifest.size, 3)
+        image = np.frombuffer(features["image"], dtype=np.uint8).reshape(manifest.shape)
         yield entry.name, image, int.from_bytes(features["label"], "little")
 
 
@@ -130,10 +130,10 @@ def _excerpt(
     return np.concatenate(passes)[skipped : skipped + length]
 
 
-def _parse(records: tf.Tensor, size: tuple[int, int]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode serialised examples: images float32 [batch, height, width, 3], labels int32 [batch]."""
+def _parse(records: tf.Tensor, shape: tuple[int, ...]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decode serialised examples: images float32 [batch, *shape], labels int32 [batch]."""
     features = {key: tf.io.FixedLenFeature([], tf.string) for key in ("image", "label")}
     examples = tf.io.parse_example(records, features)
-    images = tf.reshape(tf.io.decode_raw(examples["image"], tf.uint8), [-1, *size, 3])
+    images = tf.reshape(tf.io.decode_raw(examples["image"], tf.uint8), [-1, *shape])
     labels = tf.reshape(tf.io.decode_raw(examples["label"], tf.int32, little_endian=True), [-1])
     return tf.cast(images, tf.float32), labels

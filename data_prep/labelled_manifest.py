@@ -1,4 +1,4 @@
-"""The manifest of a prepared folder of images that have one label each; loads without TensorFlow."""
+"""The manifest of a prepared folder of images or clips that have one label each; loads without TensorFlow."""
 
 from pydantic import Field, model_validator
 
@@ -6,15 +6,20 @@ from data_prep.manifest import Example, Manifest
 
 
 class LabelledExample(Example):
-    """One image with its label."""
+    """One image or clip with its label."""
 
-    label: int = Field(ge=0, description="Index of the image's class in the manifest's class_names.")
+    label: int = Field(ge=0, description="Index of the example's class in the manifest's class_names.")
 
 
 class LabelledManifest(Manifest):
     """Contents of a prepared folder of labelled images; an application gives `application` its name."""
 
     examples: tuple[LabelledExample, ...] = Field(description="The examples in the order of their names.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a stored example: height, width, 3; a subclass may have more in front."""
+        return (*self.size, 3)
 
     @model_validator(mode="after")
     def _check_labels(self) -> "LabelledManifest":

@@ -127,3 +127,27 @@ def test_labels_must_have_names(prepared: Prepared) -> None:
     values = prepared[1].model_dump()
     with pytest.raises(ValidationError, match="label 2, but 2 class_names"):
         LabelledManifest.model_validate(values | {"class_names": ("a", "b")})
+
+
+class ClipManifest(LabelledManifest):
+    """Of clips of two frames."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2, 3, 8, 3)
+
+
+def test_an_application_may_store_clips(prepared: Prepared) -> None:
+    folder, manifest = prepared
+    clips = ClipManifest.model_validate(manifest.model_dump())
+    ((_, clip, _),) = labelled_records(folder, clips, NAMES[5:6])
+    np.testing.assert_array_equal(clip, picture(5).reshape(2, 3, 8, 3))
+    dataset = labelled_dataset(
+        folder, clips, NAMES[5:8], batch_size=3, augmentation=LabelledAugmentation(gain=0, shift=0, scale=0)
+    )
+    assert dataset.element_spec[0].shape.as_list() == [None, 2, 3, 8, 3]
+    batch, _ = next(iter(dataset))
+    plain = np.stack([picture(number).reshape(2, 3, 8, 3) for number in (5, 6, 7)])
+    flipped = np.all(np.abs(batch - plain[:, :, :, ::-1]) < 0.01, axis=(1, 2, 3, 4))
+    same = np.all(np.abs(batch - plain) < 0.01, axis=(1, 2, 3, 4))
+    np.testing.assert_array_equal(flipped, ~same)

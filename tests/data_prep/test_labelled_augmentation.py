@@ -47,3 +47,14 @@ def test_gain_multiplies_and_clips() -> None:
     np.testing.assert_allclose(brighter, np.minimum(IMAGE * 1.25, 255), rtol=1e-5, atol=1e-3)
     darker = varied([*MIDDLE[:5], 0.0], gain=0.25)
     np.testing.assert_allclose(darker, IMAGE / 1.25, rtol=1e-5, atol=1e-3)
+
+
+def test_all_frames_of_a_clip_vary_as_one_image() -> None:
+    clips = tf.constant(np.stack([[IMAGE, IMAGE[::-1], IMAGE * 0.5], [IMAGE * 0.2, IMAGE, IMAGE]]))
+    uniforms = tf.constant([[0.1, 0.9, 0.2, 0.8, 0.3, 0.9], [0.9, 0.1, 0.8, 0.1, 0.6, 0.2]], tf.float32)
+    settings = LabelledAugmentation(vertical_flip_probability=0.5)
+    varied_clips = augment_labelled(clips, uniforms, settings)
+    assert varied_clips.shape == clips.shape
+    for number in range(3):
+        expected = augment_labelled(clips[:, number], uniforms, settings)
+        np.testing.assert_array_equal(varied_clips[:, number], expected)
