@@ -315,7 +315,8 @@ class HybridModel(keras.Model):
         )
         dtype = self.head.compute_dtype
         points = tf.data.Dataset.from_tensor_slices((features.astype(dtype), labels.astype(dtype)))
-        points = points.shuffle(len(features), seed=self.seed).repeat().batch(batch_size)
+        # A few hundred features are one batch; copies of them would cost time and add nothing.
+        points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
         alone.fit(points, steps_per_epoch=steps, shuffle=False, verbose=0)
 
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
