@@ -100,21 +100,26 @@ def read_name_list(path: Path, *, folders: int = 0) -> tuple[str, ...]:
     Raises:
         InputError: the file cannot be read as UTF-8 text, or has no names.
     """
+    names = (example_name(line, folders=folders) for line in read_lines(path))
+    return tuple(dict.fromkeys(names))
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read the lines of a list, without blank ones and those that begin with `#`.
+
+    Raises:
+        InputError: the file cannot be read as UTF-8 text, or has no names.
+    """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: cannot be read ({error}). Expected a UTF-8 text file with one example name per line."
         ) from error
-    names = (
-        example_name(line.strip(), folders=folders)
-        for line in lines
-        if line.strip() and not line.lstrip().startswith("#")
-    )
-    unique = tuple(dict.fromkeys(names))
-    if not unique:
+    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not lines:
         raise InputError(f"{path}: has no names. Expected a text file with one example name per line.")
-    return unique
+    return lines
 
 
 def example_name(file: str, *, folders: int = 0) -> str:
