@@ -14,7 +14,7 @@ from data_prep.errors import InputError
 from data_prep.manifest import MANIFEST_NAME, file_sha256
 from data_prep.splits import manifest_splits
 from gpmodels import HybridModel
-from pipelines.calibration import fit_temperature
+from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
 from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.divergence import factorisation_errors, require_finite
 from pipelines.head_application import HeadApplication, ManifestKind, RunKind, SettingsKind
@@ -156,6 +156,13 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
             self.data, self.splits.selection, self.settings, shuffle=False
         )
         temperature = selection_temperature(linear, batches)
+        if temperature <= TEMPERATURE_LIMITS[0]:
+            # A few dozen images may all be right; a temperature of 0 would make the first mistake certain.
+            self._update_run(temperature=1.0)
+            self.console.print(
+                "Every selection image is predicted right, which fits no temperature: the linear head keeps 1"
+            )
+            return
         self._update_run(temperature=temperature)
         self.console.print(
             f"Temperature of the linear head, fitted on the selection images: {temperature:.3f}"
