@@ -279,8 +279,8 @@ def _check_groups_intact(assigned: Mapping[str, Assignment]) -> None:
     torn = sorted(group for group, parts in sides.items() if len(parts) > 1)
     if torn:
         raise InputError(
-            f"The lists put examples of one group on both sides ({', '.join(torn[:5])}). Correct the lists "
-            "or drop group_pattern."
+            f"The lists put examples of one group on both sides ({', '.join(torn[:5])}). Correct the "
+            "lists, or choose other groups with group_pattern."
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.videos import read_frames
+from data_prep.videos import Video, read_frames
 
 SIZE = (32, 48)
 COUNT = 7
@@ -95,3 +95,46 @@ def test_frames_that_are_there_but_cannot_be_decoded_are_no_video(tmp_path, monk
     monkeypatch.setattr(cv2, "VideoCapture", lambda _: capture)
     with pytest.raises(InputError, match="no frame can be decoded"):
         list(read_frames(path))
+
+
+class Told:
+    """Stands in for a `cv2.VideoCapture` of frames at times that a file tells, in milliseconds."""
+
+    def __init__(self, times: list[float], rate: float = 20.0, announced: float = 0.0) -> None:
+        self.times = iter(times)
+        self.facts = {cv2.CAP_PROP_FPS: rate, cv2.CAP_PROP_FRAME_COUNT: announced}
+
+    def isOpened(self) -> bool:  # noqa: N802 - OpenCV's name
+        return True
+
+    def grab(self) -> bool:
+        self.facts[cv2.CAP_PROP_POS_MSEC] = next(self.times, None)
+        return self.facts[cv2.CAP_PROP_POS_MSEC] is not None
+
+    def get(self, name: int) -> float:
+        return self.facts[name]
+
+    def release(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("told", "rate", "seconds", "end"),
+    [
+        ([0, 100, 150, 400, 450], 20, [0, 0.1, 0.15, 0.4, 0.45], 0.5625),  # variable rate
+        ([80, 120, 160], 20, [0, 0.04, 0.08], 0.12),  # does not begin at 0
+        ([0, 0, 0], 20, [0, 0.05, 0.1], 0.15),  # no times: the rate counts
+        ([0, 50, 20, 150], 20, [0, 0.05, 0.1, 0.15], 0.2),  # a time that goes back
+        ([0, 50, 1e12, float("nan")], 20, [0, 0.05, 0.1, 0.15], 0.2),
+        ([0, 0], 0, [0, 0.04], 0.08),  # no rate either
+        ([0, 0], float("nan"), [0, 0.04], 0.08),
+        ([0], 20, [0], 0.05),
+    ],
+)
+def test_times_grow_whatever_the_file_tells(monkeypatch, told, rate, seconds, end):
+    monkeypatch.setattr(cv2, "VideoCapture", lambda _: Told(told, rate, announced=-1e18))
+    with Video(Path("a.avi")) as video:
+        assert list(video) == pytest.approx(seconds)
+        assert video.end == pytest.approx(end)
+        assert video.num_announced == 0
+        assert video.longest_gap == pytest.approx(max(np.diff(seconds), default=0))
