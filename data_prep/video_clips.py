@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -161,23 +161,23 @@ def video_windows(path: Path, settings: ClipSettings, *, step: int | None = None
         raise InputError(f"The step between clips is {step} frames; expected at least 1.")
     period = settings.clip_seconds / settings.frames
     held: deque[npt.NDArray[np.uint8]] = deque(maxlen=settings.frames)
-    num_sampled = num_covered = 0
-
-    def window() -> VideoClip:
-        start = (num_sampled - settings.frames) * period
-        return VideoClip(np.stack(held), start, start + settings.clip_seconds)
-
+    waiting: VideoClip | None = None  # until it is known whether the video ends within its last frame
+    number = 0
     with Video(path) as video:
-        for frame in sample_frames(video, ((number + 0.5) * period for number in count()), settings):
+        times = ((position + 0.5) * period for position in count())
+        for number, frame in enumerate(sample_frames(video, times, settings), 1):
+            if waiting is not None:
+                yield waiting
+                waiting = None
             held.append(frame)
-            num_sampled += 1
-            if num_sampled >= settings.frames and (num_sampled - settings.frames) % step == 0:
-                num_covered = num_sampled
-                yield window()
-    if num_sampled < settings.frames:
+            start = (number - settings.frames) * period
+            if number >= settings.frames and (number - settings.frames) % step == 0:
+                waiting = VideoClip(np.stack(held), start, start + settings.clip_seconds)
+    if number < settings.frames:
         yield from cut_clips(survey_video(path), settings, clips=1)
-    elif num_covered < num_sampled:
-        yield window()
+    else:
+        final = waiting or VideoClip(np.stack(held), start, start + settings.clip_seconds)
+        yield replace(final, end_seconds=min(final.end_seconds, video.end))
 
 
 def sample_frames(

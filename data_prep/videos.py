@@ -14,6 +14,8 @@ from data_prep.errors import InputError
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"})
 
+# With several threads a damaged video is not decoded the same way each time; files are spread over processes.
+_OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
 _USUAL_RATE = 25.0  # frames per second, where the file tells nothing that can be true
 _RATES = (0.01, 1000.0)
 _LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
@@ -41,7 +43,7 @@ class Video:
     """
 
     def __init__(self, path: Path) -> None:
-        self._capture = cv2.VideoCapture(str(path))
+        self._capture = cv2.VideoCapture(str(path), cv2.CAP_ANY, _OPTIONS)
         announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         rate = self._capture.get(cv2.CAP_PROP_FPS)
         self._period = 1.0 / (rate if _RATES[0] <= rate <= _RATES[1] else _USUAL_RATE)

@@ -109,6 +109,8 @@ def test_windows_follow_each_other_and_reach_the_end(tmp_path: Path) -> None:
     np.testing.assert_array_equal(windows[0].frames, cut_clips(survey_video(path), SMALL, 4)[0].frames)
     steps = list(video_windows(path, SMALL, step=2))
     assert spans(steps) == [(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5)]
+    ends_within = list(video_windows(write_video(tmp_path / "b.avi", 29), SMALL))
+    assert spans(ends_within) == [(0, 1), (1, 2), (2, 2.9)]
     with pytest.raises(InputError, match="step between clips is 0 frames; expected at least 1"):
         list(video_windows(path, SMALL, step=0))
 

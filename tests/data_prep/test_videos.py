@@ -64,7 +64,7 @@ def test_some_frames_keep_their_numbers(tmp_path, every, numbers):
 def test_a_video_is_released_when_nobody_reads_on(tmp_path, monkeypatch):
     path = write_video(tmp_path / "a.avi")
     capture = Capture(path)
-    monkeypatch.setattr(cv2, "VideoCapture", lambda _: capture)
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: capture)
     frames = read_frames(path)
     next(frames)
     assert capture.isOpened()
@@ -92,7 +92,7 @@ def test_frames_that_are_there_but_cannot_be_decoded_are_no_video(tmp_path, monk
 
     path = write_video(tmp_path / "a.avi")
     capture = Undecodable(path)
-    monkeypatch.setattr(cv2, "VideoCapture", lambda _: capture)
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: capture)
     with pytest.raises(InputError, match="no frame can be decoded"):
         list(read_frames(path))
 
@@ -132,7 +132,7 @@ class Told:
     ],
 )
 def test_times_grow_whatever_the_file_tells(monkeypatch, told, rate, seconds, end):
-    monkeypatch.setattr(cv2, "VideoCapture", lambda _: Told(told, rate, announced=-1e18))
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: Told(told, rate, announced=-1e18))
     with Video(Path("a.avi")) as video:
         assert list(video) == pytest.approx(seconds)
         assert video.end == pytest.approx(end)
