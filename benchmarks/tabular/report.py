@@ -28,6 +28,7 @@ MEASURES = {"classification": ("error", "nlp", "brier", "ece"), "regression": ("
 COMPARED = {"classification": ("error", "nlp"), "regression": ("smse", "nlp")}
 REFERENCE = "gpflow_svgp"
 NLP_TOLERANCE = 0.005
+ROUNDING = 1e-9
 CAVEATS = f"""\
 - Mean ± standard deviation over folds (of each fold first the mean over seeds; over seeds where there is only
   one fold). Training parts of folds overlap, so that deviations and p-values are rather too small.
@@ -185,12 +186,15 @@ def _standing(table: str, records: Mapping[tuple[str, str], Records]) -> Rows:
                 for (dataset, other), theirs in records.items()
                 if other == method and (dataset, OURS) in records
             ]
-            signs = [
-                math.copysign(result.difference != 0.0, result.difference) for result in results if result
-            ]
+            signs = [_sign(result.difference) for result in results if result]
             row[TITLES[measure]] = " / ".join(str(signs.count(sign)) for sign in (-1.0, 0.0, 1.0))
         rows.append(row)
     return rows
+
+
+def _sign(difference: float) -> float:
+    """-1, 0 or 1; differences of folds that cancel but for rounding are none."""
+    return 0.0 if abs(difference) < ROUNDING else math.copysign(1.0, difference)
 
 
 def _spreads(records: Mapping[tuple[str, str], Records], measure: str) -> dict[tuple[str, str], Spread]:
