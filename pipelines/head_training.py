@@ -60,8 +60,9 @@ def train(
         raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
     if resume and not (out / "run.json").exists():
         console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
+    training = HeadTraining(application, settings, data=data, out=out, resume=resume, console=console)
     make_deterministic(settings.seed)
-    return HeadTraining(application, settings, data=data, out=out, resume=resume, console=console).train()
+    return training.train()
 
 
 class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
@@ -76,7 +77,8 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         console: For progress.
 
     Raises:
-        InputError: The data cannot be used, or the run to resume was started on other data or settings.
+        InputError: The data cannot be used, a network or head does not go with it, or the run to resume was
+            started on other data or settings.
     """
 
     def __init__(
@@ -101,8 +103,19 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
             )
         self.steps_per_epoch = application.steps_per_epoch(settings, len(self.splits.train))
         self.run = self._described()
+        self._require_models()
         if resume and (out / "run.json").exists():
             self.run = self._continued(self.run)
+
+    def _require_models(self) -> None:
+        """Refuse now what the last head would only refuse after the others were trained."""
+        try:
+            for name in self.settings.heads:
+                self.application.make_model(name, self.settings, self.run)
+        except ValueError as error:
+            raise InputError(
+                f"{self.data.folder} cannot be trained on with these settings: {error}"
+            ) from error
 
     def train(self) -> RunKind:
         """Run all stages and write the run's description."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -35,7 +35,6 @@ from pipelines.sonar_pictures import annotated, image_picture
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar_windows import Find, Search, search_image, snapshot_of
 
-FOLDERS = ("boxes", "voc", "overlays")
 FULL_IMAGE = 2
 """An image more than so many times as high or as wide as the window is taken for a full one."""
 
@@ -174,7 +173,7 @@ class SonarPredictor:
         finds = search_image(levels, self._search(), self._predict)
         seconds = time.perf_counter() - started
         referred = [self._is_referred(find.predictive_entropy) for find in finds]
-        self._write_table(source, finds, referred)
+        self._write_table(source, levels.shape[:2], finds, referred)
         write_voc(self.out / "voc" / f"{source.stem}.xml", source.path.name, levels.shape[:2], finds)
         picture = annotated(*image_picture(levels), finds, referred, self.class_names)
         _write_picture(self.out / "overlays" / f"{source.stem}.png", picture)
@@ -209,7 +208,9 @@ class SonarPredictor:
     def _is_referred(self, entropy: float) -> bool:
         return self.settings.refer_above is not None and entropy > self.settings.refer_above
 
-    def _write_table(self, source: Source, finds: Sequence[Find], referred: Sequence[bool]) -> None:
+    def _write_table(
+        self, source: Source, size: tuple[int, ...], finds: Sequence[Find], referred: Sequence[bool]
+    ) -> None:
         """``boxes/<stem>.csv``: columns that `prepare` reads, and what is known of each box."""
         names = [_probability_column(name) for name in self.class_names]
         path = self.out / "boxes" / f"{source.stem}.csv"
@@ -220,7 +221,7 @@ class SonarPredictor:
                 uncertainties = ("predictive_entropy", "mutual_information")
                 writer.writerow([*CSV_COLUMNS, "score", *uncertainties, "referred", *names])
                 for find, refer in zip(finds, referred, strict=True):
-                    box = find.box
+                    box = _inside(find.box, size)
                     row = [printable(source.path.name), box.left, box.top, box.width, box.height, box.name]
                     row += [find.score, find.predictive_entropy, find.mutual_information, refer]
                     writer.writerow(cell_text(value) for value in [*row, *find.probability.tolist()])
@@ -245,26 +246,34 @@ def write_voc(path: Path, image: str, size: tuple[int, ...], finds: Sequence[Fin
         element = ET.SubElement(root, "object")
         ET.SubElement(element, "name").text = find.box.name
         _add_numbers(element, {"score": find.score, "predictive_entropy": find.predictive_entropy})
-        _add_numbers(ET.SubElement(element, "bndbox"), _voc_borders(find.box, size))
+        _add_numbers(ET.SubElement(element, "bndbox"), _voc_borders(_inside(find.box, size)))
     ET.indent(root)
     with atomic_file(path) as temporary:
         temporary.parent.mkdir(exist_ok=True)
         ET.ElementTree(root).write(temporary, encoding="utf-8")
 
 
-def _voc_borders(box: Box, size: tuple[int, ...]) -> dict[str, float]:
-    """Columns and rows from 1, the last ones inside the box; a window may be larger than the image."""
-    return {
-        "xmin": max(box.left, 0) + 1,
-        "ymin": max(box.top, 0) + 1,
-        "xmax": min(box.right, size[1]),
-        "ymax": min(box.bottom, size[0]),
-    }
+def _inside(box: Box, size: tuple[int, ...]) -> Box:
+    """The part of a box that lies in an image of a height and width; a window may be larger than that."""
+    left, top = max(box.left, 0), max(box.top, 0)
+    return replace(
+        box,
+        left=left,
+        top=top,
+        width=min(box.right, size[1]) - left,
+        height=min(box.bottom, size[0]) - top,
+    )
+
+
+def _voc_borders(box: Box) -> dict[str, float]:
+    """Columns and rows from 1, the last ones inside the box."""
+    return {"xmin": box.left + 1, "ymin": box.top + 1, "xmax": box.right, "ymax": box.bottom}
 
 
 def _add_numbers(element: ET.Element, numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
-        ET.SubElement(element, name).text = f"{value:.6g}"
+        # Rows of a long line have more digits than a probability needs.
+        ET.SubElement(element, name).text = f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
 
 
 def _write_picture(path: Path, picture: Picture) -> None:

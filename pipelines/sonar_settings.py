@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from data_prep.augmentation_settings import LabelledAugmentation
 from data_prep.sonar_settings import SpeckleNormalisation
 from pipelines.head_settings import EvaluateSettings, ExportSettings
 from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
@@ -39,10 +38,6 @@ class TrainSettings(LabelledTrainSettings):
     network: Literal["FE1", "FE2", "DenseNet-40"] = Field(
         default="FE1",
         description="Feature extractor: FE1 or FE2 of the thesis, or DenseNet-40 with growth 12, slower.",
-    )
-    augmentation: LabelledAugmentation | None = Field(
-        default=LabelledAugmentation(),
-        description="Random changes of the training snapshots; null for none.",
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from data_prep.boxes import Box
 from data_prep.sonar_images import cut_window
-from data_prep.sonar_levels import Levels, prepare_snapshot
+from data_prep.sonar_levels import Levels, prepare_snapshot, prepare_snapshots
 from data_prep.sonar_settings import SpeckleNormalisation
 from pipelines.overlays import Picture
 from pipelines.predictors import Outputs
@@ -80,11 +80,8 @@ def search_image(
     finds: list[Find] = []
     corners = _corners(levels.shape[:2], search)
     while chunk := list(islice(corners, WINDOWS_AT_ONCE)):
-        snapshots = [
-            prepare_snapshot(cut_window(levels, top, left, search.window), search.size, search.normalisation)
-            for top, left in chunk
-        ]
-        finds += _finds(chunk, predict(np.stack(snapshots)), search)
+        pieces = [cut_window(levels, top, left, search.window) for top, left in chunk]
+        finds += _finds(chunk, predict(prepare_snapshots(pieces, search.size, search.normalisation)), search)
     return _best_of_overlapping(finds, search.overlap)
 
 

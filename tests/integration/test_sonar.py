@@ -118,6 +118,13 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def test_settings_that_do_not_go_with_the_data_are_refused_before_any_training(way, tmp_path):
+    likelihood = ("--set", "likelihood=bernoulli")  # for two classes, and there are three
+    said = run("sonar", "train", "--data", way.prepared, "--out", tmp_path / "run", *likelihood, expected=2)
+    assert "The likelihood 'bernoulli' is for 2 classes, but num_classes is 3" in said
+    assert not (tmp_path / "run").exists()
+
+
 def test_every_step_says_what_it_did(way):
     assert "snapshots of 16 x 16 written to" in way.said["prepare"]
     assert "ball: 24" in way.said["prepare"]

@@ -14,7 +14,7 @@ from data_prep.errors import InputError
 from data_prep.sonar_settings import SpeckleNormalisation
 from pipelines.prediction import find_sources, predict_files
 from pipelines.sonar_pictures import annotated, image_picture
-from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns
+from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns, write_voc
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar_windows import Find
 
@@ -101,6 +101,21 @@ def test_a_full_image_gets_boxes_in_two_formats_and_a_picture(tmp_path):
     (row,) = rows(tmp_path / "out" / "boxes" / "a.csv")
     assert (row["score"], row["referred"], row["probability of background"]) == ("1", "false", "0")
     assert cv2.imread(str(tmp_path / "out" / "overlays" / "a.png")).shape == (600, 800, 3)
+
+
+def test_boxes_stay_inside_an_image_narrower_than_the_window(tmp_path):
+    predict(write(tmp_path / "a.png", (30, 6)), tmp_path / "out", threshold=0.9, mode="full")
+    expected = Box(CLASSES[1], 0, 22, 6, 8)
+    assert read_box_table(tmp_path / "out" / "boxes" / "a.csv") == {"a.png": [expected]}
+    assert read_voc(tmp_path / "out" / "voc" / "a.xml", (30, 6)) == [expected]
+
+
+def test_a_row_of_a_long_line_keeps_all_its_digits(tmp_path):
+    box = Box("mine", 7, 1_234_567, 32, 32)
+    find = Find(box, 0.123456789, np.array([0.9, 0.1]), 0.1, 0.0)
+    write_voc(tmp_path / "a.xml", "a.xtf", (2_345_678, 512), [find])
+    assert read_voc(tmp_path / "a.xml", (2_345_678, 512)) == [box]
+    assert "<score>0.123457</score>" in (tmp_path / "a.xml").read_text()
 
 
 def test_without_a_background_nothing_is_searched(tmp_path):

@@ -77,4 +77,7 @@ def test_an_image_of_nothing_has_no_finds():
 
 def test_sixteen_bits_and_channels_become_a_snapshot():
     levels = np.full((6, 9), 65535, np.uint16)
-    assert snapshot_of(levels, (4, 4), SEARCH.normalisation).tolist() == np.full((4, 4, 3), 255).tolist()
+    white = np.full((4, 4, 3), 255).tolist()
+    assert snapshot_of(levels, (4, 4), SEARCH.normalisation).tolist() == white
+    channels = np.repeat(levels[..., None], 3, axis=2)
+    assert snapshot_of(channels, (4, 4), SEARCH.normalisation).tolist() == white
