@@ -85,6 +85,12 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
     return inside, complaints
 
 
+def spanned(box: Box) -> Box:
+    """The same rectangle with its borders in order, where a tool has exchanged them."""
+    left, top = min(box.left, box.right), min(box.top, box.bottom)
+    return Box(box.name, left, top, abs(box.width), abs(box.height))
+
+
 def free_of(candidate: Box, boxes: Sequence[Box]) -> bool:
     """Tell whether a box has no area in common with any of some boxes."""
     return not any(candidate.overlaps(box) for box in boxes)

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.boxes import Box, free_of, inside_image
+from data_prep.boxes import Box, free_of, inside_image, spanned
 from data_prep.errors import InputError
 from data_prep.near_duplicates import difference_hashes
 from data_prep.pairing import Skipped
@@ -35,6 +35,7 @@ class SurveyedSource:
         source: the file.
         size: height and width of the image in pixels.
         boxes: the objects inside the image.
+        avoid: all that is marked, also what cannot be used as an object: no background is cut there.
         complaints: what is wrong with other boxes.
         hashes: bool [4, 64], of `data_prep.near_duplicates.difference_hashes`.
     """
@@ -42,6 +43,7 @@ class SurveyedSource:
     source: SonarSource
     size: Size
     boxes: tuple[Box, ...]
+    avoid: tuple[Box, ...]
     complaints: tuple[Skipped, ...]
     hashes: npt.NDArray[np.bool_]
 
@@ -86,7 +88,7 @@ def survey_source(source: SonarSource, settings: SonarPrepareSettings) -> Survey
         return Skipped(source.image, str(error))
     size = (levels.shape[0], levels.shape[1])
     try:
-        boxes = read_source_boxes(source, size, settings) if source.class_name is None else []
+        boxes, marked = read_source_boxes(source, size, settings) if source.class_name is None else ([], [])
     except InputError as error:
         return Skipped(source.annotation or source.image, str(error))
     inside, complaints = inside_image(boxes, size)
@@ -98,6 +100,7 @@ def survey_source(source: SonarSource, settings: SonarPrepareSettings) -> Survey
         source=source,
         size=size,
         boxes=tuple(inside),
+        avoid=tuple(spanned(box) for box in (*boxes, *marked)),
         complaints=tuple(
             Skipped(file, f"{file}: {complaint}. It was left out: correct or remove it.")
             for complaint in complaints
@@ -120,9 +123,9 @@ def cut_snapshots(request: SnapshotRequest, settings: SonarPrepareSettings) -> l
 
     Objects are in the middle of their snapshots, or near it where the image ends close by: mirrored borders
     would tell objects from backgrounds. Only where the image is too small is it mirrored. Places without
-    objects lie inside the image, away from every box, and share at most about half of their sides with each
-    other; where an image has no room for all that were asked for, there are fewer. The result depends on the
-    settings' seed and on the source's name, not on other images.
+    objects lie inside the image, away from all that is marked, and share at most about half of their sides
+    with each other; where an image has no room for all that were asked for, there are fewer. The result
+    depends on the settings' seed and on the source's name, not on other images.
 
     Args:
         request: what to cut.
@@ -188,7 +191,7 @@ def _empty_windows(request: SnapshotRequest, levels: Levels, settings: SonarPrep
 
 
 def _free_windows(request: SnapshotRequest, name: str, generator: np.random.Generator) -> Iterator[Box]:
-    """Random windows inside the image, away from every object."""
+    """Random windows inside the image, away from all that is marked."""
     height, width = request.surveyed.size
     fitting = [(h, w) for h, w in request.window_sizes if h <= height and w <= width]
     wanted = request.num_background + request.num_clutter
@@ -196,7 +199,7 @@ def _free_windows(request: SnapshotRequest, name: str, generator: np.random.Gene
         h, w = fitting[int(generator.integers(len(fitting)))]
         top, left = int(generator.integers(height - h + 1)), int(generator.integers(width - w + 1))
         window = Box(name, left, top, w, h)
-        if free_of(window, request.surveyed.boxes):
+        if free_of(window, request.surveyed.avoid):
             yield window
 
 

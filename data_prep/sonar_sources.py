@@ -96,31 +96,36 @@ def source_name(file: str, *, folders: int = 0) -> str:
 
 def read_source_boxes(
     source: SonarSource, size: tuple[int, int], settings: SonarPrepareSettings
-) -> list[Box]:
-    """Read the boxes of one image.
+) -> tuple[list[Box], list[Box]]:
+    """Read the boxes of one image, and boxes around whatever else an annotator has marked.
 
     Args:
         source: of an annotated image.
         size: height and width of the image in pixels.
         settings: which mask values mean what.
 
+    Returns:
+        the objects' boxes; those of a mask's components that are too small or of a value without a name (and
+        of the others): no objects, but no background either.
+
     Raises:
         InputError: the annotation cannot be read, or is for an image of another size.
     """
     path = source.annotation
     if path is None:
-        return list(source.boxes)
+        return list(source.boxes), []
     if path.suffix.lower() == ".xml":
-        return read_voc(path, size)
+        return read_voc(path, size), []
     if path.suffix.lower() == ".txt":
-        return read_yolo(path, size, source.class_names)
+        return read_yolo(path, size, source.class_names), []
     mask: npt.NDArray[np.integer[Any]] = read_mask(path)
     if mask.shape != size:
         raise InputError(
             f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but {source.image} has {size[1]} x "
             f"{size[0]}. Expected equal sizes. Export the mask again at the image's size."
         )
-    return component_boxes(mask, settings.mask_names, settings.smallest_area)
+    marked = component_boxes(mask, {}, smallest_area=1)
+    return component_boxes(mask, settings.mask_names, settings.smallest_area), marked
 
 
 def _from_table(files: dict[str, Path], table: Path) -> tuple[list[SonarSource], list[Skipped]]:

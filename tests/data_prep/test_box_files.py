@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.box_files import read_box_table, read_class_names, read_voc, read_yolo
-from data_prep.boxes import Box, free_of, inside_image
+from data_prep.boxes import Box, free_of, inside_image, spanned
 from data_prep.errors import InputError
 
 VOC = """<?xml version="1.0"?>
@@ -146,3 +146,4 @@ def test_boxes_that_touch_are_free_of_each_other() -> None:
     assert free_of(Box("", 10, 4, 5, 6), [box])
     assert not free_of(Box("", 14.9, 14.9, 5, 5), [box])
     assert not free_of(Box("", 0, 0, 50, 50), [box])
+    assert spanned(Box("mine", 15, 15, -5, -5)) == box

@@ -198,6 +198,25 @@ def test_backgrounds_are_away_from_every_object(full_images: Path, tmp_path: Pat
     assert any(np.any(one[name][0] != two[name][0]) for name in one.keys() & two.keys())
 
 
+@pytest.mark.parametrize("marked", ["rejected box", "value without a name", "small components"])
+def test_what_is_marked_but_no_object_is_no_background(
+    full_images: Path, tmp_path: Path, marked: str
+) -> None:
+    if marked == "rejected box":
+        annotations = box_table(full_images, "line_3.png,-3,0,99,64,mine")
+    else:
+        annotations = annotated(full_images, "mask")
+        mask = np.zeros((64, 96), np.uint8)
+        mask[::8, ::8] = 9
+        if marked == "value without a name":
+            mask[:] = 7
+        Image.fromarray(mask).save(annotations / "line_3.png")
+    settings = SMALL.model_copy(update={"background_ratio": 8.0, "mask_names": {9: "mine"}})
+    result = prepare_sonar(full_images, tmp_path / "out", settings, annotations=annotations)
+    backgrounds = {e.name.split("/")[0] for e in result.manifest.examples if e.label == 0}
+    assert backgrounds == {"line_1", "line_2"}
+
+
 def test_clutter_stands_out_more_than_background(full_images: Path, tmp_path: Path) -> None:
     path = full_images / "line_3.png"
     levels = np.array(Image.open(path))
