@@ -76,10 +76,13 @@ class SonarPrepareSettings(SplitSettings):
     mask_names: dict[int, str] = Field(
         default={},
         description="Class of each mask value that marks objects, where the annotations are masks. Without "
-        'it, all values but 0 mark objects of the class "object".',
+        'it, all values but 0 mark objects of the class "object"; with it, values other than 0 that have no '
+        "name mark places that are neither objects nor background.",
     )
     smallest_area: int = Field(
-        default=9, ge=1, description="Smaller components of a mask, in pixels, are passed over."
+        default=9,
+        ge=1,
+        description="Smaller components of a mask, in pixels, are neither objects nor background.",
     )
     consecutive: int = Field(
         default=1,
@@ -92,8 +95,8 @@ class SonarPrepareSettings(SplitSettings):
         ge=-1,
         le=20,
         description="Files whose perceptual hashes of 64 bits differ in at most so many bits, possibly "
-        "mirrored, are near-duplicates and stay together; -1 for no such search. Without it, 6 where "
-        "consecutive, group_list, group_pattern and lists are not given either, else -1.",
+        "mirrored, are near-duplicates and stay together; -1 for no such search. Without it, 6 where none of "
+        "consecutive, group_list, group_pattern, train_list and test_list is given; where one is, no search.",
     )
     test_fraction: float = Field(
         default=0.5,
