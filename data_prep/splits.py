@@ -78,6 +78,12 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
             labels = {e.name: e.label for e in manifest.examples}
             parts = stratified_parts(groups, labels, (1 - selection_fraction, selection_fraction), seed=0)
             selection = {name for name, part in parts.items() if part == 1}
+            if not selection:  # it would take away all there is of a class
+                raise InputError(
+                    f"Each class has one group of the {len(groups)} training examples at most: no selection "
+                    "part can be taken out of them. Prepare more data, choose other groups, or set "
+                    "selection_fraction to 0."
+                )
         else:
             selection = _fraction_blocks(groups, selection_fraction)
     return Splits(

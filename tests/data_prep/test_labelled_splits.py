@@ -1,10 +1,14 @@
 """Examples are divided as the settings say; those of one source and of one group stay together."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from data_prep.errors import InputError
 from data_prep.labelled_manifest import LabelledExample, LabelledManifest
 from data_prep.labelled_splits import LabelledName, assign_labelled, one_sided_classes
 from data_prep.split_settings import SplitSettings
+from data_prep.splits import manifest_splits
 
 # Two clips of each of eight videos of two classes by four people.
 EXAMPLES = [
@@ -36,25 +40,36 @@ def test_lists_name_sources() -> None:
     }
 
 
-@pytest.mark.parametrize(("split", "warned"), [("train", ["b"]), ("test", [])])
-def test_a_class_on_one_side_is_warned_of(split: str, warned: list[str]) -> None:
-    sides = [("a", 0, "train"), ("b", 0, "test"), ("c", 1, "train"), ("d", 1, split)]
+def manifest_of(sides: Sequence[tuple[str, int, str]]) -> LabelledManifest:
+    """Of two classes, from names (each its own group), labels and sides."""
     examples = [
         LabelledExample(
             name=name, shard="s", offset=0, length=1, height=1, width=1, group=name, split=side, label=label
         )
         for name, label, side in sides
     ]
-    manifest = LabelledManifest(
+    return LabelledManifest(
         application="video",
         class_names=("a", "b"),
         size=(1, 1),
         settings={},
-        num_examples=4,
+        num_examples=len(examples),
         num_skipped=0,
         examples=tuple(examples),
         sha256={},
     )
-    warnings = one_sided_classes(manifest)
+
+
+@pytest.mark.parametrize(("split", "warned"), [("train", ["b"]), ("test", [])])
+def test_a_class_on_one_side_is_warned_of(split: str, warned: list[str]) -> None:
+    sides = [("a", 0, "train"), ("b", 0, "test"), ("c", 1, "train"), ("d", 1, split)]
+    warnings = one_sided_classes(manifest_of(sides))
     assert [warning.split("'")[1] for warning in warnings] == warned
     assert all("on one side of the split (its 2 groups" in warning for warning in warnings)
+
+
+def test_selection_takes_no_class_away() -> None:
+    manifest = manifest_of([("a", 0, "train"), ("b", 1, "train"), ("c", 1, "test")])
+    with pytest.raises(InputError, match="Each class has one group of the 2 training examples at most"):
+        manifest_splits(manifest)
+    assert manifest_splits(manifest, selection_fraction=0).train == ("a", "b")
