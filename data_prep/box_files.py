@@ -1,6 +1,7 @@
 """Boxes read from annotation files: Pascal VOC XML, YOLO text, CSV. Every file is untrusted."""
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -152,9 +153,19 @@ def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """Read some columns of a CSV file with a header, without surrounding blanks.
 
     Raises:
-        InputError: no such file, or a missing column.
+        InputError: no such file, a field too long for one, or a missing column.
     """
-    reader = csv.DictReader(_read_text(path).splitlines())
+    reader = csv.DictReader(io.StringIO(_read_text(path), newline=""))
+    try:
+        return _columns(reader, path, columns)
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {reader.line_num}: {error}. Expected a CSV file; look for a quotation mark "
+            "that is not closed."
+        ) from error
+
+
+def _columns(reader: "csv.DictReader[str]", path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     header = [name.strip() for name in reader.fieldnames or ()]
     missing = [name for name in columns if name not in header]
     if missing:
@@ -223,4 +234,9 @@ def _yaml_names(path: Path, text: str) -> list[str]:
         raise InputError(
             f"{path}: no names by class number found ({error}). Expected `names: [first, second]`."
         ) from error
-    return [str(name) for name in names]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"{path}: names is {str(names)[:80]}; expected a list of texts, `names: [first, second]`. Put "
+            "names in quotes that YAML takes for something else."
+        )
+    return names

@@ -88,6 +88,10 @@ def test_class_names_must_be_there(tmp_path: Path) -> None:
     written(tmp_path / "data.yaml", "names: !!python/object/apply:os.getcwd []")
     with pytest.raises(InputError, match=r"data\.yaml: no names by class number found"):
         read_class_names([tmp_path])
+    for names in ("mine", "5", "[mine, 5]", "{0: mine, 1: [rock]}"):
+        written(tmp_path / "data.yaml", f"names: {names}")
+        with pytest.raises(InputError, match=r"data\.yaml: names is .*; expected a list of texts"):
+            read_class_names([tmp_path])
     written(tmp_path / "classes.txt", "\n")
     with pytest.raises(InputError, match=r"classes\.txt: no class names found"):
         read_class_names([tmp_path])
@@ -96,10 +100,11 @@ def test_class_names_must_be_there(tmp_path: Path) -> None:
 def test_table_of_boxes(tmp_path: Path) -> None:
     path = written(
         tmp_path / "boxes.csv",
-        "class, image,x,y,w,h,note\nmine,a.png,1,2,3,4,\nrock,a.png,5,6,7.5,8,!\n,b.png,,,,,\n",
+        'class, image,x,y,w,h,note\n"old\nmine",a.png,1,2,3,4,one\u2028line\n'
+        "rock,a.png,5,6,7.5,8,!\n,b.png,,,,,\n",
     )
     assert read_box_table(path) == {
-        "a.png": [Box("mine", 1, 2, 3, 4), Box("rock", 5, 6, 7.5, 8)],
+        "a.png": [Box("old\nmine", 1, 2, 3, 4), Box("rock", 5, 6, 7.5, 8)],
         "b.png": [],
     }
 
@@ -113,6 +118,10 @@ def test_table_of_boxes(tmp_path: Path) -> None:
         ),
         ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found .*four numbers and a class"),
         ("image,x,y,w,h,class\na,1,2,3,4", r"boxes\.csv, line 2: found"),
+        (
+            'image,x,y,w,h,class\na,1,2,3,4,"mine' + 140_000 * "\n",
+            r"boxes\.csv, line \d+: field larger than field limit .*quotation mark that is not closed",
+        ),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str) -> None:
