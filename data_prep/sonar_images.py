@@ -56,7 +56,7 @@ def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Le
     """Cut a piece out of a sonar image; beyond the border the image is mirrored.
 
     Args:
-        levels: what `read_sonar` returned. Of three channels the mean is taken.
+        levels: what `read_sonar` returned. Of three channels the luminance is taken.
         top: first row, negative above the image.
         left: first column, negative left of the image.
         size: height and width in pixels.
@@ -76,8 +76,16 @@ def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Le
 def _grey(piece: Levels) -> Levels:
     if piece.ndim == 2:
         return piece
-    mean = np.rint(piece[:, :, :3].mean(axis=2))
-    return mean.astype(np.uint8) if piece.dtype == np.uint8 else mean.astype(np.uint16)
+    if piece.shape[2] == 1:
+        return piece[:, :, 0]
+    return _luminance(piece)
+
+
+def _luminance(colours: Levels) -> Levels:
+    """The weights of `data_prep.images.read_levels`, at any depth, of [height, width, RGB or RGBA]."""
+    grey: Any = cv2.cvtColor(np.ascontiguousarray(colours[:, :, :3]), cv2.COLOR_RGB2GRAY)
+    levels: Levels = grey
+    return levels
 
 
 def _mirrored(positions: npt.NDArray[np.int64], extent: int) -> npt.NDArray[np.int64]:
@@ -87,9 +95,8 @@ def _mirrored(positions: npt.NDArray[np.int64], extent: int) -> npt.NDArray[np.i
 
 def _is_very_large(path: Path) -> bool:
     try:
-        with tifffile.TiffFile(path) as file:
-            page = file.pages.first
-            return page.imagelength * page.imagewidth > images.MAX_PIXELS
+        height, width = _tiff_size(path)
+        return height * width > images.MAX_PIXELS
     except (OSError, ValueError, IndexError, AttributeError):
         return False  # `read_levels` says what is wrong with the file
 
@@ -100,33 +107,35 @@ def _is_deep_colour(path: Path) -> bool:
         return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
 
 
-def _read_deep_colour(path: Path) -> npt.NDArray[np.uint16]:
+def _read_deep_colour(path: Path) -> Levels:
     colours: Any = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
     if colours is None or colours.dtype != np.uint16:
         raise InputError(
             f"{path}: three channels of 16 bits that cannot be decoded. Save the image with one channel."
         )
-    return np.asarray(cv2.cvtColor(colours[:, :, :3], cv2.COLOR_BGR2GRAY), dtype=np.uint16)
+    return _luminance(colours[:, :, 2::-1])  # OpenCV gives blue first
 
 
 def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     try:
         levels = tifffile.memmap(path, page=0, mode="r")
     except (OSError, ValueError) as error:
+        height, width = _tiff_size(path)
         raise InputError(
-            f"{path}: {_pixels(path)} pixels that are compressed or not stored in one piece ({error}). At "
+            f"{path}: {width} x {height} pixels that are compressed or not stored in one piece ({error}). At "
             f"most {images.MAX_PIXELS:,} are decoded at once. Save the file as an uncompressed TIFF, which "
             "is read piece by piece, or divide it."
         ) from error
-    if levels.dtype not in {np.dtype(np.uint8), np.dtype(np.uint16)} or levels.ndim not in {2, 3}:
+    fitting = levels.shape[:2] == _tiff_size(path) and levels.shape[2:] in {(), (1,), (3,), (4,)}
+    if levels.dtype not in {np.dtype(np.uint8), np.dtype(np.uint16)} or not fitting:
         raise InputError(
             f"{path}: samples of type {levels.dtype} in the shape {levels.shape}; expected 8 or 16 bits per "
-            "sample and one or three channels for each pixel. Convert the file."
+            "sample and one, three or four channels, side by side for each pixel. Convert the file."
         )
     return levels
 
 
-def _pixels(path: Path) -> str:
+def _tiff_size(path: Path) -> tuple[int, int]:
     with tifffile.TiffFile(path) as file:
         page = file.pages.first
-        return f"{page.imagewidth} x {page.imagelength}"
+        return page.imagelength, page.imagewidth

@@ -48,17 +48,34 @@ def test_a_very_large_tiff_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(cut_window(mapped, 3, 2, (4, 5)), LEVELS[3:7, 2:7])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_colours_become_the_same_levels_whether_mapped_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: type
+) -> None:
+    colours = np.random.default_rng(1).integers(0, np.iinfo(dtype).max + 1, (12, 9, 3), dtype=dtype)
+    tifffile.imwrite(tmp_path / "line.tif", colours, photometric="rgb")
+    decoded = read_sonar(tmp_path / "line.tif")
+    monkeypatch.setattr(images, "MAX_PIXELS", LEVELS.size - 1)
+    mapped = cut_window(read_sonar(tmp_path / "line.tif"), 0, 0, (12, 9))
+    assert mapped.dtype == decoded.dtype == dtype
+    np.testing.assert_allclose(mapped, decoded, rtol=0, atol=1)  # Pillow and OpenCV round differently
+    np.testing.assert_allclose(mapped, colours @ [0.299, 0.587, 0.114], rtol=2e-4, atol=1)
+
+
 def test_what_cannot_be_read_piece_by_piece_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tifffile.imwrite(tmp_path / "packed.tif", LEVELS, compression="zlib")
     tifffile.imwrite(tmp_path / "floats.tif", LEVELS.astype(np.float32))
+    planes = np.stack([LEVELS, LEVELS, LEVELS])
+    tifffile.imwrite(tmp_path / "planes.tif", planes, photometric="rgb", planarconfig="separate")
     Image.fromarray(LEVELS).save(tmp_path / "line.png")
     np.testing.assert_array_equal(read_sonar(tmp_path / "packed.tif"), LEVELS)
     monkeypatch.setattr(images, "MAX_PIXELS", LEVELS.size - 1)
     for name, message in (
         ("packed.tif", r"packed\.tif: 9 x 12 pixels that are compressed .* uncompressed TIFF"),
         ("floats.tif", r"floats\.tif: samples of type float32"),
+        ("planes.tif", r"planes\.tif: samples of type uint16 in the shape \(3, 12, 9\).*side by side"),
         ("line.png", r"line\.png: 9 x 12 pixels; at most 107 are accepted"),
     ):
         with pytest.raises(InputError, match=message):
