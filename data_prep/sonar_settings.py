@@ -8,6 +8,9 @@ from data_prep.split_settings import SplitSettings
 
 _DUPLICATE_DISTANCE = 6
 
+LARGEST_SIDE = 4096
+"""Of a window and of a snapshot, in pixels: larger ones would not fit into memory many at a time."""
+
 
 class SpeckleNormalisation(BaseModel):
     """How the levels of a sonar image become 0 to 255."""
@@ -110,8 +113,8 @@ class SonarPrepareSettings(SplitSettings):
     @field_validator("size", "window")
     @classmethod
     def _check_size(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
-        if value is not None and (min(value) < 1 or max(value) > 4096):
-            raise ValueError("height and width must be from 1 to 4096 pixels")
+        if value is not None and (min(value) < 1 or max(value) > LARGEST_SIDE):
+            raise ValueError(f"height and width must be from 1 to {LARGEST_SIDE} pixels")
         return value
 
     @property

@@ -17,7 +17,7 @@ from data_prep.near_duplicates import difference_hashes
 from data_prep.pairing import Skipped
 from data_prep.sonar_images import cut_window, read_sonar
 from data_prep.sonar_levels import Levels, resize_levels
-from data_prep.sonar_settings import SonarPrepareSettings
+from data_prep.sonar_settings import LARGEST_SIDE, SonarPrepareSettings
 from data_prep.sonar_sources import SonarSource, read_source_boxes
 
 Size = tuple[int, int]
@@ -34,7 +34,7 @@ class SurveyedSource:
     Attributes:
         source: the file.
         size: height and width of the image in pixels.
-        boxes: the objects inside the image.
+        boxes: the objects inside the image that a snapshot can show.
         avoid: all that is marked, also what cannot be used as an object: no background is cut there.
         complaints: what is wrong with other boxes.
         hashes: bool [4, 64], of `data_prep.near_duplicates.difference_hashes`.
@@ -92,18 +92,19 @@ def survey_source(source: SonarSource, settings: SonarPrepareSettings) -> Survey
     except InputError as error:
         return Skipped(source.annotation or source.image, str(error))
     inside, complaints = inside_image(boxes, size)
+    usable, too_large = _with_small_windows(inside, settings)
     file = source.annotation or source.image
     step = -(-max(size) // _HASHED_SIDE)
-    thinned = np.asarray(levels[::step, ::step])
-    grey = thinned.mean(axis=2) if thinned.ndim == 3 else thinned
+    thinned = levels[::step, ::step]
+    grey = cut_window(thinned, 0, 0, (thinned.shape[0], thinned.shape[1]))
     return SurveyedSource(
         source=source,
         size=size,
-        boxes=tuple(inside),
+        boxes=tuple(usable),
         avoid=tuple(spanned(box) for box in (*boxes, *marked)),
         complaints=tuple(
             Skipped(file, f"{file}: {complaint}. It was left out: correct or remove it.")
-            for complaint in complaints
+            for complaint in complaints + too_large
         ),
         hashes=difference_hashes(grey.astype(np.float32)),
     )
@@ -116,6 +117,21 @@ def window_size(box: Box, settings: SonarPrepareSettings) -> Size:
     height, width = settings.size
     factor = settings.context * max(box.height / height, box.width / width)
     return max(1, round(factor * height)), max(1, round(factor * width))
+
+
+def _with_small_windows(boxes: Iterable[Box], settings: SonarPrepareSettings) -> tuple[list[Box], list[str]]:
+    """The boxes whose windows may be cut, and complaints about the others."""
+    usable, complaints = [], []
+    for box in boxes:
+        height, width = window_size(box, settings)
+        if max(height, width) <= LARGEST_SIDE:
+            usable.append(box)
+        else:
+            complaints.append(
+                f"{box.describe()} needs a snapshot of {width} x {height} pixels; at most {LARGEST_SIDE:,} "
+                "on a side are cut (settings window, context)"
+            )
+    return usable, complaints
 
 
 def cut_snapshots(request: SnapshotRequest, settings: SonarPrepareSettings) -> list[Snapshot] | Skipped:

@@ -91,7 +91,8 @@ def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSo
 
 def source_name(file: str, *, folders: int = 0) -> str:
     """Name of the source that a file in a list or table means; see `data_prep.splits.example_name`."""
-    return example_name(file, folders=folders).removesuffix(XTF_SUFFIX)
+    name = example_name(file, folders=folders)
+    return name[: -len(XTF_SUFFIX)] if name.lower().endswith(XTF_SUFFIX) else name
 
 
 def read_source_boxes(

@@ -19,7 +19,7 @@ from data_prep.sonar import PrepareResult, prepare_sonar
 from data_prep.sonar_levels import prepare_snapshot
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_settings import SonarPrepareSettings, SpeckleNormalisation
-from data_prep.sonar_sources import find_annotated_images
+from data_prep.sonar_sources import find_annotated_images, source_name
 from data_prep.splits import manifest_splits
 
 LOG = SpeckleNormalisation()
@@ -255,6 +255,15 @@ def test_bad_files_and_boxes_are_listed_and_the_rest_is_prepared(full_images: Pa
         assert re.search(pattern, reason), reason
 
 
+def test_an_object_too_long_for_a_snapshot_is_listed(full_images: Path, tmp_path: Path) -> None:
+    Image.fromarray(speckle(9, (8, 2760))).save(full_images / "line_4.png")
+    rows = "line_4.png,0,0,2730,8,mine\nline_4.png,0,0,2735,8,pipeline"  # with context 1.5
+    result = prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=box_table(full_images, rows))
+    assert {(e.height, e.width) for e in result.manifest.examples} == {(9, 9), (4095, 4095)}
+    (reason,) = reasons(tmp_path / "out")
+    assert "the box of 'pipeline' from column 0, row 0 to 2735, 8 needs a snapshot of 4102 x 4102" in reason
+
+
 def test_bad_class_folders_are_listed(class_folders: Path, tmp_path: Path) -> None:
     (class_folders / "wreck").mkdir()
     (class_folders / "fish").mkdir()
@@ -316,6 +325,11 @@ def test_nothing_to_prepare(full_images: Path, tmp_path: Path, table: str, messa
     with pytest.raises(InputError, match=message):
         prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=path)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("suffix", [".xtf", ".XTF", ".png", ".PNG"])
+def test_names_in_lists_do_without_suffixes_of_any_case(suffix: str) -> None:
+    assert source_name(f"survey/LINE.7{suffix}") == "LINE.7"
 
 
 def test_folders_that_are_not_as_expected(full_images: Path, tmp_path: Path) -> None:
