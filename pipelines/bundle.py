@@ -110,13 +110,22 @@ def _checksums(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
-def load_signatures(bundle: Path) -> dict[str, Signature]:
+def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str, Signature]:
     """The callables of a bundle, after its metadata was checked.
 
+    Args:
+        bundle: Its folder.
+        application: Whose bundle it must be; None for any.
+
     Raises:
-        InputError: The bundle cannot be loaded.
+        InputError: The bundle cannot be loaded, or is of another application.
     """
-    load_metadata(bundle)
+    found = load_metadata(bundle).application
+    if application not in {None, found}:
+        raise InputError(
+            f"{bundle} is a bundle of `gpimaging {found}`, not of `gpimaging {application}`. Predict with "
+            f"`gpimaging {found} predict`, or pass the --out of `gpimaging {application} export`."
+        )
     try:
         with _gradient_warnings_hidden():
             return dict(tf.saved_model.load(str(bundle)).signatures)

@@ -197,7 +197,8 @@ PROBABILITY_SCORES: tuple[Score, ...] = (
         "Brier score",
         PROBABILITY_GROUP,
         "lower",
-        "Mean squared distance between the probability and the truth (0 or 1).",
+        "Mean squared distance between the probability and the truth (0 or 1); with a probability for every "
+        "class, summed over the classes.",
         lambda sums: _per_prediction("brier", sums),
     ),
     Score(

@@ -36,7 +36,7 @@ def predict(
     Raises:
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
-    signature = load_signatures(model)["serving_default"]
+    signature = load_signatures(model, application=LANE.name)["serving_default"]
     sources = find_sources(inputs)
     with console.status(f"Predicting {len(sources)} files") as status:
 

@@ -71,7 +71,7 @@ def predict(
     Raises:
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
-    signature = load_signatures(model)["serving_default"]
+    signature = load_signatures(model, application=SONAR.name)["serving_default"]
     metadata = load_metadata(model)
     try:
         snapshots = SnapshotPreprocessing.model_validate(metadata.preprocessing_settings)

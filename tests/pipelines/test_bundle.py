@@ -226,6 +226,12 @@ def test_the_worst_difference_is_nan_if_one_is():
     assert np.isnan(Verification({"a": 0.0, "b": float("nan"), "c": 0.0}).worst)
 
 
+def test_a_bundle_of_another_application_is_refused(lane_bundle):
+    assert load_signatures(lane_bundle, application="lane")
+    with pytest.raises(InputError, match="a bundle of `gpimaging lane`, not of `gpimaging sonar`"):
+        load_signatures(lane_bundle, application="sonar")
+
+
 @pytest.mark.slow
 def test_verification_in_a_fresh_process_needs_only_the_bundle(lane_bundle, tmp_path):
     copy = Path(shutil.copytree(lane_bundle, tmp_path / "bundle"))

@@ -305,7 +305,7 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
 
 @pytest.fixture
 def without_bundle(monkeypatch) -> None:
-    monkeypatch.setattr(lane, "load_signatures", lambda _: {"serving_default": redness})
+    monkeypatch.setattr(lane, "load_signatures", lambda *_, **__: {"serving_default": redness})
 
 
 def test_nothing_readable_is_an_error_and_leaves_only_the_list(tmp_path):
