@@ -6,6 +6,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# Tests are about results: on a busy machine any example may take long.
+settings.register_profile("gpimaging", deadline=None)
+settings.load_profile("gpimaging")
 
 # TensorFlow reads these when it is imported, so before any test module.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
