@@ -147,7 +147,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (
+    except (  # pyxtf checks little: a damaged file ends in whichever of these comes first
         RuntimeError,
         ValueError,
         TypeError,

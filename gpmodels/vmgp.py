@@ -80,10 +80,10 @@ class VMGPHead(ExpertsHead):
         mean, variance = self._combine(local, shared)
         return Latent(mean, variance, mean, variance, expert)
 
-    def _shared_marginal(self, features: tf.Tensor) -> None:  # noqa: ARG002
+    def _shared_marginal(self, features: tf.Tensor) -> None:  # noqa: ARG002 - the base class has it
         return None
 
-    def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:  # noqa: ARG002
+    def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:  # noqa: ARG002 - the base class has it
         return local.mean, self.total_variance(local)
 
     def training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:

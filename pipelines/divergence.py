@@ -41,7 +41,7 @@ class StopOnDivergence(keras.callbacks.Callback):
         self._remedy = remedy
         self._epoch = 0
 
-    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002 - Keras calls it so
         """Remember the epoch for the message."""
         self._epoch = epoch
 

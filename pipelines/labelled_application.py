@@ -65,7 +65,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
     fixed_gp_settings: tuple[str, ...] = ("likelihood",)
     epoch_scores = {"balanced_accuracy": "mean recall", "ece": "ECE"}  # noqa: RUF012 - never changed
 
-    def steps_per_epoch(self, settings: SettingsKind, num_examples: int) -> int:  # noqa: ARG002
+    def steps_per_epoch(self, settings: SettingsKind, num_examples: int) -> int:  # noqa: ARG002 - the base class has it
         """As many as the settings say."""
         return settings.steps_per_epoch
 

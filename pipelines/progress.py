@@ -47,7 +47,7 @@ class EpochProgress(keras.callbacks.Callback):
         )
         self._task = self._bar.add_task(title, total=epochs * steps, loss=float("nan"))
 
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002 - Keras calls it so
         """Show which epoch it is; a resumed stage starts where it was left."""
         self._done = epoch * self._steps
         self._bar.start()

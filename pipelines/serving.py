@@ -55,6 +55,8 @@ class ImageServer(tf.Module):
         outputs = self._of_network_size(self._predict(images))
         return {**outputs, "original_size": original_size}
 
+    # Abstract; `abc` cannot say so, for tf.Module has a metaclass of its own.
+
     def _of_images(self, outputs: Outputs, size: tf.Tensor) -> Outputs:
         """What is served for images of ``size [2]`` from the network's outputs."""
         raise NotImplementedError

@@ -59,7 +59,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         test_list=test_list,
     )
     start_tensorflow(call.jobs)
-    from joblib import cpu_count  # noqa: PLC0415
+    from joblib import cpu_count  # noqa: PLC0415 - help answers without it
 
     from pipelines import sonar  # noqa: PLC0415 - imports TensorFlow
 
@@ -95,7 +95,7 @@ def predict(
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
     start_tensorflow(call.jobs)
     from pipelines import sonar  # noqa: PLC0415 - imports TensorFlow
-    from pipelines.sonar_settings import PredictSettings  # noqa: PLC0415
+    from pipelines.sonar_settings import PredictSettings  # noqa: PLC0415 - help answers without it
 
     # A wildcard after --input leaves all names but the first as arguments.
     inputs = [*inputs, *(more_inputs or ())]

@@ -129,7 +129,7 @@ class ProbitLikelihood(Likelihood):
         mean: tf.Tensor,
         variance: tf.Tensor,
         label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> tf.Tensor:
         """E[log Φ(s f)], s = 2y - 1, by quadrature, nats, ``[B]``; ``unit`` makes no difference."""
         return expected_log_likelihood(mean[:, 0], variance[:, 0], label)
@@ -140,7 +140,7 @@ class ProbitLikelihood(Likelihood):
         mean: tf.Tensor,
         variance: tf.Tensor,
         label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> tf.Tensor:
         """log Φ(s μ/√(1 + σ²)), nats, ``[B]``; ``unit`` makes no difference."""
         sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
@@ -151,7 +151,7 @@ class ProbitLikelihood(Likelihood):
         self,
         mean: tf.Tensor,
         variance: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> dict[str, tf.Tensor]:
         """Closed-form ``probability`` of class 1, entropies by quadrature, all ``[B]``."""
         mean, variance = mean[:, 0], variance[:, 0]

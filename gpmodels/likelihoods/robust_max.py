@@ -120,7 +120,7 @@ class RobustMaxLikelihood(CategoricalLikelihood):
         mean: tf.Tensor,
         variance: tf.Tensor,
         label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> tf.Tensor:
         """P_y log(1 - ε) + (1 - P_y) log(ε/(C - 1)), nats, ``[B]``; ``unit`` makes no difference."""
         hit = of_label(self._largest(mean, variance), label)
@@ -132,7 +132,7 @@ class RobustMaxLikelihood(CategoricalLikelihood):
         mean: tf.Tensor,
         variance: tf.Tensor,
         label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> tf.Tensor:
         """log p_y of :meth:`predictions`, nats, ``[B]``; ``unit`` makes no difference."""
         return tf.math.log(self._noisy(of_label(self._largest(mean, variance), label)))
@@ -142,7 +142,7 @@ class RobustMaxLikelihood(CategoricalLikelihood):
         self,
         mean: tf.Tensor,
         variance: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> dict[str, tf.Tensor]:
         """``probability`` P_c (1 - ε) + (1 - P_c) ε/(C - 1) and what follows from it."""
         probability = self._noisy(self._largest(mean, variance))

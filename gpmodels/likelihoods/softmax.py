@@ -75,7 +75,7 @@ class SoftmaxLikelihood(CategoricalLikelihood):
         mean: tf.Tensor,
         variance: tf.Tensor,
         label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> tf.Tensor:
         """μ_y - E[log Σ_c exp(f_c)], nats, ``[B]``; ``unit`` makes no difference."""
         log_normaliser = tf.reduce_logsumexp(self._latent_values(mean, variance), axis=-1)
@@ -87,7 +87,7 @@ class SoftmaxLikelihood(CategoricalLikelihood):
         mean: tf.Tensor,
         variance: tf.Tensor,
         label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> tf.Tensor:
         """log p_y of :meth:`predictions` without underflow, nats, ``[B]``; ``unit`` makes no difference."""
         log_softmax = tf.nn.log_softmax(self._latent_values(mean, variance), axis=-1)
@@ -99,7 +99,7 @@ class SoftmaxLikelihood(CategoricalLikelihood):
         self,
         mean: tf.Tensor,
         variance: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002
+        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
     ) -> dict[str, tf.Tensor]:
         """Mean softmax over the nodes, its entropy, and that entropy less the mean entropy of a node."""
         at_nodes = tf.nn.softmax(self._latent_values(mean, variance), axis=-1)

@@ -134,7 +134,8 @@ def test_a_terminated_run_stops_its_cell_and_reports(tmp_path, data_folder):
 @pytest.mark.parametrize("method", ["svgp", "gpflow_svgp", "gpytorch_svgp", "svm"])
 def test_each_recording_method_draws_a_curve(monkeypatch, tmp_path, data_folder, method):
     if method == "gpytorch_svgp":
-        pytest.importorskip("gpytorch", exc_type=ImportError)
+        reason = "gpytorch is optional (gpimaging[peers])"
+        pytest.importorskip("gpytorch", reason=reason, exc_type=ImportError)
     out = tmp_path / "out"
     options = ("--tables", "time_accuracy", "classification", "--datasets", "halves", "--methods", method)
     assert run(monkeypatch, data_folder, out, *options, "--folds", "1", "--iterations", "30") == 0
