@@ -1,7 +1,6 @@
 """Which snapshots to cut from which sonar image, which classes there are, and what belongs together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 from data_prep.class_folders import lost_classes
 from data_prep.errors import InputError
 from data_prep.grouping import consecutive_groups, joined_groups, listed_groups
+from data_prep.labelled_preparing import LabelledPlan
 from data_prep.near_duplicates import duplicate_pairs
 from data_prep.pairing import Skipped
 from data_prep.preparing import Progress, require_good, run_in_rounds
@@ -21,27 +21,10 @@ from data_prep.sonar_snapshots import (
     survey_source,
     window_size,
 )
-from data_prep.sonar_sources import find_annotated_images, find_class_folders
-from data_prep.splits import group_names
+from data_prep.sonar_sources import find_annotated_images, find_class_folders, source_name
+from data_prep.splits import group_names, read_name_list
 
 _NUM_SIZES = 256  # of the objects' window sizes, from which those of backgrounds are drawn
-
-
-@dataclass(frozen=True)
-class SnapshotPlan:
-    """What to cut.
-
-    Attributes:
-        requests: for each image, in the order of their names.
-        class_names: of all snapshots.
-        groups: group of each source, by name.
-        skipped: what cannot be used.
-    """
-
-    requests: tuple[SnapshotRequest, ...]
-    class_names: tuple[str, ...]
-    groups: dict[str, str]
-    skipped: tuple[Skipped, ...]
 
 
 def plan_snapshots(
@@ -51,7 +34,7 @@ def plan_snapshots(
     *,
     jobs: int,
     progress: Progress | None,
-) -> SnapshotPlan:
+) -> LabelledPlan[SnapshotRequest]:
     """Read all images and annotations once and decide what to cut.
 
     Args:
@@ -64,6 +47,8 @@ def plan_snapshots(
     Raises:
         InputError: no image can be used, there is no object or only one class, or the groups cannot be made.
     """
+    in_folders = int(annotations is None)
+    train, test = _read_list(settings.train_list, in_folders), _read_list(settings.test_list, in_folders)
     if annotations is None:
         sources, skipped = find_class_folders(images)
     else:
@@ -85,12 +70,20 @@ def plan_snapshots(
     lost = {s.class_name for s in sources if s.class_name is not None and s.class_name not in kept}
     skipped += lost_classes(lost, images, "image")
     requests = _requests(surveyed, settings) if annotations is not None else [*map(SnapshotRequest, surveyed)]
-    return SnapshotPlan(
-        requests=tuple(requests),
+    return LabelledPlan(
+        sources=tuple(requests),
         class_names=_class_names(requests, annotations or images, settings),
         groups=_groups(surveyed, groupings, settings),
         skipped=tuple(skipped),
+        train=train,
+        test=test,
     )
+
+
+def _read_list(path: Path | None, folders: int) -> tuple[str, ...] | None:
+    if path is None:
+        return None
+    return tuple(source_name(name, folders=folders) for name in read_name_list(path, folders=folders))
 
 
 def _groupings(names: Sequence[str], settings: SonarPrepareSettings) -> list[dict[str, str]]:

@@ -85,7 +85,7 @@ def search_size(
     results = run_in_rounds(
         "Resizing snapshots",
         resize_snapshots,
-        plan.requests,
+        plan.sources,
         (settings, plan.class_names, tuple(sizes)),
         jobs=jobs,
         progress=progress,

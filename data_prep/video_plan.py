@@ -9,6 +9,7 @@ import numpy as np
 from data_prep.class_folders import ClassFile, find_class_files, lost_classes
 from data_prep.errors import InputError
 from data_prep.grouping import joined_groups, listed_groups
+from data_prep.labelled_preparing import LabelledPlan
 from data_prep.labelled_splits import LabelledName, assign_labelled
 from data_prep.pairing import Skipped
 from data_prep.preparing import Progress, require_good, run_in_rounds
@@ -26,30 +27,9 @@ class SurveyedVideo:
     survey: VideoSurvey
 
 
-@dataclass(frozen=True)
-class VideoPlan:
-    """What to cut clips out of.
-
-    Attributes:
-        videos: in the order of their names.
-        class_names: of all of them, in the order of the labels.
-        groups: group of each video, by name.
-        train: names of the videos to train on, where listed.
-        test: names of the videos to test on, where listed.
-        skipped: what cannot be used.
-    """
-
-    videos: tuple[SurveyedVideo, ...]
-    class_names: tuple[str, ...]
-    groups: dict[str, str]
-    train: tuple[str, ...] | None
-    test: tuple[str, ...] | None
-    skipped: tuple[Skipped, ...]
-
-
 def plan_videos(
     folder: Path, settings: VideoPrepareSettings, *, jobs: int, progress: Progress | None
-) -> VideoPlan:
+) -> LabelledPlan[SurveyedVideo]:
     """Read all lists, and all videos once to find their lengths.
 
     Args:
@@ -88,7 +68,7 @@ def plan_videos(
             f"classes at least.{reasons}"
         )
     class_names = sorted(kept) if classes is None else [name for name in classes if name in kept]
-    return VideoPlan(tuple(videos), tuple(class_names), groups, train, test, tuple(skipped))
+    return LabelledPlan(tuple(videos), tuple(class_names), groups, tuple(skipped), train, test)
 
 
 def survey_file(file: ClassFile) -> SurveyedVideo | Skipped:

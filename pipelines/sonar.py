@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from data_prep.errors import InputError
-from data_prep.sonar import PrepareResult, prepare_sonar
+from data_prep.labelled_preparing import PrepareResult
+from data_prep.sonar import prepare_sonar
 from data_prep.sonar_images import SONAR_SUFFIXES
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_settings import SonarPrepareSettings
@@ -43,7 +44,7 @@ def prepare(
     jobs: int,
     overwrite: bool,
     console: Console,
-) -> PrepareResult:
+) -> PrepareResult[SonarManifest]:
     """Turn sonar images into prepared snapshots; see :func:`data_prep.sonar.prepare_sonar`.
 
     Raises:
@@ -101,7 +102,7 @@ def predict(
     return lines
 
 
-def say_prepared(result: PrepareResult, out: Path, console: Console) -> None:
+def say_prepared(result: PrepareResult[SonarManifest], out: Path, console: Console) -> None:
     """Summary of `prepare`: what was written, what was left out."""
     manifest, skipped = result.manifest, result.skipped
     size = f"{manifest.size[0]} x {manifest.size[1]}"

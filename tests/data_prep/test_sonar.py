@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from data_prep.errors import InputError
 from data_prep.labelled import labelled_records
+from data_prep.labelled_preparing import PrepareResult
 from data_prep.manifest import load_manifest
-from data_prep.sonar import PrepareResult, prepare_sonar
+from data_prep.sonar import prepare_sonar
 from data_prep.sonar_levels import prepare_snapshot
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_settings import SonarPrepareSettings, SpeckleNormalisation

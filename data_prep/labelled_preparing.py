@@ -1,0 +1,188 @@
+"""Writing a prepared folder of examples with one label each, whatever they are cut out of."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.atomic import atomic_folder
+from data_prep.labelled_manifest import LabelledManifest
+from data_prep.labelled_splits import LabelledName, assign_labelled, one_sided_classes
+from data_prep.manifest import write_manifest
+from data_prep.pairing import Skipped
+from data_prep.preparing import (
+    Progress,
+    checksums,
+    require_good,
+    run_in_rounds,
+    without_skipped,
+    write_skipped,
+)
+from data_prep.split_settings import SplitSettings
+
+if TYPE_CHECKING:
+    from data_prep.shards import Position
+
+Source = TypeVar("Source")
+ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
+
+
+@dataclass(frozen=True)
+class LabelledPlan(Generic[Source]):
+    """What to cut examples out of, and how they are divided.
+
+    Attributes:
+        sources: in the order of their names.
+        class_names: in the order of the labels.
+        groups: group of each source, by name.
+        skipped: what cannot be used.
+        train: names of the sources to train on, where listed.
+        test: names of the sources to test on, where listed.
+    """
+
+    sources: tuple[Source, ...]
+    class_names: tuple[str, ...]
+    groups: Mapping[str, str]
+    skipped: tuple[Skipped, ...]
+    train: tuple[str, ...] | None
+    test: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class ExampleFacts:
+    """What the manifest says of an example.
+
+    Attributes:
+        name: of the example.
+        source: name of what it was cut out of.
+        label: index of its class.
+        height: in pixels, before resizing.
+        width: in pixels, before resizing.
+        others: further fields of the application's examples.
+    """
+
+    name: str
+    source: str
+    label: int
+    height: int
+    width: int
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PreparedExample:
+    """An example as a worker returns it: uint8 [height, width, 3], or [frames, height, width, 3]."""
+
+    facts: ExampleFacts
+    image: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class PrepareResult(Generic[ManifestKind]):
+    """What `prepare` did.
+
+    Attributes:
+        manifest: of the folder that was written.
+        skipped: what was left out, each with the reason; also in skipped.csv.
+        one_sided: a warning for each class of which a side of the split has no example.
+    """
+
+    manifest: ManifestKind
+    skipped: tuple[Skipped, ...]
+    one_sided: tuple[str, ...]
+
+
+def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
+    plan: LabelledPlan[Source],
+    settings: SplitSettings,
+    out: Path,
+    *,
+    stage: str,
+    what: str,
+    origin: Path,
+    prepare_source: Callable[..., Sequence[PreparedExample] | Skipped],
+    make_manifest: Callable[[dict[str, Any]], ManifestKind],
+    jobs: int,
+    overwrite: bool,
+    progress: Progress | None,
+) -> PrepareResult[ManifestKind]:
+    """Cut the examples of all sources and write shards, `manifest.json` and `skipped.csv`.
+
+    Args:
+        plan: what to cut.
+        settings: of `prepare`.
+        out: folder to write; it appears when complete.
+        stage: what to tell `progress`.
+        what: a source's name in messages, such as "image".
+        origin: folder of the sources, for messages.
+        prepare_source: from a source, `settings` and the class names to its examples, in a worker process.
+        make_manifest: from the fields that all manifests of labelled examples share but for their size.
+        jobs: number of processes.
+        overwrite: replace `out`.
+        progress: called after each source.
+
+    Raises:
+        InputError: nothing can be used, the splits cannot be made, or `out` cannot be written.
+    """
+    skipped = list(plan.skipped)
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        results = run_in_rounds(
+            stage, prepare_source, plan.sources, (settings, plan.class_names), jobs=jobs, progress=progress
+        )
+        good = without_skipped((result for _, result in results), skipped)
+        stored = _write((example for some in good for example in some), folder, settings.examples_per_shard)
+        require_good(stored, what, origin, skipped)
+        write_skipped(folder, skipped)
+        examples = _assigned(stored, plan, settings)
+        manifest = make_manifest(
+            {
+                "class_names": plan.class_names,
+                "num_folds": settings.folds,
+                "settings": settings.model_dump(mode="json"),
+                "num_examples": len(examples),
+                "num_skipped": len(skipped),
+                "examples": examples,
+                "sha256": checksums(folder, (position.shard for _, position in stored)),
+            }
+        )
+        write_manifest(folder, manifest)
+    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest))
+
+
+def _write(
+    examples: Iterable[PreparedExample], folder: Path, examples_per_shard: int
+) -> list[tuple[ExampleFacts, "Position"]]:
+    from data_prep.labelled import record_features  # noqa: PLC0415 - workers do without TensorFlow
+    from data_prep.shards import write_shards  # noqa: PLC0415 - likewise
+
+    records = (
+        (example.facts, record_features(example.facts.name, example.image, example.facts.label))
+        for example in examples
+    )
+    return write_shards(folder, records, examples_per_shard=examples_per_shard)
+
+
+def _assigned(
+    stored: Sequence[tuple[ExampleFacts, "Position"]], plan: LabelledPlan[Any], settings: SplitSettings
+) -> list[dict[str, Any]]:
+    """Fields of the examples in the order of their names, without those that two lists leave out."""
+    labelled = [
+        LabelledName(facts.name, facts.source, plan.groups[facts.source], facts.label) for facts, _ in stored
+    ]
+    assigned = assign_labelled(labelled, settings, plan.train, plan.test)
+    return [
+        {
+            "name": facts.name,
+            "label": facts.label,
+            "height": facts.height,
+            "width": facts.width,
+            **facts.others,
+            **asdict(position),
+            **asdict(assigned[facts.name]),
+        }
+        for facts, position in sorted(stored, key=lambda entry: entry[0].name)
+        if facts.name in assigned
+    ]
