@@ -24,7 +24,7 @@ from pipelines.classification_scores import (
     classification_record,
     classification_statistics,
 )
-from pipelines.evaluation import MethodResult, classification_result
+from pipelines.evaluation import MethodResult, classification_result, score_values
 from pipelines.head_application import HeadApplication, JudgedExample, Prepared
 from pipelines.head_settings import HeadName
 from pipelines.heads import DESCRIPTIONS
@@ -135,12 +135,8 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
             )
             for number, (image, label) in enumerate(batches)
         ]
-        sums = classification_statistics(records).sums()
-        return {
-            score.key: float(score.from_sums(sums)[0])
-            for score in CLASSIFICATION_SCORES
-            if score.key in self.epoch_scores
-        }
+        wanted = [score for score in CLASSIFICATION_SCORES if score.key in self.epoch_scores]
+        return score_values(wanted, classification_statistics(records))
 
     def panels(
         self, data: Prepared[ManifestKind], names: Sequence[str], settings: SettingsKind

@@ -16,7 +16,7 @@ from data_prep.splits import Splits
 from gpmodels import HybridModel
 from gpmodels.networks.encoder_decoder import encoder_decoder
 from pipelines.bundle_metadata import Metadata, current_versions, map_signatures
-from pipelines.evaluation import MethodResult, segmentation_result, select_gallery
+from pipelines.evaluation import MethodResult, score_values, segmentation_result, select_gallery
 from pipelines.head_application import HeadApplication, JudgedExample, Prepared
 from pipelines.head_settings import HeadName
 from pipelines.heads import DESCRIPTIONS
@@ -100,12 +100,8 @@ class LaneApplication(HeadApplication[TrainSettings, LaneRun, LaneManifest]):
         for name, image, mask, _ in lane_records(data.folder, data.manifest, names):
             probability = model.predict_on_batch(image[None].astype(np.float32))["probability"][0]
             records.append(segmentation_record(name, mask, probability, {}, mask))
-        sums = segmentation_statistics(records).sums()
-        return {
-            score.key: float(score.from_sums(sums)[0])
-            for score in SEGMENTATION_SCORES
-            if score.key in self.epoch_scores
-        }
+        wanted = [score for score in SEGMENTATION_SCORES if score.key in self.epoch_scores]
+        return score_values(wanted, segmentation_statistics(records))
 
     def panels(
         self, data: Prepared[LaneManifest], names: Sequence[str], settings: TrainSettings
