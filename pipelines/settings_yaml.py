@@ -57,6 +57,13 @@ class SettingsLoader(yaml.SafeLoader):
 class SettingsDumper(yaml.SafeDumper):
     """Writes YAML that means the same to this module and to readers of YAML 1.1."""
 
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """A text; PyYAML would write the line break U+0085 as it is and read it back as a space."""
+        style = '"' if "\x85" in text else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+SettingsDumper.add_representer(str, SettingsDumper.represent_text)
 
 for _tag, _pattern, _first in _RESOLVERS:
     SettingsLoader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)

@@ -254,7 +254,7 @@ def test_files_that_cannot_be_read_are_refused_by_name(tmp_path):
         heads=st.sampled_from([("hgp",), ("linear", "hgp")]),
         points=st.none() | st.integers(1, 10),
         name=st.text()
-        | st.sampled_from(["no", "1e3", "010", "12:30", "null", "~", "", "2024-01-01", "=", "<<"]),
+        | st.sampled_from(["no", "1e3", "010", "12:30", "null", "~", "", "2024-01-01", "=", "<<", "a\x85b"]),
         folder=st.none() | st.sampled_from([Path("a b/ü"), Path("1e3")]),
         blur=st.none() | st.builds(Blur, width=st.floats(0, 5)),
     )
