@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import tensorflow as tf
 from numpy.lib.npyio import NpzFile
@@ -41,8 +40,7 @@ from pipelines.bundle_metadata import (
     load_metadata,
     model_card,
 )
-from pipelines.overlays import Picture
-from pipelines.serving import ImageServer
+from pipelines.serving import Server
 
 SAMPLE, CARD = "sample.npz", "model_card.md"
 TOLERANCE = 1e-3
@@ -54,12 +52,12 @@ Signature = Any
 """A concrete function of TensorFlow: named tensors in, a dictionary of named tensors out."""
 
 
-def write_image_bundle(
+def write_bundle(
     out: Path,
-    server: ImageServer,
+    server: Server,
     metadata: Metadata,
     *,
-    sample: Picture,
+    sample: NDArray[np.uint8],
     config: Path,
     metrics: Mapping[str, Any] | None,
     overwrite: bool = False,
@@ -70,7 +68,7 @@ def write_image_bundle(
         out: Folder of the bundle.
         server: The graph.
         metadata: Its description, without checksums.
-        sample: A decoded image ``[H, W, 3]``, uint8, stored with its outputs for :func:`verify_bundle`.
+        sample: A decoded image ``[H, W, 3]`` or a clip, stored with its outputs for :func:`verify_bundle`.
         config: Settings of the run, copied.
         metrics: Contents of ``metrics.json``; None if the model was not evaluated.
         overwrite: Replace an existing bundle.
@@ -78,7 +76,7 @@ def write_image_bundle(
     Raises:
         InputError: ``out`` exists, or cannot be written.
     """
-    signatures = {"serving_default": server.serving_default, "serve_bytes": server.serve_bytes}
+    signatures = server.signatures()
     # Nobody trains a bundle, and the gradients would be half of the graph.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with atomic_folder(out, overwrite=overwrite) as folder:
@@ -87,21 +85,20 @@ def write_image_bundle(
         (folder / "metrics.json").write_text(json.dumps(metrics or {}, indent=1, allow_nan=False) + "\n")
         (folder / CARD).write_text(model_card(metadata, metrics), encoding="utf-8")
         shutil.copyfile(config, folder / "config.yaml")
-        np.savez_compressed(folder / SAMPLE, **_stored_sample(server, sample))
+        np.savez_compressed(folder / SAMPLE, **_stored_sample(folder, server, metadata, sample))
         complete = metadata.model_copy(update={"sha256": _checksums(folder)})
         (folder / METADATA).write_text(complete.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
-def _stored_sample(server: ImageServer, sample: Picture) -> dict[str, NDArray[Any]]:
+def _stored_sample(
+    folder: Path, server: Server, metadata: Metadata, sample: NDArray[np.uint8]
+) -> dict[str, NDArray[Any]]:
     """Inputs under their names, outputs under ``signature/output``."""
-    encoded = cv2.imencode(".png", sample[..., ::-1])[1]
-    outputs = {
-        "serving_default": server.serving_default(tf.constant(sample[None])),
-        "serve_bytes": server.serve_bytes(tf.constant([encoded.tobytes()])),
-    }
-    stored: dict[str, NDArray[Any]] = {"images": sample[None], "encoded": np.asarray(encoded)}
-    for signature, maps in outputs.items():
-        stored |= {f"{signature}/{name}": value.numpy() for name, value in maps.items()}
+    inputs = server.sample_inputs(sample)
+    stored: dict[str, NDArray[Any]] = dict(inputs)
+    for signature, function in server.signatures().items():
+        outputs = function(**_sample_inputs(folder, inputs, signature, metadata.signatures[signature]))
+        stored |= {f"{signature}/{name}": value.numpy() for name, value in outputs.items()}
     return stored
 
 

@@ -126,16 +126,42 @@ def class_signatures(class_names: tuple[str, ...], *, single_latent: bool) -> di
         class_names: In the order of the labels.
         single_latent: Whether one latent function decides between two classes.
     """
+    outputs = _class_outputs(class_names, single_latent=single_latent)
+    notes = "One prediction for each image."
+    return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
+
+
+def clip_signatures(
+    class_names: tuple[str, ...], shape: tuple[int, ...], *, single_latent: bool
+) -> dict[str, SignatureDescription]:
+    """What :class:`pipelines.serving.ClipServer` takes and returns.
+
+    Args:
+        class_names: In the order of the labels.
+        shape: Frames, height, width and 3 of a clip.
+        single_latent: Whether one latent function decides between two classes.
+    """
+    clips = TensorDescription(
+        shape=(None, *shape), dtype="uint8", range=(0, 255), unit="grey levels", meaning="RGB clips"
+    )
+    return {
+        "serving_default": SignatureDescription(
+            inputs={"clips": clips},
+            outputs=_class_outputs(class_names, single_latent=single_latent),
+            notes="One prediction for each clip.",
+        )
+    }
+
+
+def _class_outputs(class_names: tuple[str, ...], *, single_latent: bool) -> dict[str, TensorDescription]:
     latents = () if single_latent else ("latent_mean", "latent_variance")
-    outputs = _outputs(
+    return _outputs(
         (None,),
         num_classes=len(class_names),
         per_class=("probability", *latents),
         probability=f"probability of each class: {', '.join(class_names)}",
         label="index of the most probable class",
     )
-    notes = "One prediction for each image."
-    return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
 
 
 def _image_signatures(

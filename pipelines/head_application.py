@@ -11,11 +11,13 @@ import abc
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import keras
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from data_prep.manifest import Manifest, load_manifest
@@ -26,11 +28,10 @@ from pipelines.config import CONFIG_NAME, load_settings
 from pipelines.evaluation import MethodResult
 from pipelines.head_settings import HeadName, HeadRun, HeadTrainSettings
 from pipelines.heads import make_head
-from pipelines.overlays import Picture
-from pipelines.predictors import Outputs, Predictor
+from pipelines.predictors import Outputs, Predictor, run_predictors
 from pipelines.report import Gallery
 from pipelines.runs import head_folder, load_run
-from pipelines.serving import ImageServer
+from pipelines.serving import Server
 from pipelines.tensorboard import Panels
 from pipelines.training import BEST, load_checkpoint
 
@@ -49,10 +50,10 @@ class Prepared(Generic[ManifestKind]):
 
 @dataclass(frozen=True)
 class JudgedExample:
-    """An image of the network's size and whatever the application judges its prediction by."""
+    """What the network is given, e.g. an image of its size, and whatever its prediction is judged by."""
 
     name: str
-    image: Picture
+    image: NDArray[Any]
     truth: Any
 
 
@@ -63,6 +64,7 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         name: The command, e.g. ``"lane"``.
         title: Heading of the report.
         point: What one data point of the bound is, e.g. ``"pixel"``.
+        judged: What one judged example is, in the plural.
         settings_class: Of the train step.
         run_class: What a run writes down.
         manifest_class: Of a prepared folder.
@@ -74,6 +76,7 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
     name: str
     title: str
     point: str
+    judged: str = "images"
     settings_class: type[SettingsKind]
     run_class: type[RunKind]
     manifest_class: type[ManifestKind]
@@ -123,11 +126,34 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
                 f"Prepare the data with --size {run.size[0]}x{run.size[1]}."
             )
 
+    def keep_with_run(self, data: Prepared[ManifestKind], run_folder: Path) -> None:
+        """Copy into the run what it needs of the prepared folder later; nothing where the weights are all.
+
+        Raises:
+            InputError: It cannot be written.
+        """
+
     # Models
 
     @abc.abstractmethod
     def make_network(self, settings: SettingsKind, run: RunKind) -> keras.Model:
         """An untrained network from images to features."""
+
+    def start_network(self, network: keras.Model, settings: SettingsKind, batches: tf.data.Dataset) -> None:
+        """Give an untrained network what it has before its first step; nothing where all is random.
+
+        Args:
+            network: Built.
+            settings: Of the run.
+            batches: All training examples as they are.
+
+        Raises:
+            InputError: A file of weights does not fit.
+        """
+
+    def input_shape(self, run: RunKind) -> tuple[int | None, ...]:
+        """Shape of what the network is given, the batch first."""
+        return (None, *run.size, 3)
 
     def points_per_example(self, settings: SettingsKind) -> int | None:  # noqa: ARG002 - others need it
         """How many random points of each image the GP heads are trained on; None takes all."""
@@ -148,7 +174,7 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
             points_per_example=None if name == "linear" else self.points_per_example(settings),
             seed=settings.seed,
         )
-        model.build((None, *run.size, 3))
+        model.build(self.input_shape(run))
         return model
 
     def load_model(
@@ -162,6 +188,14 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         model = self.make_model(name, settings, run)
         load_checkpoint(model, head_folder(run_folder, name) / BEST)
         return model
+
+    def predictors(self, run_folder: Path, settings: SettingsKind, run: RunKind) -> list[Predictor]:
+        """The methods that a report compares, the last one with the others.
+
+        Raises:
+            InputError: What was trained is missing or damaged.
+        """
+        return run_predictors(run, partial(self.load_model, run_folder, settings=settings, run=run))
 
     # Runs
 
@@ -202,6 +236,14 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
     def examples(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Examples to judge, one in memory at a time, in the order of names."""
 
+    def num_judged(self, data: Prepared[ManifestKind], names: Sequence[str]) -> int:  # noqa: ARG002 - others need it
+        """How many :meth:`examples` these names give."""
+        return len(names)
+
+    def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
+        """What a method predicts of an example."""
+        return predictor.outputs(example.image)
+
     @abc.abstractmethod
     def record(self, example: JudgedExample, outputs: Outputs) -> Any:
         """All that the scores need to know of a prediction."""
@@ -222,8 +264,16 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
 
     # Bundle
 
+    def deployed_model(self, run_folder: Path, model: HybridModel) -> HybridModel:  # noqa: ARG002 - others need it
+        """The model as a bundle holds it: from what a user has, where training began with something else.
+
+        Raises:
+            InputError: What the run kept is missing or damaged.
+        """
+        return model
+
     @abc.abstractmethod
-    def server(self, model: HybridModel, run: RunKind) -> ImageServer:
+    def server(self, model: HybridModel, run: RunKind) -> Server:
         """The graph of a bundle."""
 
     @abc.abstractmethod
@@ -238,5 +288,5 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         """
 
     @abc.abstractmethod
-    def sample(self, run: RunKind) -> Picture:
-        """An image on which a bundle is verified."""
+    def sample(self, run: RunKind) -> NDArray[Any]:
+        """An image, or what the bundle takes instead, on which it is verified."""

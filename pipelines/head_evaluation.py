@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from pipelines.head_application import (
 )
 from pipelines.head_settings import EvaluateSettings, HeadRun, HeadTrainSettings
 from pipelines.metrics_file import METRICS, write_metrics
-from pipelines.predictors import Predictor, run_predictors
+from pipelines.predictors import Predictor
 from pipelines.report import write_report
 from pipelines.results_tables import results_table
 from pipelines.runs import head_folder
@@ -53,20 +52,24 @@ def evaluate(
     fold = training.fold if settings.fold is None else settings.fold
     names = judged_names(settings, training, prepared, fold)
     application.require_fitting(prepared, model, run)
-    load = partial(application.load_model, model, settings=training, run=run)
-    predictors = run_predictors(run, load)
+    predictors = application.predictors(model, training, run)
+    num_judged = application.num_judged(prepared, names)
     results = []
     for predictor in predictors:
         examples = track(
             application.examples(prepared, names),
             predictor.title,
-            total=len(names),
+            total=num_judged,
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
         results.append(judge(application, predictor, examples))
-    judged = {"split": settings.split, "images": len(names), "size": f"{run.size[0]} x {run.size[1]}"}
+    judged = {
+        "split": settings.split,
+        application.judged: num_judged,
+        "size": f"{run.size[0]} x {run.size[1]}",
+    }
     seen = fold != training.fold and file_sha256(data / MANIFEST_NAME) == run.manifest_sha256
     evaluation = Evaluation(
         application=application.name,
@@ -105,9 +108,9 @@ def judge(
     seconds = 0.0
     for example in examples:
         if not records:
-            predictor.outputs(example.image)
+            application.outputs(predictor, example)
         started = time.perf_counter()
-        outputs = predictor.outputs(example.image)
+        outputs = application.outputs(predictor, example)
         seconds += time.perf_counter() - started
         records.append(application.record(example, outputs))
     return application.result(

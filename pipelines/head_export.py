@@ -9,7 +9,7 @@ from rich.console import Console
 from data_prep.atomic import refuse_existing
 from data_prep.errors import InputError
 from gpmodels import LinearHead
-from pipelines.bundle import write_image_bundle
+from pipelines.bundle import write_bundle
 from pipelines.config import CONFIG_NAME
 from pipelines.head_application import HeadApplication, ManifestKind, RunKind, SettingsKind
 from pipelines.head_settings import ExportSettings
@@ -41,9 +41,9 @@ def export(
     trained = application.load_model(model, head, training, run)
     if isinstance(trained.head, LinearHead) and settings.tempered and run.temperature is not None:
         trained.head.set_temperature(run.temperature)
-    write_image_bundle(
+    write_bundle(
         out,
-        application.server(trained, run),
+        application.server(application.deployed_model(model, trained), run),
         application.metadata(out.name, head, training, run),
         sample=application.sample(run),
         config=model / CONFIG_NAME,

@@ -122,6 +122,7 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         self.out.mkdir(parents=True, exist_ok=True)
         dump_settings(self.settings, self.out / CONFIG_NAME)
         self.run.save(self.out)
+        self.application.keep_with_run(self.data, self.out)
         pretrained = self.pretrain()
         for name in self.settings.heads:
             self.train_head(name, pretrained)
@@ -130,6 +131,8 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
     def pretrain(self) -> HybridModel:
         """The network with a linear head."""
         model = self.application.make_model("linear", self.settings, self.run)
+        if not (self.resume and has_checkpoint(head_folder(self.out, PRETRAINING))):
+            self.application.start_network(model.network, self.settings, self._plain_batches())
         self._stage(PRETRAINING, model)
         return model
 

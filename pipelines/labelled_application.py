@@ -1,4 +1,4 @@
-"""What the shared steps have to know of images that have one class each."""
+"""What the shared steps have to know of images, or clips, that have one class each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 from scipy import ndimage
 
 from data_prep.errors import InputError
@@ -16,7 +17,7 @@ from data_prep.labelled import labelled_dataset, labelled_records
 from data_prep.labelled_manifest import LabelledManifest
 from data_prep.splits import Splits
 from gpmodels import HybridModel
-from pipelines.bundle_metadata import Metadata, class_signatures, current_versions
+from pipelines.bundle_metadata import Metadata, SignatureDescription, class_signatures, current_versions
 from pipelines.class_pictures import enlarged, probability_bars
 from pipelines.classification_scores import (
     CLASSIFICATION_SCORES,
@@ -33,7 +34,7 @@ from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
 from pipelines.overlays import Picture, side_by_side
 from pipelines.predictors import Outputs, Predictor
 from pipelines.report import Gallery
-from pipelines.serving import ClassServer, per_class
+from pipelines.serving import ClassServer, Server, per_class
 from pipelines.uncertainty_scores import MUTUAL_INFORMATION, PREDICTIVE_ENTROPY
 
 UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
@@ -41,8 +42,6 @@ UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
 SettingsKind = TypeVar("SettingsKind", bound=LabelledTrainSettings)
 RunKind = TypeVar("RunKind", bound=LabelledRun)
 ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
-
-_JUDGED_AT_ONCE = 256
 
 
 class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
@@ -53,12 +52,14 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         intended_use: For bundles.
         limitations: For bundles.
         preprocessing: What a bundle expects to have been done to an image.
+        judged_at_once: How many images the selection scores take at a time.
     """
 
     kind: str
     intended_use: str
     limitations: str
     preprocessing: str
+    judged_at_once: int = 256
 
     point = "image"
     fixed_settings: tuple[str, ...] = ("network", "augmentation", "steps_per_epoch", "class_balance")
@@ -69,14 +70,17 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         """As many as the settings say."""
         return settings.steps_per_epoch
 
+    def dataset(self, data: Prepared[ManifestKind], names: Sequence[str], **options: Any) -> tf.data.Dataset:
+        """Batches of images and labels; options as :func:`data_prep.labelled.labelled_dataset`."""
+        return labelled_dataset(data.folder, data.manifest, names, **options)
+
     def training_batches(
         self, data: Prepared[ManifestKind], names: Sequence[str], settings: SettingsKind, epoch: int
     ) -> tf.data.Dataset:
         """Image, label and weight of every training image, in batches."""
         weights = tf.constant(class_weights(data.manifest, names, settings.class_balance), tf.float32)
-        batches = labelled_dataset(
-            data.folder,
-            data.manifest,
+        batches = self.dataset(
+            data,
             names,
             batch_size=settings.batch_size,
             seed=settings.seed,
@@ -91,14 +95,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         self, data: Prepared[ManifestKind], names: Sequence[str], settings: SettingsKind, *, shuffle: bool
     ) -> tf.data.Dataset:
         """One pass over the images as they are, none weighing more than another."""
-        return labelled_dataset(
-            data.folder,
-            data.manifest,
-            names,
-            batch_size=settings.batch_size,
-            seed=settings.seed,
-            shuffle=shuffle,
-        )
+        return self.dataset(data, names, batch_size=settings.batch_size, seed=settings.seed, shuffle=shuffle)
 
     def run_facts(self, data: Prepared[ManifestKind], splits: Splits) -> dict[str, Any]:
         """N is the number of training images."""
@@ -125,7 +122,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         self, model: HybridModel, data: Prepared[ManifestKind], names: Sequence[str]
     ) -> dict[str, float]:
         """Mean recall and ECE of the selection images."""
-        batches = labelled_dataset(data.folder, data.manifest, names, batch_size=_JUDGED_AT_ONCE)
+        batches = self.dataset(data, names, batch_size=self.judged_at_once)
         records = [
             classification_record(
                 str(number),
@@ -144,14 +141,16 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         """Images beside bars for the probabilities of their classes."""
         places = np.linspace(0, len(names) - 1, min(settings.panel_images, len(names)), dtype=int)
         shown = [names[place] for place in places]
-        records = list(labelled_records(data.folder, data.manifest, shown))
+        examples = list(self.examples(data, shown))
 
         def draw(model: HybridModel) -> dict[str, Picture]:
+            predictor = Predictor("", lambda image: model(image, training=False), {})
             pictures = {}
-            for name, image, label in records:
-                outputs = model(tf.constant(image[None], tf.float32), training=False)
-                bars = probability_bars(per_class(outputs["probability"]).numpy()[0], label)
-                pictures[f"images/{name}"] = side_by_side([enlarged(image), bars])
+            for example in examples:
+                probability = _of_classes(self.outputs(predictor, example))["probability"]
+                bars = probability_bars(probability, example.truth)
+                picture = side_by_side([enlarged(self.picture(data, example)), bars])
+                pictures[f"images/{example.name}"] = picture
             return pictures
 
         return draw
@@ -160,6 +159,14 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         """Images; the truth is the label."""
         for name, image, label in labelled_records(data.folder, data.manifest, names):
             yield JudgedExample(name, image, label)
+
+    def examples_named(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Examples by their own names, where several prepared ones are judged as one."""
+        return self.examples(data, names)
+
+    def picture(self, data: Prepared[ManifestKind], example: JudgedExample) -> Picture:  # noqa: ARG002 - others need it
+        """What reports show of an example."""
+        return example.image
 
     def record(self, example: JudgedExample, outputs: Outputs) -> ClassificationRecord:
         """What the scores need to know of one image."""
@@ -184,18 +191,22 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         """Confidently wrong and most uncertain images."""
         selection = select_labelled(result, count)
         images = {
-            name: LabelledImage(name, image, label, _of_classes(predictor.outputs(image)))
-            for name, image, label in labelled_records(data.folder, data.manifest, selection.names)
+            example.name: LabelledImage(
+                example.name,
+                self.picture(data, example),
+                example.truth,
+                _of_classes(self.outputs(predictor, example)),
+            )
+            for example in self.examples_named(data, selection.names)
         }
         return labelled_gallery(selection, images, data.manifest.class_names)
 
-    def server(self, model: HybridModel, run: RunKind) -> ClassServer:
+    def server(self, model: HybridModel, run: RunKind) -> Server:
         """One prediction for each image."""
         return ClassServer(model.inference_function(), run.size, model.network)
 
     def metadata(self, name: str, head: HeadName, settings: SettingsKind, run: RunKind) -> Metadata:
         """Description of a bundle."""
-        height, width = run.size
         probit = head == "linear" or settings.likelihood in {None, "bernoulli"}
         return Metadata(
             name=name,
@@ -203,12 +214,9 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
             head=DESCRIPTIONS[head],
             class_names=run.class_names,
             network_size=run.size,
-            preprocessing=(
-                f"Inside the graph: area-averaging resize to {height} x {width}, rounding to whole grey "
-                f"levels, scaling to -1..1. To be done before: {self.preprocessing}"
-            ),
+            preprocessing=f"Inside the graph: {self.inside(run)} To be done before: {self.preprocessing}",
             preprocessing_settings=self.preprocessing_settings(run),
-            signatures=class_signatures(run.class_names, single_latent=probit and run.num_classes == 2),
+            signatures=self.signatures(run, single_latent=probit and run.num_classes == 2),
             versions=current_versions(),
             training_data={
                 self.kind: run.counts["train"],
@@ -221,6 +229,17 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
             limitations=self.limitations,
         )
 
+    def inside(self, run: RunKind) -> str:
+        """What the graph of a bundle does to an image before its network."""
+        height, width = run.size
+        return (
+            f"area-averaging resize to {height} x {width}, rounding to whole grey levels, scaling to -1..1."
+        )
+
+    def signatures(self, run: RunKind, *, single_latent: bool) -> dict[str, SignatureDescription]:
+        """Signatures of a bundle; ``single_latent`` where one latent function decides between two classes."""
+        return class_signatures(run.class_names, single_latent=single_latent)
+
     @abc.abstractmethod
     def network_name(self, settings: SettingsKind) -> str:
         """What a bundle says its network is."""
@@ -229,7 +248,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
     def preprocessing_settings(self, run: RunKind) -> dict[str, Any]:
         """What `predict` has to know to prepare an image as training had it."""
 
-    def sample(self, run: RunKind) -> Picture:
+    def sample(self, run: RunKind) -> NDArray[Any]:
         """Smooth noise, larger than the network's size."""
         shape = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
         noise = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 2.0)

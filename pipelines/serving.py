@@ -1,4 +1,4 @@
-"""The graph inside a bundle for images: decoding, resizing, network, folded head, maps.
+"""The graph inside a bundle: decoding, resizing, network, folded head, maps; clips are decoded before.
 
 Facts behind the code, checked on TensorFlow 2.21: baseline JPEG equals OpenCV's only with INTEGER_ACCURATE;
 alpha WebP is refused at ``channels=3``; an animated WebP without alpha corrupts the process' memory (three
@@ -9,8 +9,12 @@ there is no TIFF, so callers of ``serve_bytes`` rotate and convert first (``gpim
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import cv2
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 Outputs = dict[str, tf.Tensor]
 """Named outputs of a batch of images."""
@@ -19,7 +23,21 @@ _HEAD = 32
 """Bytes at the start of an image file that tell its format."""
 
 
-class ImageServer(tf.Module):
+class Server(tf.Module):
+    """What a bundle is written of: signatures, and the inputs that a sample gives for them."""
+
+    # Abstract; `abc` cannot say so, for tf.Module has a metaclass of its own.
+
+    def signatures(self) -> dict[str, Any]:
+        """The functions to serve, by name."""
+        raise NotImplementedError
+
+    def sample_inputs(self, sample: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+        """Every input of the signatures, by name; of an encoded one its bytes."""
+        raise NotImplementedError
+
+
+class ImageServer(Server):
     """Signatures ``serving_default`` and ``serve_bytes`` of a model from images to named outputs.
 
     A base class: :class:`MapServer` and :class:`ClassServer` say what is served for images of other sizes
@@ -55,7 +73,14 @@ class ImageServer(tf.Module):
         outputs = self._of_network_size(self._predict(images))
         return {**outputs, "original_size": original_size}
 
-    # Abstract; `abc` cannot say so, for tf.Module has a metaclass of its own.
+    def signatures(self) -> dict[str, Any]:
+        """Of decoded and of encoded images."""
+        return {"serving_default": self.serving_default, "serve_bytes": self.serve_bytes}
+
+    def sample_inputs(self, sample: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+        """Of a decoded image ``[H, W, 3]``."""
+        encoded = cv2.imencode(".png", sample[..., ::-1])[1]
+        return {"images": sample[None], "encoded": np.asarray(encoded, np.uint8)}
 
     def _of_images(self, outputs: Outputs, size: tf.Tensor) -> Outputs:
         """What is served for images of ``size [2]`` from the network's outputs."""
@@ -88,6 +113,37 @@ class ClassServer(ImageServer):
 
     def _of_network_size(self, outputs: Outputs) -> Outputs:
         return {**outputs, "probability": per_class(outputs["probability"])}
+
+
+class ClipServer(Server):
+    """Signature ``serving_default`` of a model from clips to a class for each.
+
+    Args:
+        predict: From clips ``[B, *shape]`` in 0..255 to named outputs ``[B, ...]``.
+        shape: Frames, height, width and 3 of a clip.
+        network: What holds the variables, so that they are saved.
+    """
+
+    def __init__(
+        self, predict: Callable[[tf.Tensor], Outputs], shape: tuple[int, ...], network: tf.Module
+    ) -> None:
+        super().__init__(name="clip_server")
+        self.network = network
+
+        def serving_default(clips: tf.Tensor) -> Outputs:
+            outputs = predict(tf.cast(clips, tf.float32))
+            return {**outputs, "probability": per_class(outputs["probability"])}
+
+        spec = tf.TensorSpec([None, *shape], tf.uint8, name="clips")
+        self.serving_default = tf.function(serving_default, input_signature=[spec], autograph=False)
+
+    def signatures(self) -> dict[str, Any]:
+        """Of clips."""
+        return {"serving_default": self.serving_default}
+
+    def sample_inputs(self, sample: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+        """Of a clip."""
+        return {"clips": sample[None]}
 
 
 def decode_image(encoded: tf.Tensor) -> tf.Tensor:

@@ -19,7 +19,7 @@ from data_prep.errors import InputError
 from data_prep.manifest import file_sha256
 from pipelines import bundle as bundle_module
 from pipelines import lane
-from pipelines.bundle import Verification, load_signatures, verify_bundle, write_image_bundle
+from pipelines.bundle import Verification, load_signatures, verify_bundle, write_bundle
 from pipelines.bundle_metadata import METADATA, load_metadata
 from pipelines.head_settings import ExportSettings
 from pipelines.lane_application import LANE
@@ -69,7 +69,7 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
         counts={"train": 1, "selection": 1},
         manifest_sha256="",
     )
-    write_image_bundle(
+    write_bundle(
         folder,
         MapServer(model, SIZE, model),
         LANE.metadata(folder.name, "linear", SETTINGS, run),
