@@ -15,6 +15,7 @@ from data_prep.augmentation_settings import LabelledAugmentation
 from data_prep.errors import InputError
 from data_prep.labelled_augmentation import augment_labelled
 from data_prep.labelled_manifest import LabelledManifest
+from data_prep.prefetching import PARALLEL_CALLS, prefetched
 from data_prep.shards import RecordReader, read_features
 
 
@@ -80,10 +81,8 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
             f"{folder}: no examples were chosen. Expected at least one name. Check the split settings."
         )
     reader = RecordReader(folder, manifest, names)
-    if steps is None:
-        order = _pass(len(names), seed, epoch, shuffle=shuffle)
-    else:
-        order = _excerpt(len(names), seed, epoch, steps * batch_size, shuffle=shuffle)
+    length = None if steps is None else steps * batch_size
+    order = epoch_order(len(names), seed, epoch, shuffle=shuffle, length=length)
 
     def load(positions: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         images, labels = _parse(reader.read_batch(positions), manifest.shape)
@@ -94,8 +93,7 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
     uniforms = random_numbers(len(order), seed, epoch)
     # Batches of positions: for small images the calls take longer than what they do.
     dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms)).batch(batch_size)
-    dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return prefetched(dataset.map(load, num_parallel_calls=PARALLEL_CALLS, deterministic=True))
 
 
 def labelled_records(
@@ -112,6 +110,30 @@ def labelled_records(
         features = read_features(folder, entry)
         image = np.frombuffer(features["image"], dtype=np.uint8).reshape(manifest.shape)
         yield entry.name, image, int.from_bytes(features["label"], "little")
+
+
+def epoch_order(
+    num_examples: int, seed: int, epoch: int, *, shuffle: bool, length: int | None
+) -> npt.NDArray[np.int64]:
+    """Which examples an epoch takes, one after another; see `labelled_dataset`.
+
+    Args:
+        num_examples: how many there are.
+        seed: of the order.
+        epoch: number of the epoch.
+        shuffle: whether to permute the examples, anew in each pass.
+        length: of the epoch; None for one pass.
+
+    Returns:
+        numbers of examples, from 0.
+
+    Example:
+        >>> epoch_order(3, seed=0, epoch=1, shuffle=False, length=4).tolist()
+        [1, 2, 0, 1]
+    """
+    if length is None:
+        return _pass(num_examples, seed, epoch, shuffle=shuffle)
+    return _excerpt(num_examples, seed, epoch, length, shuffle=shuffle)
 
 
 def _pass(num_examples: int, seed: int, number: int, *, shuffle: bool) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from data_prep.augmentation_settings import LaneAugmentation
 from data_prep.errors import InputError
 from data_prep.lane_manifest import LaneManifest
 from data_prep.lane_masks import IGNORED, LANE
+from data_prep.prefetching import PARALLEL_CALLS, prefetched
 from data_prep.shards import RecordReader, read_features
 
 
@@ -76,8 +77,8 @@ def lane_dataset(  # noqa: PLR0913 - all but three have defaults
         return image, tf.cast(mask == LANE, tf.float32), tf.cast(mask != IGNORED, tf.float32)
 
     dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms[order]))
-    dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return dataset.batch(batch_size, drop_remainder=drop_remainder).prefetch(tf.data.AUTOTUNE)
+    dataset = dataset.map(load, num_parallel_calls=PARALLEL_CALLS, deterministic=True)
+    return prefetched(dataset.batch(batch_size, drop_remainder=drop_remainder))
 
 
 def lane_records(

@@ -51,7 +51,8 @@ class HybridModel(keras.Model):
 
     Args:
         network: Maps inputs to features.
-        head: An :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead` or :class:`LinearHead`.
+        head: An :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead`, :class:`DFGPHead` or
+            :class:`LinearHead`.
         num_data: N, the number of training points (pixels for maps) that the KL divergences are weighed
             against.
         points_per_example: Train the head on so many random points of each example; None takes all.
@@ -294,6 +295,8 @@ class HybridModel(keras.Model):
             self.build(tf.TensorShape([None, *first.shape[1:]]).as_list())
         sample = self.sample(data, max_points, seed=seed)
         self.head.initialize(sample.features, seed=seed)
+        if sample.labels is not None:
+            self.head.initialize_from_labels(sample.features, sample.labels, seed=seed)
         if head_steps:
             if sample.labels is None:
                 raise ValueError(
@@ -317,7 +320,7 @@ class HybridModel(keras.Model):
         points = tf.data.Dataset.from_tensor_slices((features.astype(dtype), labels.astype(dtype)))
         # A few hundred features are one batch; copies of them would cost time and add nothing.
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
-        alone.fit(points, steps_per_epoch=steps, shuffle=False, verbose=0)
+        alone.fit(_untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
 
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
         """Drop the experts that no point of ``data`` chooses, re-routing all of it after each drop.
@@ -371,8 +374,9 @@ class HybridModel(keras.Model):
         ]
         archive = keras.export.ExportArchive()
         archive.track(self.network)
-        if not self.head.is_classifier:
-            archive.track(self.head.likelihood)  # the folded head is constant but for the noise variances
+        likelihood = getattr(self.head, "likelihood", None)
+        if likelihood is not None and likelihood.variables:
+            archive.track(likelihood)  # the folded head is constant but for the noise variances
         archive.add_endpoint("serve", self.inference_function(), input_signature=signature)
         archive.write_out(filepath, **({"verbose": False} | kwargs))
 
@@ -386,6 +390,13 @@ def _zero_unless(finite: tf.Tensor, gradients: list[tf.Tensor | None]) -> list[t
     return [None if g is None else tf.where(finite, g, tf.zeros_like(g)) for g in gradients]
 
 
+def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Without the thread that tunes buffers: on a busy machine the end of a pass waits seconds for it."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
 def _batches(
     data: Any,
 ) -> Iterator[tuple[Any, npt.NDArray[Any] | None, npt.NDArray[np.floating[Any]] | None]]:
@@ -396,7 +407,7 @@ def _batches(
         rows = int(np.clip(MAX_BATCH_VALUES // math.prod(shape[1:]), 1, 1024))
         order = np.random.default_rng(0).permutation(shape[0])
         data = tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda a: np.asarray(a)[order], data))
-        data = data.batch(rows)
+        data = _untuned(data.batch(rows))
     for batch in data:
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         y = None if y is None else np.asarray(y)
