@@ -1,5 +1,6 @@
 """Gaussian-process output layers for Keras networks, and estimators: tensors in and tensors out."""
 
+from gpmodels.dfgp import DFGPHead
 from gpmodels.estimators import (
     HGPClassifier,
     HGPRegressor,
@@ -15,6 +16,7 @@ from gpmodels.svgp import SVGPHead
 from gpmodels.vmgp import VMGPHead
 
 __all__ = [
+    "DFGPHead",
     "HGPClassifier",
     "HGPHead",
     "HGPRegressor",

@@ -7,7 +7,7 @@ to its share of the objective. :class:`gpmodels.HybridModel` and the export need
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,12 +91,27 @@ class Head(GPflowLayer, abc.ABC):
             seed: Seed of the clustering.
         """
 
+    def initialize_from_labels(
+        self,
+        features: npt.NDArray[np.floating[Any]],
+        labels: npt.NDArray[np.floating[Any]],
+        *,
+        seed: int = 0,
+    ) -> None:
+        """Then start whatever depends on labels ``[N]`` as well; nothing in most heads.
+
+        Args:
+            features: The sample given to :meth:`initialize`, ``[N, D]``.
+            labels: Its labels, all valid, ``[N]``.
+            seed: Seed of whatever is drawn.
+        """
+
     @abc.abstractmethod
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """:meth:`latent` with all folded into constants, for export: no factorisation, no variables."""
 
-    def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
-        """ℓ of each unit's kernels, ``[units, J, D]``, in the order of :attr:`unit_names`."""
+    def lengthscales(self) -> Iterable[npt.NDArray[np.floating[Any]]]:
+        """ℓ of each unit's kernels, ``[J, D]`` each, in the order of :attr:`unit_names`."""
         return np.zeros([0, 1, 0])
 
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:

@@ -72,7 +72,7 @@ def place_global(
         >>> place_global(np.eye(3), 2, np.random.default_rng(0))[0].shape
         (1, 2, 3)
     """
-    scale = _scales(features)
+    scale = column_scales(features)
     scaled = features / scale
     centres = cluster_centres(scaled, num_inducing, rng)
     return (centres * scale)[None], (median_distance(scaled, rng) * scale)[None]
@@ -82,7 +82,7 @@ def place_experts(
     features: npt.NDArray[np.floating[Any]], num_experts: int, num_inducing: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
     """Inducing inputs ``[T, M, D]`` and lengthscales ``[T, D]`` of the experts, one region each."""
-    scale = _scales(features)
+    scale = column_scales(features)
     scaled = features / scale
     region = split_into_regions(scaled, num_experts, rng)
     members = [scaled[region == k] for k in range(num_experts)]
@@ -93,8 +93,13 @@ def place_experts(
     return inducing * scale, lengthscales
 
 
-def _scales(features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
-    """Standard deviation of each feature, the largest one for constant features, 1 if all are constant."""
+def column_scales(features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.floating[Any]]:
+    """Standard deviation of each feature, the largest one for constant features, 1 if all are constant.
+
+    Example:
+        >>> column_scales(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
+        [1.0, 1.0]
+    """
     deviation = features.std(axis=0)
     largest = deviation.max() if deviation.max() > 0.0 else 1.0
     return np.where(deviation > 1e-3 * largest, deviation, largest)

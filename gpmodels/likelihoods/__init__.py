@@ -3,9 +3,10 @@
 All take independent Gaussian marginals of the latent functions of a point, see :class:`Likelihood`.
 """
 
-from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.base import Likelihood, TermsAtMean
 from gpmodels.likelihoods.factory import LIKELIHOODS, make_likelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
 from gpmodels.likelihoods.probit import (
     ProbitLikelihood,
     bernoulli_entropy,
@@ -21,9 +22,11 @@ __all__ = [
     "LIKELIHOODS",
     "GaussianLikelihood",
     "Likelihood",
+    "NoisyProbitLikelihood",
     "ProbitLikelihood",
     "RobustMaxLikelihood",
     "SoftmaxLikelihood",
+    "TermsAtMean",
     "bernoulli_entropy",
     "expected_entropy",
     "expected_log_likelihood",

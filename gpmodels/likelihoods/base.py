@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import abc
+from typing import NamedTuple
 
 import gpflow
 import tensorflow as tf
 from check_shapes import check_shapes
+
+
+class TermsAtMean(NamedTuple):
+    """Terms of a likelihood with Gaussian noise whose bound is ``t(μ) - β v/2``, at some means.
+
+    Attributes:
+        value: t(μ), nats, ``[B, P]``.
+        slope: t'(μ), ``[B, P]``.
+        curvature: t''(μ), within -β and 0, ``[B, P]``.
+        noise_precision: β, ``[P]``.
+    """
+
+    value: tf.Tensor
+    slope: tf.Tensor
+    curvature: tf.Tensor
+    noise_precision: tf.Tensor
 
 
 class Likelihood(gpflow.Module, abc.ABC):

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes, inherit_check_shapes
 
-from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.base import Likelihood, TermsAtMean
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI
 from gpmodels.numerics import precision
 
@@ -68,6 +68,14 @@ class GaussianLikelihood(Likelihood):
         return (
             -HALF_LOG_TWO_PI - 0.5 * tf.math.log(noise) - 0.5 * (tf.square(residual) + variance[:, 0]) / noise
         )
+
+    @check_shapes("mean: [B, P]", "label: [B]")
+    def terms_at_mean(self, mean: tf.Tensor, label: tf.Tensor) -> TermsAtMean:
+        """log N(y | μ, σ_0²) with its first two derivatives; see :class:`TermsAtMean`."""
+        noise = tf.cast(tf.convert_to_tensor(self.noise_variance), mean.dtype)[:1]
+        residual = tf.cast(label, mean.dtype)[:, None] - mean
+        value = -HALF_LOG_TWO_PI - 0.5 * tf.math.log(noise) - 0.5 * tf.square(residual) / noise
+        return TermsAtMean(value, residual / noise, -tf.ones_like(residual) / noise, 1.0 / noise)
 
     @inherit_check_shapes
     def log_predictive_density(

@@ -59,6 +59,12 @@ class LayerContract:
     def make_head(cls, **overrides: Any) -> Head:
         return cls.head_class(**(cls.settings | overrides))
 
+    @classmethod
+    def lengthscale_shapes(cls, head: Head) -> list[tuple[int, ...]]:
+        """Of each unit: its kernels and the features that they see."""
+        num_kernels = cls.settings["num_classes"] if cls.settings.get("class_kernels") == "separate" else 1
+        return [(num_kernels, NUM_FEATURES)] * len(head.unit_names)
+
     @pytest.fixture(scope="class")
     @classmethod
     def model(cls) -> HybridModel:
@@ -95,10 +101,7 @@ class LayerContract:
         head.build((None, NUM_FEATURES))
         np.testing.assert_array_equal(head.prior_kl(), np.zeros(len(head.unit_names)))
         assert len(set(head.unit_names)) == len(head.unit_names)
-        if head.unit_names:
-            separate = self.settings.get("class_kernels") == "separate"
-            num_kernels = self.settings["num_classes"] if separate else 1
-            assert head.lengthscales().shape == (len(head.unit_names), num_kernels, NUM_FEATURES)
+        assert [values.shape for values in head.lengthscales()] == self.lengthscale_shapes(head)
 
     @pytest.mark.parametrize("leading", [(1,), (7,), (2, 5), (2, 3, 4), (0,)], ids=str)
     def test_outputs_have_the_features_leading_shape(self, model, leading):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpmodels.likelihoods import LIKELIHOODS, Likelihood, make_likelihood
 
-NUM_CLASSES = {"bernoulli": 2, "robust_max": 4, "softmax": 4, "gaussian": 0}
+NUM_CLASSES = {"bernoulli": 2, "robust_max": 4, "softmax": 4, "noisy_probit": 2, "gaussian": 0}
 NUM_UNITS = 3
 UNIT = tf.constant([0, 2, 1, 1, 0, 2])
 
@@ -114,7 +114,7 @@ def test_both_agree_when_the_latent_is_certain(name):
     )
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "robust_max", "softmax"])
+@pytest.mark.parametrize("name", ["bernoulli", "robust_max", "softmax", "noisy_probit"])
 def test_density_is_the_log_of_the_predicted_probability(name):
     likelihood = make(name)
     mean, variance, label = points(likelihood)
@@ -126,7 +126,7 @@ def test_density_is_the_log_of_the_predicted_probability(name):
     np.testing.assert_allclose(np.exp(density), probability[np.arange(6), label], rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "robust_max", "softmax"])
+@pytest.mark.parametrize("name", ["bernoulli", "robust_max", "softmax", "noisy_probit"])
 def test_information_vanishes_with_the_variance_and_never_exceeds_the_entropy(name):
     likelihood = make(name)
     mean, variance, _ = points(likelihood)
@@ -153,6 +153,7 @@ def test_labels_may_have_any_type(name):
     ("name", "expected"),
     [
         ("bernoulli", [True, True, False, False, False, False, False]),
+        ("noisy_probit", [True, True, False, False, False, False, False]),
         ("robust_max", [True, True, True, False, False, False, False]),
         ("softmax", [True, True, True, False, False, False, False]),
         ("gaussian", [True, True, True, True, True, True, False]),
@@ -164,7 +165,7 @@ def test_valid_labels(name, expected):
     np.testing.assert_array_equal(make(name).valid_labels(tf.constant([0, 1, 255], "uint8"))[:2], True)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "robust_max", "softmax"])
+@pytest.mark.parametrize("name", ["bernoulli", "robust_max", "softmax", "noisy_probit"])
 def test_a_label_that_means_nothing_stays_finite(name):
     likelihood = make(name)
     mean, variance, _ = points(likelihood)
@@ -214,7 +215,7 @@ def test_bernoulli_is_for_two_classes():
         make_likelihood("bernoulli", num_classes=3, num_units=1, dtype="float64")
 
 
-@pytest.mark.parametrize("name", ["robust_max", "softmax"])
+@pytest.mark.parametrize("name", ["robust_max", "softmax", "noisy_probit"])
 def test_one_class_is_refused(name):
     with pytest.raises(ValueError, match="at least 2 classes, but num_classes is 1"):
         make_likelihood(name, num_classes=1, num_units=1, dtype="float64")
