@@ -1,8 +1,8 @@
-"""The manifest of a prepared folder of video clips; loads without TensorFlow."""
+"""The manifests of prepared folders of video clips and of their features; load without TensorFlow."""
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.labelled_manifest import LabelledExample, LabelledManifest
 from data_prep.video_settings import ClipSettings
@@ -37,3 +37,34 @@ class VideoManifest(LabelledManifest):
     def clip_settings(self) -> ClipSettings:
         """How the clips were cut, for videos to predict on."""
         return ClipSettings.model_validate({name: self.settings[name] for name in ClipSettings.model_fields})
+
+
+class TrunkFacts(BaseModel):
+    """Which network features come from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    width: int = Field(ge=1, description="Channels of the first stage of Res3D.")
+    num_features: int = Field(ge=1, description="Features of a clip.")
+    sha256: str = Field(description="Of the network's weights, its width and how clips are cut.")
+
+
+class FeaturesExample(VideoExample):
+    """The features of one clip."""
+
+    shard: str = Field(description="File with the features of the clip's video.")
+    offset: int = Field(ge=0, description="Row of the clip in that file.")
+    length: int = Field(default=1, gt=0, description="Rows of a clip: one.")
+
+
+class FeaturesManifest(VideoManifest):
+    """Contents of a folder of cached features; examples, classes and splits are those of the clips."""
+
+    trunk: TrunkFacts = Field(description="Which network the features come from.")
+    prepared_sha256: str = Field(description="SHA-256 of the manifest of the clips.")
+    examples: tuple[FeaturesExample, ...] = Field(description="The clips in the order of their names.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is stored of a clip."""
+        return (self.trunk.num_features,)

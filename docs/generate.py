@@ -49,7 +49,7 @@ def settings_table(application: str, step: str) -> str:
 
 def scores_table(application: str) -> str:
     """Every score of an application's evaluation, grouped, as Markdown tables."""
-    definitions = {"lane": SEGMENTATION_SCORES, "sonar": CLASSIFICATION_SCORES}[application]
+    definitions = SEGMENTATION_SCORES if application == "lane" else CLASSIFICATION_SCORES
     lines: list[str] = []
     for group in dict.fromkeys(score.group for score in definitions):
         lines += ["", f"**{group}**", "", "| Key | Name | Better | Meaning |", "|---|---|---|---|"]

@@ -4,7 +4,8 @@ Nothing here imports TensorFlow before a step runs, so that help answers at once
 1 failed, 2 bad usage or bad input, 130 interrupted.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import lane_steps, sonar_steps
+from pipelines import lane_steps, sonar_steps, video_steps
 from pipelines.config import CONFIG_NAME
 from pipelines.console import FAILED, configure_logging, exit_codes, make_console, show_error, show_table
 from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
@@ -31,6 +32,7 @@ class Application:
         prepare: the prepare step, whose options depend on the kind of data.
         prepare_settings: its settings.
         predict: the predict step, whose options depend on what is predicted.
+        between: steps between prepare and train that only this application has.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Application:
     prepare: StepFunction
     prepare_settings: SettingsClass
     predict: StepFunction
+    between: Mapping[str, StepFunction] = field(default_factory=dict)
 
 
 APPLICATIONS = (
@@ -60,6 +63,16 @@ APPLICATIONS = (
         prepare=sonar_steps.prepare,
         prepare_settings=SettingsClass("data_prep.sonar_settings", "SonarPrepareSettings"),
         predict=sonar_steps.predict,
+    ),
+    Application(
+        name="video",
+        purpose="Tell what happens in videos over time, with the uncertainty of each moment.",
+        module="pipelines.video",
+        settings="pipelines.video_settings",
+        prepare=video_steps.prepare,
+        prepare_settings=SettingsClass("data_prep.video_settings", "VideoPrepareSettings"),
+        predict=video_steps.predict,
+        between={"features": video_steps.features},
     ),
 )
 
@@ -188,6 +201,10 @@ def _application_app(application: Application) -> typer.Typer:
     )
     steps = {
         "prepare": (application.prepare_settings, application.prepare),
+        **{
+            name: (SettingsClass(application.settings, f"{name.capitalize()}Settings"), function)
+            for name, function in application.between.items()
+        },
         "train": (train, train_step(application, train)),
         "evaluate": (evaluate, evaluate_step(application, evaluate)),
         "predict": (predict, application.predict),

@@ -15,9 +15,9 @@ from matplotlib.ticker import PercentFormatter
 from pipelines.evaluation import MethodResult
 from pipelines.uncertainty_scores import bin_edges, referral_accuracy
 
-_COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
+COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_STYLE: Any = {
+STYLE: Any = {
     "svg.hashsalt": "gpimaging",  # the same file for the same results
     "font.size": 10.0,
     "axes.spines.top": False,
@@ -41,7 +41,7 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
     Returns:
         SVG.
     """
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 5.2), layout="constrained")
         diagram, shares = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         num_classes = results[0].statistics.dense["confusion"].shape[-1]
@@ -75,7 +75,7 @@ def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
     curves = [(index, result.name, result.risk_coverage()) for index, result in enumerate(results)]
     if all(curve is None for _, _, curve in curves):
         return None
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.8), layout="constrained")
         axes = figure.subplots()
         for index, name, curve in curves:
@@ -103,7 +103,7 @@ def referral_figure(results: Sequence[MethodResult]) -> str | None:
     if all(count is None for _, _, count in counts):
         return None
     shares = np.linspace(0.0, _MOST_REFERRED, 51)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.8), layout="constrained")
         axes = figure.subplots()
         for index, name, count in counts:
@@ -131,7 +131,7 @@ def confusion_figure(result: MethodResult, class_names: Sequence[str]) -> str:
     confusion = result.confusion()
     shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1.0)
     side = max(3.4, 0.42 * len(class_names) + 1.6)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(side, side), layout="constrained")
         axes = figure.subplots()
         axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
@@ -162,7 +162,7 @@ def uncertainty_figure(result: MethodResult) -> str | None:
     edges = bin_edges(num_classes)
     centres = 0.5 * (edges[:-1] + edges[1:])
     bars = np.linspace(0.0, np.log(num_classes), _UNCERTAINTY_BARS + 1)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.8), layout="constrained")
         axes = figure.subplots()
         for label, colour, count in zip(("right", "wrong"), ("#0072b2", "#d55e00"), counts, strict=True):
@@ -185,7 +185,7 @@ def _line(index: int, count: int) -> dict[str, Any]:
     """How the line of one method looks; the last, the one that is compared, stands out."""
     last = index == count - 1
     return {
-        "color": _COLOURS[index % len(_COLOURS)],
+        "color": COLOURS[index % len(COLOURS)],
         "marker": _MARKERS[index % len(_MARKERS)],
         "linewidth": 2.2 if last else 1.3,
         "markersize": 4.5,

@@ -221,7 +221,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
             training_data={
                 self.kind: run.counts["train"],
                 f"{self.kind} to choose the best epoch": run.counts["selection"],
-                "network": self.network_name(settings),
+                "network": self.network_name(settings, run),
                 "seed": settings.seed,
                 "manifest_sha256": run.manifest_sha256,
             },
@@ -241,7 +241,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         return class_signatures(run.class_names, single_latent=single_latent)
 
     @abc.abstractmethod
-    def network_name(self, settings: SettingsKind) -> str:
+    def network_name(self, settings: SettingsKind, run: RunKind) -> str:
         """What a bundle says its network is."""
 
     @abc.abstractmethod

@@ -24,6 +24,10 @@ LANE_COLOUR = (0, 158, 115)
 MISSED_COLOUR = (240, 160, 0)
 FALSE_COLOUR = (204, 60, 150)
 IGNORED_COLOUR = (128, 128, 128)
+CLASS_COLOURS = ((86, 180, 233), (240, 228, 66), (0, 200, 140), (230, 159, 0), (204, 121, 167))
+REFERRED_COLOUR = (255, 40, 60)
+"""Of what a person should look at, whatever its class."""
+
 PROBABILITY_COLOURS = "cividis"
 UNCERTAINTY_COLOURS = "magma"
 ENTROPY_LIMIT = float(np.log(2.0))
@@ -103,6 +107,27 @@ def fit_within(picture: Picture, longest_side: int) -> Picture:
         return picture
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def write_label(
+    picture: Picture, text: str, corner: tuple[int, int], colour: tuple[int, int, int], *, thickness: int
+) -> None:
+    """Write black letters on a strip of a colour above a corner, or below where there is no room.
+
+    Args:
+        picture: ``[H, W, 3]``, written on.
+        text: What to write.
+        corner: Column and row of the strip's lower left corner.
+        colour: Of the strip.
+        thickness: Of the lines around, pixels; the letters' size goes with it.
+    """
+    text = text.encode("ascii", "replace").decode("ascii")  # Hershey's letters are ASCII
+    font, size, thickness = cv2.FONT_HERSHEY_SIMPLEX, 0.24 * thickness, max(1, thickness // 2)
+    (width, height), below = cv2.getTextSize(text, font, size, thickness)
+    left = min(max(corner[0], 0), max(picture.shape[1] - width, 0))
+    bottom = max(corner[1] - below, height + below)
+    cv2.rectangle(picture, (left, bottom - height), (left + width, bottom + below), colour, cv2.FILLED)
+    cv2.putText(picture, text, (left, bottom), font, size, (0, 0, 0), thickness, cv2.LINE_AA)
 
 
 def side_by_side(pictures: Sequence[Picture]) -> Picture:

@@ -11,7 +11,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -51,6 +51,34 @@ class PredictionLine:
     def cells(self) -> dict[str, object]:
         """Values of the columns."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class ClassPredictionLine(PredictionLine):
+    """A line for what is given a class.
+
+    Attributes:
+        label: The most probable class.
+        predictive_entropy: Nats.
+        mutual_information: Nats.
+        probability: Of every class, by name; its cells are ``probability of <class>``.
+    """
+
+    label: str | None = None
+    predictive_entropy: float | None = None
+    mutual_information: float | None = None
+    probability: dict[str, float] = field(default_factory=dict)
+
+    def cells(self) -> dict[str, object]:
+        """One cell for each class besides the others."""
+        cells = super().cells()
+        del cells["probability"]
+        return cells | {probability_column(name): value for name, value in self.probability.items()}
+
+
+def probability_column(class_name: str) -> str:
+    """Name of the column with the probability of a class."""
+    return f"probability of {class_name}"
 
 
 Line = TypeVar("Line", bound=PredictionLine)

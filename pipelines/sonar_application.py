@@ -60,7 +60,7 @@ class SonarApplication(LabelledApplication[TrainSettings, SonarRun, SonarManifes
             return densenet(batch_norm_momentum=run.batch_norm_momentum)
         return sonar_features(settings.network, batch_norm_momentum=run.batch_norm_momentum)
 
-    def network_name(self, settings: TrainSettings) -> str:
+    def network_name(self, settings: TrainSettings, run: SonarRun) -> str:  # noqa: ARG002 - the base class has it
         """As in the settings."""
         return settings.network
 

@@ -9,16 +9,13 @@ import numpy as np
 
 from data_prep.sonar_images import cut_window
 from data_prep.sonar_levels import Levels, resize_levels
-from pipelines.overlays import Picture
+from pipelines.overlays import CLASS_COLOURS, REFERRED_COLOUR, Picture, write_label
 from pipelines.sonar_windows import Find
 
 _LONGEST_SIDE = 4096  # pixels
 _LEGIBLE_SIDE = 768  # pixels; the letters beside a box need room
 _BAND = 256  # rows of the picture that are made at once
 _BRIGHTEST = 99.5  # percentile of the levels that becomes white
-
-_COLOURS = ((86, 180, 233), (240, 228, 66), (0, 200, 140), (230, 159, 0), (204, 121, 167))
-_REFERRED_COLOUR = (255, 40, 60)
 
 
 def annotated(
@@ -38,7 +35,7 @@ def annotated(
     drawn = picture.copy()
     thickness = max(2, round(max(picture.shape[:2]) / 600))
     for find, refer in zip(finds, referred, strict=True):
-        colour = _REFERRED_COLOUR if refer else _COLOURS[names.index(find.box.name) % len(_COLOURS)]
+        colour = REFERRED_COLOUR if refer else CLASS_COLOURS[names.index(find.box.name) % len(CLASS_COLOURS)]
         left, top, right, bottom = (
             round(scale * border) for border in (find.box.left, find.box.top, find.box.right, find.box.bottom)
         )
@@ -46,21 +43,8 @@ def annotated(
         cv2.rectangle(drawn, (left, top), (right, bottom), (0, 0, 0), 2 * thickness)
         cv2.rectangle(drawn, (left, top), (right, bottom), colour, thickness)
         text = f"{find.box.name} {find.score:.2f}, {find.predictive_entropy:.2f} nats"
-        _write(drawn, text, (left, top), colour, thickness)
+        write_label(drawn, text, (left, top), colour, thickness=thickness)
     return drawn
-
-
-def _write(
-    picture: Picture, text: str, corner: tuple[int, int], colour: tuple[int, int, int], thickness: int
-) -> None:
-    """Write black letters on a strip of a colour above a corner, or below where there is no room."""
-    text = text.encode("ascii", "replace").decode("ascii")  # Hershey's letters are ASCII
-    font, size, thickness = cv2.FONT_HERSHEY_SIMPLEX, 0.24 * thickness, max(1, thickness // 2)
-    (width, height), below = cv2.getTextSize(text, font, size, thickness)
-    left = min(max(corner[0], 0), max(picture.shape[1] - width, 0))
-    bottom = max(corner[1] - below, height + below)
-    cv2.rectangle(picture, (left, bottom - height), (left + width, bottom + below), colour, cv2.FILLED)
-    cv2.putText(picture, text, (left, bottom), font, size, (0, 0, 0), thickness, cv2.LINE_AA)
 
 
 def image_picture(levels: Levels) -> tuple[Picture, float]:

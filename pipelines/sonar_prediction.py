@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -23,11 +23,12 @@ from data_prep.sonar_levels import Levels
 from pipelines.bundle import Signature
 from pipelines.overlays import Picture
 from pipelines.prediction import (
-    PredictionLine,
+    ClassPredictionLine,
     Source,
     UnreadableSourceError,
     cell_text,
     printable,
+    probability_column,
     run_signature,
 )
 from pipelines.predictors import Outputs
@@ -40,7 +41,7 @@ FULL_IMAGE = 2
 
 
 @dataclass(frozen=True)
-class SonarPrediction(PredictionLine):
+class SonarPrediction(ClassPredictionLine):
     """A line of ``predictions.csv``.
 
     Attributes:
@@ -50,22 +51,12 @@ class SonarPrediction(PredictionLine):
         predictive_entropy: Of a snapshot, nats; of a full image the largest of its boxes.
         mutual_information: Likewise.
         boxes: Number of objects found in a full image; None for a snapshot.
-        probability: Of every class, by name, for a snapshot; its cells are ``probability of <class>``.
+        probability: Of every class, by name, for a snapshot.
     """
 
     height: int | None = None
     width: int | None = None
-    label: str | None = None
-    predictive_entropy: float | None = None
-    mutual_information: float | None = None
     boxes: int | None = None
-    probability: dict[str, float] = field(default_factory=dict)
-
-    def cells(self) -> dict[str, object]:
-        """One cell for each class besides the others."""
-        cells: dict[str, object] = asdict(self)
-        del cells["probability"]
-        return cells | {_probability_column(name): value for name, value in self.probability.items()}
 
 
 def columns(class_names: Sequence[str]) -> tuple[str, ...]:
@@ -73,12 +64,8 @@ def columns(class_names: Sequence[str]) -> tuple[str, ...]:
     return (
         *("file", "height", "width", "label", "predictive_entropy", "mutual_information", "boxes"),
         *("referred", "seconds", "status"),
-        *map(_probability_column, class_names),
+        *map(probability_column, class_names),
     )
-
-
-def _probability_column(name: str) -> str:
-    return f"probability of {name}"
 
 
 @dataclass(frozen=True)
@@ -212,7 +199,7 @@ class SonarPredictor:
         self, source: Source, size: tuple[int, ...], finds: Sequence[Find], referred: Sequence[bool]
     ) -> None:
         """``boxes/<stem>.csv``: columns that `prepare` reads, and what is known of each box."""
-        names = [_probability_column(name) for name in self.class_names]
+        names = [probability_column(name) for name in self.class_names]
         path = self.out / "boxes" / f"{source.stem}.csv"
         with atomic_file(path) as temporary:
             temporary.parent.mkdir(exist_ok=True)

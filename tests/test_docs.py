@@ -117,10 +117,16 @@ def test_generated_parts_are_up_to_date(page, generate):
 
 
 def test_every_step_and_every_public_name_is_documented():
-    assert {page.name for page in GENERATED} == {"api.md", "configuration.md", "lane.md", "sonar.md"}
+    assert {page.name for page in GENERATED} == {
+        "api.md",
+        "configuration.md",
+        "lane.md",
+        "sonar.md",
+        "video.md",
+    }
     configuration = (DOCS / "configuration.md").read_text(encoding="utf-8")
     for application in APPLICATIONS:
-        for step in ("prepare", "train", "evaluate", "predict", "export"):
+        for step in ("prepare", *application.between, "train", "evaluate", "predict", "export"):
             assert f"<!-- generated: settings {application.name} {step} -->" in configuration
     # Read, not imported: gpmodels takes TensorFlow along.
     tree = ast.parse((ROOT / "gpmodels" / "__init__.py").read_text(encoding="utf-8"))

@@ -29,7 +29,7 @@ class Convolution3D(keras.layers.Layer):
     """A convolution without bias, padded alike on both sides, then batch normalisation.
 
     Keras' ``padding="same"`` pads one side more where the stride is 2: the features would be shifted against
-    those of weights trained elsewhere.
+    those of weights trained elsewhere. There the maps are padded before.
 
     Args:
         channels: Width.
@@ -51,6 +51,7 @@ class Convolution3D(keras.layers.Layer):
             channels,
             kernel_size,
             strides=strides,
+            padding="same" if set(strides) == {1} else "valid",
             use_bias=False,
             kernel_initializer="he_normal",
             dtype=self.dtype_policy,
@@ -68,7 +69,7 @@ class Convolution3D(keras.layers.Layer):
 
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Transform maps ``[B, F, H, W, C]``."""
-        padded = tf.pad(maps, self._padding)
+        padded = maps if self.convolution.padding == "same" else tf.pad(maps, self._padding)
         return self.normalisation(self.convolution(padded), training=training)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -160,9 +161,16 @@ class Res3D(keras.Model):
         self.stem = Convolution3D(
             width, (3, 7, 7), (1, 2, 2), batch_norm_momentum, dtype=self.dtype_policy, name="stem"
         )
-        self.stages = [self._stage(number) for number in range(_NUM_STAGES)]
+        # One flat list: what lies in lists of lists is missing in a SavedModel (Keras 3.15).
+        self.blocks = [block for number in range(_NUM_STAGES) for block in self._stage(number)]
         self.averaging = keras.layers.GlobalAveragePooling3D(dtype=self.dtype_policy)
         self.num_features = width * 2 ** (_NUM_STAGES - 1)
+
+    @property
+    def stages(self) -> list[list[ResidualBlock]]:
+        """The blocks of each stage."""
+        starts = range(0, len(self.blocks), _BLOCKS_OF_A_STAGE)
+        return [self.blocks[start : start + _BLOCKS_OF_A_STAGE] for start in starts]
 
     def _stage(self, number: int) -> list[ResidualBlock]:
         return [
@@ -190,9 +198,7 @@ class Res3D(keras.Model):
             shape = layer.compute_output_shape(shape)
 
     def _layers_in_order(self) -> Iterator[keras.layers.Layer]:
-        yield self.stem
-        for stage in self.stages:
-            yield from stage
+        yield from (self.stem, *self.blocks)
 
     def call(self, clips: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Features of clips.
@@ -205,9 +211,8 @@ class Res3D(keras.Model):
             Features ``[B, 8 width]``, not negative.
         """
         maps = tf.nn.relu(self.stem(self.scaling(clips), training=training))
-        for stage in self.stages:
-            for block in stage:
-                maps = block(maps, training=training)
+        for block in self.blocks:
+            maps = block(maps, training=training)
         return self.averaging(maps)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -311,6 +316,22 @@ def assign_torchvision_weights(network: Res3D, state: Mapping[str, npt.NDArray[n
             raise ValueError(f"{name} holds values that are not finite; the file is damaged.")
     for name, array in arrays.items():
         variables[name].assign(array)
+
+
+def torchvision_state(network: Res3D) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights of a built network as a state dict of torchvision's ``r3d_18`` without its classifier.
+
+    Example:
+        >>> network = res3d(width=2)
+        >>> network.build((None, 8, 32, 32, 3))
+        >>> torchvision_state(network)["stem.0.weight"].shape
+        (2, 3, 3, 7, 7)
+    """
+    arrays = {name: variable.numpy() for name, variable in torchvision_names(network).items()}
+    return {
+        name: np.ascontiguousarray(array.transpose(4, 3, 0, 1, 2)) if array.ndim == 5 else array
+        for name, array in arrays.items()
+    }
 
 
 def _as_channels_last(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

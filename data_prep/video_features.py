@@ -1,0 +1,196 @@
+"""Cached features of video clips: one `.npz` file for each video, and a manifest."""
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+from data_prep.labelled import epoch_order
+from data_prep.manifest import MANIFEST_NAME, file_sha256
+from data_prep.prefetching import prefetched
+from data_prep.video_manifest import FeaturesExample, FeaturesManifest, TrunkFacts, VideoManifest
+
+TRUNK_NAME = "trunk.safetensors"
+
+_ENTRIES = {"identity", "clips", "features", "picture"}
+
+
+@dataclass(frozen=True)
+class VideoFeatures:
+    """What is cached of one video.
+
+    Attributes:
+        features: float32 [clips, features].
+        picture: a JPEG or PNG file to know the video by.
+    """
+
+    features: npt.NDArray[np.float32]
+    picture: bytes
+
+
+def features_file(number: int) -> str:
+    """Name of the file of the video with a number in the order of names."""
+    return f"video-{number:06d}.npz"
+
+
+def write_video_features(path: Path, clips: Sequence[str], cached: VideoFeatures, identity: str) -> None:
+    """Write the file of a video.
+
+    Args:
+        path: the file.
+        clips: names of the video's clips.
+        cached: their features.
+        identity: of network and clips: what the features depend on.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    with atomic_file(path) as temporary:
+        np.savez(
+            temporary,
+            identity=np.array(identity),
+            clips=np.array(list(clips)),
+            features=cached.features,
+            picture=np.frombuffer(cached.picture, np.uint8),
+        )
+
+
+def is_cached(path: Path, clips: Sequence[str], identity: str) -> bool:
+    """Whether the file of a video is there.
+
+    Raises:
+        InputError: it is there, but was written from another network or other clips, or is damaged.
+    """
+    if not path.exists():
+        return False
+    stored = _read(path)
+    if str(stored["identity"]) != identity or stored["clips"].tolist() != list(clips):
+        raise InputError(
+            f"{path}: has features of another network or of other clips than those given now. Expected the "
+            "same ones, to go on with. Choose another output folder, or remove this one."
+        )
+    return True
+
+
+def read_features(folder: Path, manifest: FeaturesManifest) -> npt.NDArray[np.float32]:
+    """Features of all clips, float32 [clips, features] in the order of the manifest's examples.
+
+    Raises:
+        InputError: a file does not hold what the manifest says.
+    """
+    features = np.empty((len(manifest.examples), manifest.trunk.num_features), np.float32)
+    start = 0
+    for name, examples in groupby(manifest.examples, key=lambda example: example.shard):
+        rows = [example.offset for example in examples]
+        stored = _read(folder / name)["features"]
+        if stored.ndim != 2 or stored.shape[1] != features.shape[1] or max(rows) >= len(stored):
+            raise InputError(
+                f"{folder / name}: has features of shape {stored.shape}; expected {features.shape[1]} of "
+                f"each of {max(rows) + 1} clips. Extract the features again."
+            )
+        features[start : start + len(rows)] = stored[rows]
+        start += len(rows)
+    return features
+
+
+def read_picture(folder: Path, example: FeaturesExample) -> bytes:
+    """The picture of a clip's video.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    return _read(folder / example.shard)["picture"].tobytes()
+
+
+def features_dataset(
+    features: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int32],
+    *,
+    batch_size: int,
+    seed: int = 0,
+    epoch: int = 0,
+    shuffle: bool = False,
+    steps: int | None = None,
+) -> tf.data.Dataset:
+    """One epoch of features in batches, in the order of `data_prep.labelled.labelled_dataset`.
+
+    Args:
+        features: float32 [clips, features].
+        labels: int32 [clips].
+        batch_size: clips per batch.
+        seed: of the order.
+        epoch: number of the epoch.
+        shuffle: whether to permute the clips, anew in each pass.
+        steps: batches of an epoch; None for one pass.
+
+    Returns:
+        dataset of (float32 [batch, features], int32 [batch]).
+
+    Raises:
+        InputError: no clips.
+    """
+    if not len(features):
+        raise InputError("No clips were chosen. Expected at least one. Check the split settings.")
+    length = None if steps is None else steps * batch_size
+    order = epoch_order(len(features), seed, epoch, shuffle=shuffle, length=length)
+    rows = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
+    x, y = tf.constant(features), tf.constant(labels)
+    return prefetched(rows.map(lambda row: (tf.gather(x, row), tf.gather(y, row))))
+
+
+def is_features_folder(folder: Path) -> bool:
+    """Whether a prepared folder has features and not clips."""
+    return (folder / TRUNK_NAME).is_file() and (folder / MANIFEST_NAME).is_file()
+
+
+def write_features_manifest(
+    folder: Path, clips: VideoManifest, files: Mapping[str, str], trunk: TrunkFacts, prepared_sha256: str
+) -> FeaturesManifest:
+    """Complete a folder of features: with its manifest it can be used.
+
+    Args:
+        folder: has the file of every video, and the network.
+        clips: manifest of the clips.
+        files: the file of each video, by the video's name.
+        trunk: which network it was.
+        prepared_sha256: of the manifest of the clips.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    rows: dict[str, int] = {}
+    examples = []
+    for example in clips.examples:
+        row = rows.get(example.video, 0)
+        rows[example.video] = row + 1
+        position = {"shard": files[example.video], "offset": row, "length": 1}
+        examples.append(FeaturesExample.model_validate({**example.model_dump(), **position}))
+    names = [TRUNK_NAME, *files.values()]
+    fields = {name: getattr(clips, name) for name in VideoManifest.model_fields}
+    fields |= {"examples": tuple(examples), "sha256": {name: file_sha256(folder / name) for name in names}}
+    manifest = FeaturesManifest(**fields, trunk=trunk, prepared_sha256=prepared_sha256)
+    with atomic_file(folder / MANIFEST_NAME) as temporary:
+        temporary.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _read(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    try:
+        with path.open("rb") as file:  # opened here, since NumPy leaves a damaged file open
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile) or _ENTRIES - set(archive.files):
+                raise ValueError(f"expected the arrays {', '.join(sorted(_ENTRIES))}")
+            return {name: archive[name] for name in _ENTRIES}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"{path}: cannot be read ({error}). Expected the cached features of a video. Remove the file and "
+            "extract the features again with --resume."
+        ) from error

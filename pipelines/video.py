@@ -1,0 +1,224 @@
+"""The video application: what each step of ``gpimaging video`` does.
+
+prepare (in :mod:`data_prep.video`) -> [features ->] train -> evaluate -> export -> predict. Each step takes
+settings and folders, writes one folder, and says what it did on a console.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import tensorflow as tf
+from pydantic import ValidationError
+from rich.console import Console
+from rich.markup import escape
+
+from data_prep.atomic import refuse_existing
+from data_prep.errors import InputError
+from data_prep.labelled_preparing import PrepareResult
+from data_prep.splits import manifest_splits
+from data_prep.video import prepare_video
+from data_prep.video_manifest import VideoManifest
+from data_prep.video_settings import ClipSettings, VideoPrepareSettings
+from data_prep.videos import VIDEO_SUFFIXES
+from gpmodels.networks.res3d import Res3D
+from pipelines import head_evaluation, head_export, head_training
+from pipelines.bundle import load_signatures
+from pipelines.bundle_metadata import METADATA, load_metadata
+from pipelines.head_application import Prepared
+from pipelines.prediction import find_sources, predict_files, summarise_predictions
+from pipelines.progress import stage_bars
+from pipelines.video_application import VIDEO, PreparedFeatures, machine_file
+from pipelines.video_extraction import Extraction, extract_features
+from pipelines.video_machines import TITLES, fit_machine, save_machine
+from pipelines.video_prediction import VideoPrediction, VideoPredictor, columns
+from pipelines.video_settings import FeaturesSettings, PredictSettings, TrainSettings, VideoRun
+from pipelines.video_trunk import load_trunk
+
+evaluate = partial(head_evaluation.evaluate, VIDEO)
+export = partial(head_export.export, VIDEO)
+
+
+def prepare(
+    settings: VideoPrepareSettings,
+    *,
+    videos: Path,
+    out: Path,
+    jobs: int,
+    overwrite: bool,
+    console: Console,
+) -> PrepareResult[VideoManifest]:
+    """Turn videos into prepared clips; see :func:`data_prep.video.prepare_video`.
+
+    Raises:
+        InputError: No video can be used, or ``out`` cannot be written.
+    """
+    with stage_bars(console) as advance:
+        result = prepare_video(videos, out, settings, jobs=jobs, overwrite=overwrite, progress=advance)
+    say_prepared(result, out, console)
+    return result
+
+
+def features(
+    settings: FeaturesSettings,
+    *,
+    data: Path,
+    weights: Path | None,
+    model: Path | None,
+    out: Path,
+    resume: bool,
+    console: Console,
+) -> Extraction:
+    """Cache the features of all prepared clips.
+
+    Args:
+        settings: How many clips at a time.
+        data: Prepared clips.
+        weights: File of weights of torchvision's ``r3d_18``.
+        model: Instead, a run whose network is wanted.
+        out: Folder of features.
+        resume: Go on where an earlier call stopped.
+        console: For progress.
+
+    Raises:
+        InputError: Neither or both of ``weights`` and ``model`` are given or they do not fit; ``out`` has
+            other features, or cannot be written.
+    """
+    prepared = VIDEO.prepared(data)
+    if isinstance(prepared, PreparedFeatures):
+        raise InputError(f"{data} has features already. Pass the folder of `gpimaging video prepare`.")
+    if not resume:
+        refuse_existing(out, overwrite=False)
+    trunk = _chosen_trunk(prepared, weights, model)
+    with stage_bars(console) as advance:
+        extraction = extract_features(
+            prepared, trunk, out, clips_at_once=settings.clips_at_once, progress=advance
+        )
+    say_extracted(extraction, out, console)
+    return extraction
+
+
+def _chosen_trunk(data: Prepared[VideoManifest], weights: Path | None, model: Path | None) -> Res3D:
+    if weights is not None and model is None:
+        return load_trunk(weights)
+    if model is not None and weights is None:
+        trunk, run = VIDEO.trunk(model)
+        if run.clips != data.manifest.clip_settings:
+            raise InputError(
+                f"{data.folder} has clips cut by {data.manifest.clip_settings!r}, but {model} was trained on "
+                f"{run.clips!r}. Prepare the videos with the same settings."
+            )
+        return trunk
+    raise InputError(
+        "Features need one network: pass either --weights, a file of torchvision's r3d_18, or --model, a run "
+        "of `gpimaging video train`."
+    )
+
+
+def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console) -> VideoRun:
+    """Train the heads, on clips with the network, on cached features alone and with machines to compare.
+
+    Raises:
+        InputError: The data cannot be used, or ``out`` holds another run.
+        TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+    """
+    # TensorFlow 2.21 fails to join the padding of Res3D with its convolutions where there are gradients, and
+    # writes an error about it each time.
+    tf.config.optimizer.set_experimental_options({"remapping": False})
+    run = head_training.train(VIDEO, settings, data=data, out=out, resume=resume, console=console)
+    prepared = VIDEO.prepared(data)
+    if isinstance(prepared, PreparedFeatures):
+        train_machines(settings, prepared, out, console)
+    return run
+
+
+def train_machines(settings: TrainSettings, data: PreparedFeatures, run: Path, console: Console) -> None:
+    """Train the support vector machines that the run does not have yet.
+
+    Raises:
+        InputError: The training clips are of one group, or a file cannot be written.
+    """
+    splits = manifest_splits(
+        data.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
+    )
+    for name in settings.machines:
+        if machine_file(run, name).is_file():
+            continue
+        with console.status(f"Training {TITLES[name]}"):
+            machine = fit_machine(name, data.part(splits.train), data.part(splits.selection), settings.seed)
+        save_machine(machine, machine_file(run, name))
+        console.print(f"{TITLES[name]}: C {machine.cost:g}, temperature {machine.temperature:.3f}")
+
+
+def predict(
+    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
+) -> list[VideoPrediction]:
+    """Predict videos over time with a bundle; nothing else of the training is needed.
+
+    Raises:
+        InputError: The bundle cannot be loaded, or nothing can be predicted.
+    """
+    signature = load_signatures(model, application=VIDEO.name)["serving_default"]
+    metadata = load_metadata(model)
+    try:
+        clips = ClipSettings.model_validate(metadata.preprocessing_settings)
+    except ValidationError as error:
+        raise InputError(
+            f"{model / METADATA} does not say how clips are cut, so this is no video bundle. Pass the --out "
+            "of `gpimaging video export`."
+        ) from error
+    predictor = VideoPredictor(
+        signature=signature, clips=clips, class_names=metadata.class_names, settings=settings, out=out
+    )
+    sources = find_sources(inputs, suffixes=VIDEO_SUFFIXES, kind="video")
+    with console.status(f"Predicting {len(sources)} videos") as status:
+
+        def say(line: VideoPrediction) -> None:
+            status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
+
+        names = columns(metadata.class_names)
+        lines = predict_files(VideoPrediction, names, predictor, sources, out, on_done=say)
+    summarise_predictions(lines, out, console)
+    console.print(predictor.speed(), markup=False)
+    return lines
+
+
+def say_prepared(result: PrepareResult[VideoManifest], out: Path, console: Console) -> None:
+    """Summary of `prepare`: what was written, what was left out."""
+    manifest, skipped = result.manifest, result.skipped
+    videos = {example.video: example for example in manifest.examples}
+    counts = Counter(example.label for example in videos.values())
+    tested = Counter(example.label for example in videos.values() if example.split == "test")
+    shape = " x ".join(map(str, manifest.shape[:3]))
+    lines = [f"{manifest.num_examples} clips ({shape}) of {len(videos)} videos written to {out}"]
+    lines += [] if manifest.num_folds is None else [f"{manifest.num_folds} folds"]
+    for label, name in enumerate(manifest.class_names):
+        judged = "" if manifest.num_folds else f", {tested[label]} of them to judge by"
+        lines.append(f"{name}: {counts[label]} videos{judged}")
+    lines += [f"Warning: {warning}" for warning in (*result.one_sided, *manifest.notes)]
+    lines += [f"Left out: {entry.reason}" for entry in skipped[:10]]
+    if len(skipped) > 10:
+        lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
+    console.print("\n".join(lines), markup=False)
+
+
+def say_extracted(extraction: Extraction, out: Path, console: Console) -> None:
+    """Summary of `features`: how many, and frames per second."""
+    manifest = extraction.manifest
+    console.print(
+        f"{manifest.trunk.num_features} features of {manifest.num_examples} clips in {out}", markup=False
+    )
+    if extraction.frames:
+        console.print(
+            f"{extraction.videos} videos extracted now: {frames_per_second(extraction)}", markup=False
+        )
+
+
+def frames_per_second(extraction: Extraction) -> str:
+    """Speed of reading and of the network, apart."""
+    reading = extraction.frames / max(extraction.reading_seconds, 1e-9)
+    network = extraction.frames / max(extraction.network_seconds, 1e-9)
+    return f"{network:.0f} frames a second in the network, {reading:.0f} read from the shards"

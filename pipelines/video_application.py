@@ -1,0 +1,320 @@
+"""What the shared steps have to know of videos: clips or their features, network, what is judged, bundle.
+
+The heads predict clips. A video is judged as one: the probabilities of its clips are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import cv2
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+from data_prep.labelled import labelled_records
+from data_prep.manifest import load_manifest
+from data_prep.splits import Splits
+from data_prep.video_features import (
+    TRUNK_NAME,
+    features_dataset,
+    is_features_folder,
+    read_features,
+    read_picture,
+)
+from data_prep.video_manifest import FeaturesManifest, VideoManifest
+from gpmodels import HybridModel
+from gpmodels.networks.feature_scaling import FeatureScaling
+from gpmodels.networks.res3d import Res3D, res3d
+from pipelines.bundle_metadata import SignatureDescription, clip_signatures
+from pipelines.head_application import JudgedExample, Prepared
+from pipelines.head_training import PRETRAINING
+from pipelines.labelled_application import LabelledApplication
+from pipelines.overlays import Picture, side_by_side
+from pipelines.predictors import Outputs, Predictor
+from pipelines.runs import head_folder
+from pipelines.serving import ClipServer, per_class
+from pipelines.training import BEST, load_checkpoint
+from pipelines.video_machines import TrainingFeatures, load_machine, machine_predictor
+from pipelines.video_settings import MachineName, TrainSettings, VideoRun
+from pipelines.video_trunk import load_trunk, start_from
+
+_SHOWN_FRAMES = 3
+_FEATURES_SAMPLE = 100_000
+
+
+@dataclass(frozen=True)
+class PreparedFeatures(Prepared[VideoManifest]):
+    """Cached features of all clips; a few hundred megabytes for the largest collections."""
+
+    manifest: FeaturesManifest
+
+    @cached_property
+    def features(self) -> NDArray[np.float32]:
+        """``[clips, features]`` in the order of the manifest."""
+        return read_features(self.folder, self.manifest)
+
+    def part(self, names: Sequence[str]) -> TrainingFeatures:
+        """Features, labels and groups of some clips, in the order of the names."""
+        number = {example.name: row for row, example in enumerate(self.manifest.examples)}
+        rows = [number[example.name] for example in self.manifest.select(names)]
+        examples = [self.manifest.examples[row] for row in rows]
+        return TrainingFeatures(
+            self.features[rows],
+            np.array([example.label for example in examples], np.int32),
+            np.array([example.group for example in examples]),
+        )
+
+
+class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifest]):
+    """Actions in videos (thesis 4.4.3.1), from clips or from the cached features of a fixed network."""
+
+    name = "video"
+    title = "Actions in videos"
+    point = "clip"
+    kind = "clips"
+    judged = "videos"
+    judged_at_once = 8
+    settings_class = TrainSettings
+    run_class = VideoRun
+    manifest_class = VideoManifest
+    fixed_settings = ("width", "weights", "augmentation", "steps_per_epoch", "class_balance")
+    preprocessing = (
+        "cutting clips out of a video, frames resized and cropped, as preprocessing_settings says; "
+        "`gpimaging video predict` does it."
+    )
+    intended_use = (
+        "Telling what happens in videos like those it was trained on, over time, with an uncertainty that "
+        "says which parts a person should look at."
+    )
+    limitations = (
+        "It knows the classes it was trained on and no others: another action is given one of them, if with "
+        "more uncertainty. Another camera, scene or speed is another kind of data. Judge it on your own "
+        "labelled videos with `gpimaging video evaluate` before relying on it."
+    )
+
+    # Data
+
+    def prepared(self, folder: Path) -> Prepared[VideoManifest]:
+        """Prepared clips, or the features that were extracted from them."""
+        if is_features_folder(folder):
+            return PreparedFeatures(folder, load_manifest(folder, FeaturesManifest))
+        return super().prepared(folder)
+
+    def dataset(self, data: Prepared[VideoManifest], names: Sequence[str], **options: Any) -> tf.data.Dataset:
+        """Batches of clips or of features, and labels."""
+        if not isinstance(data, PreparedFeatures):
+            return super().dataset(data, names, **options)
+        options.pop("augmentation", None)  # of clips
+        part = data.part(names)
+        return features_dataset(part.features, part.labels, **options)
+
+    def run_facts(self, data: Prepared[VideoManifest], splits: Splits) -> dict[str, Any]:
+        """How clips are cut, and where features come from."""
+        trunk = data.manifest.trunk if isinstance(data, PreparedFeatures) else None
+        return {**super().run_facts(data, splits), "clips": data.manifest.clip_settings, "trunk": trunk}
+
+    def require_fitting(self, data: Prepared[VideoManifest], model: Path, run: VideoRun) -> None:
+        """Check that clips are cut alike, or features are of the same network.
+
+        Raises:
+            InputError: They are not.
+        """
+        super().require_fitting(data, model, run)
+        if data.manifest.clip_settings != run.clips:
+            raise InputError(
+                f"{data.folder} has clips cut by {data.manifest.clip_settings!r}, but {model} was trained on "
+                f"{run.clips!r}. Prepare the videos with the same settings."
+            )
+        trunk = data.manifest.trunk if isinstance(data, PreparedFeatures) else None
+        if trunk != run.trunk:
+            expected = "prepared clips" if run.trunk is None else "features of the network it was trained on"
+            found = "clips" if trunk is None else "features of another network"
+            raise InputError(
+                f"{data.folder} has {found if run.trunk else 'features'}, but {model} needs {expected}. "
+                "Pass the folder of `gpimaging video prepare` for a run on clips, and that of `gpimaging "
+                "video features` for a run on features."
+            )
+
+    def keep_with_run(self, data: Prepared[VideoManifest], run_folder: Path) -> None:
+        """The network that the features come from: a bundle needs it."""
+        if isinstance(data, PreparedFeatures):
+            with atomic_file(run_folder / TRUNK_NAME) as temporary:
+                temporary.write_bytes((data.folder / TRUNK_NAME).read_bytes())
+
+    # Models
+
+    def make_network(self, settings: TrainSettings, run: VideoRun) -> keras.Model:
+        """Res3D, or of features nothing but their scale."""
+        if run.trunk is not None:
+            return FeatureScaling(name="scaling")
+        return res3d(settings.width, batch_norm_momentum=run.batch_norm_momentum)
+
+    def start_network(self, network: keras.Model, settings: TrainSettings, batches: tf.data.Dataset) -> None:
+        """The scale of the training features, or weights of a file."""
+        if isinstance(network, FeatureScaling):
+            rows = batches.unbatch().take(_FEATURES_SAMPLE).batch(_FEATURES_SAMPLE)
+            network.adapt(next(iter(rows))[0].numpy())
+        elif settings.weights is not None:
+            start_from(network, settings.weights)
+
+    def input_shape(self, run: VideoRun) -> tuple[int | None, ...]:
+        """Of clips or of features."""
+        return (None, *run.clip_shape) if run.trunk is None else (None, run.trunk.num_features)
+
+    def predictors(self, run_folder: Path, settings: TrainSettings, run: VideoRun) -> list[Predictor]:
+        """Support vector machines first, where the run has them."""
+        paths = {name: machine_file(run_folder, name) for name in settings.machines}
+        machines = [
+            machine_predictor(name, load_machine(path)) for name, path in paths.items() if path.is_file()
+        ]
+        return [*machines, *super().predictors(run_folder, settings, run)]
+
+    def trunk(self, run_folder: Path) -> tuple[Res3D, VideoRun]:
+        """The network of a run that all of its heads began with, and the run.
+
+        Raises:
+            InputError: The run has not been trained that far, or is damaged.
+        """
+        run, settings = self.trained_run(run_folder), self.run_settings(run_folder)
+        if run.trunk is not None:
+            return load_trunk(run_folder / TRUNK_NAME), run
+        model = self.make_model("linear", settings, run)
+        load_checkpoint(model, head_folder(run_folder, PRETRAINING) / BEST)
+        return model.network, run
+
+    # What is judged
+
+    def num_judged(self, data: Prepared[VideoManifest], names: Sequence[str]) -> int:  # noqa: ARG002 - the base class has it
+        """How many videos these clips are of."""
+        return len({video_of(name) for name in names})
+
+    def examples(self, data: Prepared[VideoManifest], names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Videos: their clips, or the features of these, and the label."""
+        for video, of_video in groupby(sorted(names), key=video_of):
+            clips = list(of_video)
+            if isinstance(data, PreparedFeatures):
+                part = data.part(clips)
+                yield JudgedExample(video, part.features, int(part.labels[0]))
+            else:
+                records = list(labelled_records(data.folder, data.manifest, clips))
+                yield JudgedExample(video, np.stack([clip for _, clip, _ in records]), records[0][2])
+
+    def examples_named(self, data: Prepared[VideoManifest], names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Videos by their names."""
+        wanted = set(names)
+        return self.examples(data, [e.name for e in data.manifest.examples if e.video in wanted])
+
+    def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
+        """The mean over the clips of a video.
+
+        The entropy is that of the mean probability, and so counts how much the clips differ; the mutual
+        information is the mean of the clips'.
+        """
+        batches = [
+            predictor.predict(tf.constant(example.image[start : start + self.judged_at_once], tf.float32))
+            for start in range(0, len(example.image), self.judged_at_once)
+        ]
+        probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
+        information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])
+        return mean_outputs(probability, information)
+
+    def picture(self, data: Prepared[VideoManifest], example: JudgedExample) -> Picture:
+        """Some frames of the middle clip side by side."""
+        if not isinstance(data, PreparedFeatures):
+            return clip_strip(example.image)
+        first = next(entry for entry in data.manifest.examples if entry.video == example.name)
+        encoded = np.frombuffer(read_picture(data.folder, first), np.uint8)
+        return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR)[..., ::-1], np.uint8)
+
+    # Bundle
+
+    def deployed_model(self, run_folder: Path, model: HybridModel) -> HybridModel:
+        """A run on features gets the network before it that they come from."""
+        if not isinstance(model.network, FeatureScaling):
+            return model
+        trunk = load_trunk(run_folder / TRUNK_NAME)
+        whole = keras.Sequential([trunk, model.network])
+        return HybridModel(whole, model.head, num_data=model.num_data)
+
+    def server(self, model: HybridModel, run: VideoRun) -> ClipServer:
+        """One prediction for each clip."""
+        return ClipServer(model.inference_function(), run.clip_shape, model.network)
+
+    def inside(self, run: VideoRun) -> str:  # noqa: ARG002 - the base class has it
+        """What Res3D does itself."""
+        return "scaling by the channel means and deviations of torchvision's r3d_18."
+
+    def signatures(self, run: VideoRun, *, single_latent: bool) -> dict[str, SignatureDescription]:
+        """Of clips."""
+        return clip_signatures(run.class_names, run.clip_shape, single_latent=single_latent)
+
+    def network_name(self, settings: TrainSettings, run: VideoRun) -> str:
+        """With its width."""
+        if run.trunk is None:
+            return f"Res3D, width {settings.width}"
+        return f"Res3D, width {run.trunk.width}, not trained with the heads"
+
+    def preprocessing_settings(self, run: VideoRun) -> dict[str, Any]:
+        """How clips are cut."""
+        return run.clips.model_dump(mode="json")
+
+    def sample(self, run: VideoRun) -> NDArray[np.uint8]:
+        """Smooth noise that drifts."""
+        frames, height, width, _ = run.clip_shape
+        noise = np.random.default_rng(0).normal(size=(height, width + 2 * frames))
+        noise = ndimage.gaussian_filter(noise, 2.0)
+        levels = np.round(255 * (noise - noise.min()) / max(np.ptp(noise), 1e-9)).astype(np.uint8)
+        drifting = np.stack([levels[:, 2 * frame : 2 * frame + width] for frame in range(frames)])
+        return np.repeat(drifting[..., None], 3, axis=-1)
+
+
+def machine_file(run: Path, name: MachineName) -> Path:
+    """Where a run has a support vector machine."""
+    return run / "machines" / f"{name}.npz"
+
+
+def mean_outputs(probability: NDArray[np.floating[Any]], information: NDArray[np.floating[Any]]) -> Outputs:
+    """Outputs of a video from those of its clips.
+
+    Args:
+        probability: ``[clips, C]``.
+        information: Mutual information ``[clips]``, nats.
+
+    Returns:
+        ``probability [C]``, ``label []``, ``predictive_entropy []`` of the mean probability and
+        ``mutual_information []``, the mean.
+    """
+    mean = probability.mean(axis=0)
+    positive = mean[mean > 0]
+    return {
+        "probability": mean,
+        "label": np.asarray(mean.argmax(), np.int32),
+        "predictive_entropy": np.asarray(-(positive * np.log(positive)).sum(), mean.dtype),
+        "mutual_information": np.asarray(information.mean()),
+    }
+
+
+def clip_strip(clips: Picture) -> Picture:
+    """First, middle and last frame of the middle one of clips ``[K, F, H, W, 3]``, side by side."""
+    clip = clips[len(clips) // 2]
+    places = np.linspace(0, len(clip) - 1, min(_SHOWN_FRAMES, len(clip)), dtype=int)
+    return side_by_side([clip[place] for place in places])
+
+
+def video_of(clip: str) -> str:
+    """Name of a clip's video: a clip's name is that, a slash and its number."""
+    return clip.rpartition("/")[0]
+
+
+VIDEO = VideoApplication()
+"""The application; it has no state."""

@@ -1,0 +1,141 @@
+"""Features of prepared clips, cached for each video; interrupted, it goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import cv2
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from data_prep.errors import InputError
+from data_prep.labelled import labelled_records
+from data_prep.manifest import MANIFEST_NAME, file_sha256
+from data_prep.preparing import Progress
+from data_prep.video_features import (
+    TRUNK_NAME,
+    VideoFeatures,
+    features_file,
+    is_cached,
+    write_features_manifest,
+    write_video_features,
+)
+from data_prep.video_manifest import FeaturesManifest, TrunkFacts, VideoExample, VideoManifest
+from gpmodels.networks.res3d import Res3D
+from pipelines.head_application import Prepared
+from pipelines.overlays import Picture, fit_within
+from pipelines.video_application import clip_strip
+from pipelines.video_trunk import load_trunk, save_trunk, trunk_facts
+
+_LONGEST_SIDE = 480  # pixels of the picture of a video
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """What was extracted, and how long it took.
+
+    Attributes:
+        manifest: Of the folder of features.
+        videos: Extracted now; the others were there already.
+        frames: Extracted now.
+        reading_seconds: Reading prepared clips; they were decoded by `prepare`.
+        network_seconds: In the network, without its first call, which pays for tracing.
+    """
+
+    manifest: FeaturesManifest
+    videos: int
+    frames: int
+    reading_seconds: float
+    network_seconds: float
+
+
+def extract_features(
+    data: Prepared[VideoManifest],
+    trunk: Res3D,
+    out: Path,
+    *,
+    clips_at_once: int,
+    progress: Progress | None = None,
+) -> Extraction:
+    """Run a network over all clips of a prepared folder.
+
+    Args:
+        data: Prepared clips.
+        trunk: The network.
+        out: Folder of features; what is there of the same network and clips is kept.
+        clips_at_once: How many clips the network takes at a time.
+        progress: Called after each video.
+
+    Raises:
+        InputError: ``out`` has features of another network or of other clips, or cannot be written.
+    """
+    facts = trunk_facts(trunk, data.manifest.clip_settings)
+    prepared_sha256 = file_sha256(data.folder / MANIFEST_NAME)
+    identity = hashlib.sha256(f"{facts.sha256} {prepared_sha256}".encode()).hexdigest()
+    _keep_trunk(trunk, facts, data.manifest, out)
+    network = _Network(trunk, clips_at_once, data.manifest.shape)
+    names = [(video, [example.name for example in examples]) for video, examples in _videos(data.manifest)]
+    files = {video: features_file(number) for number, (video, _) in enumerate(names)}
+    extracted, frames, reading = 0, 0, 0.0
+    for done, (video, clips) in enumerate(names, 1):
+        path = out / files[video]
+        if not is_cached(path, clips, identity):
+            started = time.perf_counter()
+            images = np.stack([clip for _, clip, _ in labelled_records(data.folder, data.manifest, clips)])
+            reading += time.perf_counter() - started
+            cached = VideoFeatures(network(images), _encoded(clip_strip(images)))
+            write_video_features(path, clips, cached, identity)
+            extracted, frames = extracted + 1, frames + images.shape[0] * images.shape[1]
+        if progress is not None:
+            progress("Extracting features", done, len(names))
+    manifest = write_features_manifest(out, data.manifest, files, facts, prepared_sha256)
+    return Extraction(manifest, extracted, frames, reading, network.seconds)
+
+
+def _keep_trunk(trunk: Res3D, facts: TrunkFacts, manifest: VideoManifest, out: Path) -> None:
+    """Write the network beside its features, or check the one that is there."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / TRUNK_NAME
+    if not path.exists():
+        save_trunk(trunk, path)
+    elif trunk_facts(load_trunk(path), manifest.clip_settings) != facts:
+        raise InputError(
+            f"{out} has features of another network or of other clips than those given now. Expected the "
+            "same ones, to go on with. Choose another --out, or remove this folder."
+        )
+
+
+def _videos(manifest: VideoManifest) -> list[tuple[str, list[VideoExample]]]:
+    """The clips of each video, in the order of names."""
+    return [(video, list(examples)) for video, examples in groupby(manifest.examples, key=lambda e: e.video)]
+
+
+class _Network:
+    """A network that counts its seconds."""
+
+    def __init__(self, trunk: Res3D, clips_at_once: int, shape: tuple[int, ...]) -> None:
+        spec = tf.TensorSpec([None, *shape], tf.uint8)
+        self._predict: Callable[[tf.Tensor], tf.Tensor] = tf.function(
+            lambda clips: trunk(clips, training=False), input_signature=[spec], autograph=False
+        )
+        self._predict(tf.zeros([1, *shape], tf.uint8))
+        self._clips_at_once = clips_at_once
+        self.seconds = 0.0
+
+    def __call__(self, clips: Picture) -> NDArray[np.float32]:
+        started = time.perf_counter()
+        starts = range(0, len(clips), self._clips_at_once)
+        parts = [self._predict(tf.constant(clips[at : at + self._clips_at_once])).numpy() for at in starts]
+        self.seconds += time.perf_counter() - started
+        return np.concatenate(parts)
+
+
+def _encoded(picture: Picture) -> bytes:
+    encoded = cv2.imencode(".jpg", fit_within(picture, _LONGEST_SIDE)[..., ::-1])[1]
+    return bytes(encoded.tobytes())

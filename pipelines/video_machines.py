@@ -1,0 +1,230 @@
+"""Support vector machines on cached features, to compare the heads with (thesis table 4.4)."""
+
+from __future__ import annotations
+
+import logging
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC, LinearSVC
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+from gpmodels.likelihoods.categorical import categorical_entropy
+from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
+from pipelines.predictors import Predictor
+from pipelines.video_settings import MachineName
+
+TITLES: dict[MachineName, str] = {"linear_svm": "Linear SVM", "rbf_svm": "RBF-SVM"}
+
+_COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
+_WIDTHS = (0.1, 0.3, 1.0, 3.0)
+"""γ in units of one over the number of features, for features of a mean variance of one."""
+_MOST_PARTS = 5
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainingFeatures:
+    """What machines are trained on.
+
+    Attributes:
+        features: float32 ``[N, D]``.
+        labels: ``[N]``, from 0 to C - 1.
+        groups: ``[N]``; those of one group are in one part of a cross-validation.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.int32]
+    groups: NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A trained machine as arrays: decision values are ``K(x, vectors) coefficients + intercepts``.
+
+    With two classes there is one decision value, that of the second; else one for each class against the
+    rest. Probabilities are the softmax (two classes: sigmoid) of decision values over a temperature.
+
+    Attributes:
+        mean: ``[D]``, taken from the features.
+        deviation: By which they are then divided.
+        vectors: ``[V, D]`` scaled support vectors; None for a linear machine.
+        coefficients: ``[V, K]``, or ``[D, K]`` of a linear machine.
+        intercepts: ``[K]``.
+        gamma: Of the kernel exp(-γ |x - v|²); 0 for a linear machine.
+        temperature: Fitted on the selection clips.
+        cost: C, chosen by cross-validation.
+    """
+
+    mean: NDArray[np.float32]
+    deviation: NDArray[np.float32]
+    vectors: NDArray[np.float32] | None
+    coefficients: NDArray[np.float32]
+    intercepts: NDArray[np.float32]
+    gamma: float
+    temperature: float
+    cost: float
+
+    def decision_values(self, features: tf.Tensor) -> tf.Tensor:
+        """``[B, K]`` of features ``[B, D]``."""
+        scaled = (features - self.mean) / self.deviation
+        if self.vectors is not None:
+            distances = (
+                tf.reduce_sum(scaled**2, axis=1)[:, None]
+                - 2.0 * tf.matmul(scaled, self.vectors, transpose_b=True)
+                + np.sum(self.vectors**2, axis=1)
+            )
+            scaled = tf.exp(-self.gamma * tf.maximum(distances, 0.0))
+        return tf.matmul(scaled, self.coefficients) + self.intercepts
+
+    def predict(self, features: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Outputs under the names of the heads; there is no mutual information."""
+        logits = self.decision_values(features) / self.temperature
+        if logits.shape[1] == 1:
+            logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
+        probability = tf.nn.softmax(logits)
+        entropy = categorical_entropy(probability)
+        return {
+            "probability": probability,
+            "label": tf.argmax(logits, axis=1, output_type=tf.int32),
+            "predictive_entropy": entropy,
+            "mutual_information": tf.zeros_like(entropy),
+        }
+
+
+def fit_machine(
+    name: MachineName, train: TrainingFeatures, selection: TrainingFeatures, seed: int
+) -> Machine:
+    """Train a machine: C and γ by cross-validation over training groups, temperature on selection clips.
+
+    Args:
+        name: Which.
+        train: To train on.
+        selection: Neither trained on nor judged.
+        seed: Of the parts of the cross-validation and of the linear solver.
+
+    Raises:
+        InputError: There are fewer than two groups of training clips.
+    """
+    deviation = float(np.var(train.features, axis=0, dtype=np.float64).mean()) ** 0.5 or 1.0
+    mean = train.features.mean(axis=0)
+    scaled = (train.features - mean) / np.float32(deviation)
+    search = _search(name, scaled.shape[1], train, seed)
+    search.fit(scaled, train.labels, groups=train.groups)
+    machine = _as_arrays(search.best_estimator_, scaled, mean, deviation)
+    decisions = machine.decision_values(tf.constant(selection.features)).numpy()
+    logits = decisions[:, 0] if decisions.shape[1] == 1 else decisions
+    temperature = fit_temperature(logits, selection.labels)
+    if temperature <= TEMPERATURE_LIMITS[0]:
+        # As for the linear head: where all is right no temperature fits, and 0 would make mistakes certain.
+        LOGGER.warning("Every selection clip is predicted right: %s keeps the temperature 1", TITLES[name])
+        temperature = 1.0
+    return Machine(**{**vars(machine), "temperature": temperature})
+
+
+def _search(name: MachineName, num_features: int, train: TrainingFeatures, seed: int) -> GridSearchCV:
+    parts = min(_MOST_PARTS, len(np.unique(train.groups)))
+    if parts < 2:
+        raise InputError(
+            "Only one group of training clips: C cannot be chosen by cross-validation over groups. Prepare "
+            "more groups, or train without support vector machines (--set machines=[])."
+        )
+    folds = StratifiedGroupKFold(parts, shuffle=True, random_state=seed)
+    grid: dict[str, Any] = {"estimator__C": _COSTS}
+    if name == "linear_svm":
+        estimator = LinearSVC(random_state=seed, max_iter=20_000)
+    else:
+        estimator = SVC(kernel="rbf")
+        grid["estimator__gamma"] = [width / num_features for width in _WIDTHS]
+    return GridSearchCV(OneVsRestClassifier(estimator), grid, cv=folds, scoring="accuracy")
+
+
+def _as_arrays(
+    fitted: OneVsRestClassifier, scaled: NDArray[np.float32], mean: NDArray[np.float32], deviation: float
+) -> Machine:
+    machines = fitted.estimators_
+    intercepts = np.array([machine.intercept_[0] for machine in machines], np.float32)
+    if isinstance(machines[0], LinearSVC):
+        vectors, gamma = None, 0.0
+        coefficients = np.stack([machine.coef_[0] for machine in machines], axis=1)
+    else:
+        used = np.unique(np.concatenate([machine.support_ for machine in machines]))
+        coefficients = np.zeros((len(used), len(machines)))
+        for column, machine in enumerate(machines):
+            coefficients[np.searchsorted(used, machine.support_), column] = machine.dual_coef_[0]
+        vectors, gamma = scaled[used], float(machines[0].gamma)
+    return Machine(
+        mean=mean,
+        deviation=np.asarray(deviation, np.float32),
+        vectors=vectors,
+        coefficients=coefficients.astype(np.float32),
+        intercepts=intercepts,
+        gamma=gamma,
+        temperature=1.0,
+        cost=float(machines[0].C),
+    )
+
+
+def save_machine(machine: Machine, path: Path) -> None:
+    """Write a machine as arrays.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    arrays = {name: value for name, value in vars(machine).items() if value is not None}
+    with atomic_file(path) as temporary:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(temporary, **arrays)
+
+
+def load_machine(path: Path) -> Machine:
+    """Read a machine.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            arrays = {name: archive[name] for name in archive.files}
+        return Machine(
+            mean=arrays["mean"],
+            deviation=arrays["deviation"],
+            vectors=arrays.get("vectors"),
+            coefficients=arrays["coefficients"],
+            intercepts=arrays["intercepts"],
+            gamma=float(arrays["gamma"]),
+            temperature=float(arrays["temperature"]),
+            cost=float(arrays["cost"]),
+        )
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise InputError(f"{path} holds no support vector machine ({error}). Train again.") from error
+
+
+def machine_predictor(name: MachineName, machine: Machine) -> Predictor:
+    """The row of a report."""
+    details: dict[str, float | int | str] = {
+        "C": machine.cost,
+        "temperature": round(machine.temperature, 4),
+    }
+    if machine.vectors is not None:
+        details |= {"gamma": round(machine.gamma, 6), "support vectors": len(machine.vectors)}
+    return Predictor(TITLES[name], tf.function(machine.predict, reduce_retracing=True), details)

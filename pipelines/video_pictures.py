@@ -1,0 +1,157 @@
+"""Pictures of what is predicted of a video: probabilities over time, and the video with its labels."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import cv2
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from data_prep.errors import InputError
+from data_prep.videos import Video
+from pipelines.figures import COLOURS, STYLE
+from pipelines.overlays import CLASS_COLOURS, REFERRED_COLOUR, Picture, fit_within, write_label
+from pipelines.video_timeline import Timeline
+
+_SHOWN_CLASSES = len(COLOURS)
+_RATES = (1.0, 120.0)  # frames a second of an annotated video
+
+
+def timeline_plot(timeline: Timeline, class_names: Sequence[str], *, refer_above: float | None) -> bytes:
+    """Probabilities of the most probable classes over time, above the uncertainty, as a PNG file.
+
+    Args:
+        timeline: What was predicted.
+        class_names: In the order of the labels.
+        refer_above: Entropy above which a window is referred, which is shaded; None shades nothing.
+    """
+    peaks = timeline.probability.max(axis=0)
+    shown = sorted(np.argsort(-peaks, kind="stable")[:_SHOWN_CLASSES].tolist())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 4.6), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+        for colour, label in zip(COLOURS, shown, strict=False):
+            above.stairs(
+                timeline.probability[:, label],
+                timeline.borders,
+                baseline=None,
+                color=colour,
+                linewidth=1.6,
+                label=class_names[label],
+            )
+        above.set(ylabel="probability", ylim=(0.0, 1.02))
+        below.stairs(timeline.entropy, timeline.borders, baseline=None, color="#222222", label="entropy")
+        below.stairs(
+            timeline.information,
+            timeline.borders,
+            baseline=None,
+            color=COLOURS[2],
+            label="mutual information",
+        )
+        below.set(xlabel="seconds", ylabel="nats", ylim=(0.0, 1.05 * float(np.log(len(class_names)))))
+        if refer_above is not None:
+            below.axhline(refer_above, color="#888888", linestyle="--", linewidth=1)
+            for first, last in _runs(timeline.entropy > refer_above):
+                above.axvspan(
+                    timeline.borders[first], timeline.borders[last], color="#888888", alpha=0.2, linewidth=0
+                )
+        for axes in (above, below):
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def _runs(wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[tuple[int, int]]:
+    """First and one past the last index of each run of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def write_annotated(
+    source: Path,
+    out: Path,
+    timeline: Timeline,
+    class_names: Sequence[str],
+    *,
+    refer_above: float | None,
+    longest_side: int,
+) -> None:
+    """Write a video again with class, probability and entropy on each frame; one frame is in memory.
+
+    Frames come at equal times, whatever they did in the source, so that times stay those of the tables.
+
+    Args:
+        source: The video.
+        out: MP4 file to write.
+        timeline: What was predicted of it.
+        class_names: In the order of the labels.
+        refer_above: Entropy above which the writing is red.
+        longest_side: Of the frames, in pixels, at the most.
+
+    Raises:
+        InputError: The video cannot be written.
+    """
+    seconds = float(timeline.end[-1])
+    rate = _mean_rate(source)
+    writer: cv2.VideoWriter | None = None
+    written, shown = 0, None
+    with Video(source) as video:
+        for time in video:
+            frame = video.frame()
+            if frame is None:
+                continue
+            picture = _even(fit_within(frame, longest_side))
+            if writer is None:
+                writer = _writer(out, picture, rate)
+            while shown is not None and written / rate < time:
+                writer.write(_labelled(shown, timeline, written / rate, class_names, refer_above))
+                written += 1
+            shown = picture
+    if writer is None or shown is None:
+        raise InputError(f"{source}: no frame can be decoded a second time. Was the file changed?")
+    while written == 0 or written / rate < seconds:
+        writer.write(_labelled(shown, timeline, written / rate, class_names, refer_above))
+        written += 1
+    writer.release()
+
+
+def _mean_rate(source: Path) -> float:
+    """Frames a second, on average."""
+    with Video(source) as video:
+        for _ in video:
+            pass
+        return float(np.clip(video.num_frames / max(video.end, 1e-3), *_RATES))
+
+
+def _writer(out: Path, picture: Picture, rate: float) -> cv2.VideoWriter:
+    writer = cv2.VideoWriter(str(out), cv2.VideoWriter.fourcc(*"mp4v"), rate, picture.shape[1::-1])
+    if not writer.isOpened():
+        raise InputError(
+            f"{out}: OpenCV cannot write MP4 here. Pass --set annotate=false to do without these videos."
+        )
+    return writer
+
+
+def _even(picture: Picture) -> Picture:
+    """Without an odd last row or column, which encoders refuse."""
+    height, width = picture.shape[:2]
+    return picture[: max(2, height - height % 2), : max(2, width - width % 2)]
+
+
+def _labelled(
+    picture: Picture, timeline: Timeline, time: float, class_names: Sequence[str], refer_above: float | None
+) -> Picture:
+    """A frame in OpenCV's order of colours."""
+    window = timeline.window_at(time)
+    label, entropy = int(timeline.labels[window]), float(timeline.entropy[window])
+    referred = refer_above is not None and entropy > refer_above
+    colour = REFERRED_COLOUR if referred else CLASS_COLOURS[label % len(CLASS_COLOURS)]
+    drawn = picture.copy()
+    text = f"{class_names[label]} {timeline.probability[window, label]:.2f}, {entropy:.2f} nats"
+    write_label(drawn, text, (0, 0), colour, thickness=max(2, round(max(picture.shape[:2]) / 300)))
+    return drawn[..., ::-1]

@@ -1,0 +1,105 @@
+"""Settings of the video steps, and what a video run writes down; no TensorFlow here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from data_prep.video_manifest import TrunkFacts
+from data_prep.video_settings import ClipSettings
+from pipelines.head_settings import EvaluateSettings, ExportSettings
+from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
+
+__all__ = [
+    "EvaluateSettings",
+    "ExportSettings",
+    "FeaturesSettings",
+    "MachineName",
+    "PredictSettings",
+    "TrainSettings",
+    "VideoRun",
+]
+
+MachineName = Literal["linear_svm", "rbf_svm"]
+
+
+class VideoRun(LabelledRun):
+    """Description of a video run: on clips, or on the features of a trunk that stays as it is."""
+
+    application: Literal["video"]
+    clips: ClipSettings
+    trunk: TrunkFacts | None
+
+    @property
+    def clip_shape(self) -> tuple[int, ...]:
+        """Frames, height, width and 3."""
+        return (self.clips.frames, *self.clips.size, 3)
+
+
+class FeaturesSettings(BaseModel):
+    """Settings of `video features`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clips_at_once: int = Field(
+        default=8, ge=1, description="Clips that the network takes at a time; fewer need less memory."
+    )
+
+
+class TrainSettings(LabelledTrainSettings):
+    """Settings of `video train`, on clips or on cached features."""
+
+    width: int = Field(
+        default=16,
+        ge=1,
+        description="On clips: channels of the first stage of Res3D. 64 is the published network, 16 a "
+        "quarter of its width and about a tenth of its time.",
+    )
+    weights: Path | None = Field(
+        default=None,
+        description="On clips: file of weights of torchvision's r3d_18 (.safetensors or .npz) to begin with, "
+        "of the same width; null begins at random.",
+    )
+    batch_size: int = Field(default=16, ge=1, description="Clips in a training step.")
+    machines: tuple[MachineName, ...] = Field(
+        default=("linear_svm", "rbf_svm"),
+        description="On cached features: support vector machines to compare with, as in thesis table 4.4. "
+        "The one with an RBF kernel takes long for more than some thousand clips.",
+    )
+
+    @field_validator("machines")
+    @classmethod
+    def _check_machines(cls, machines: tuple[MachineName, ...]) -> tuple[MachineName, ...]:
+        if len(set(machines)) < len(machines):
+            raise ValueError("a machine is named twice")
+        return machines
+
+
+class PredictSettings(BaseModel):
+    """Settings of `video predict`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step: int | None = Field(
+        default=None,
+        ge=1,
+        description="Frames of a clip by which the window moves on; null takes half a clip. Fewer follow "
+        "changes more closely and take longer.",
+    )
+    clips_at_once: int = Field(
+        default=8, ge=1, description="Clips that the network takes at a time; fewer need less memory."
+    )
+    refer_above: float | None = Field(
+        default=None,
+        ge=0,
+        description="Refer a window, a segment or a video to a person above this entropy (nats); null refers "
+        "none.",
+    )
+    annotate: bool = Field(
+        default=True, description="Whether to write each video again with what is predicted written on it."
+    )
+    annotated_side: int = Field(
+        default=640, ge=64, le=4096, description="Longest side of these videos, in pixels, at the most."
+    )

@@ -1,0 +1,107 @@
+"""The network before the heads of the video application: its weights in files, its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
+from data_prep.video_manifest import TrunkFacts
+from data_prep.video_settings import ClipSettings
+from gpmodels.networks.res3d import Res3D, assign_torchvision_weights, res3d, torchvision_state
+
+_STEM = "stem.0.weight"
+_ANY_CLIP = (None, None, None, None, 3)
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays by name of a state dict of torchvision's ``r3d_18``.
+
+    Args:
+        path: A .safetensors or .npz file.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            return dict(load_file(path))
+        if path.suffix == ".npz":
+            with path.open("rb") as file:  # opened here, since NumPy leaves a damaged file open
+                archive = np.load(file, allow_pickle=False)
+                if not isinstance(archive, NpzFile):
+                    raise ValueError("a single array, no archive")
+                return {name: archive[name] for name in archive.files}
+    except (
+        *(OSError, ValueError, KeyError, EOFError, TypeError, AttributeError),
+        *(SafetensorError, zipfile.BadZipFile, zlib.error),
+    ) as error:
+        raise InputError(
+            f"{path} cannot be read as weights ({error}). Expected the state dict of torchvision's r3d_18 as "
+            "32-bit floats, written by safetensors or numpy.savez."
+        ) from error
+    raise InputError(
+        f"{path}: weights are read from .safetensors and .npz files. Convert the file, for example with "
+        "safetensors.torch.save_file(state_dict, ...)."
+    )
+
+
+def load_trunk(path: Path) -> Res3D:
+    """The network of a file of weights, of the width that these have.
+
+    Raises:
+        InputError: The file cannot be read, or holds something else.
+    """
+    state = read_weights(path)
+    stem = state.get(_STEM)
+    if stem is None or stem.ndim != 5:
+        raise InputError(f"{path} has no {_STEM} of a Res3D network. Expected torchvision's r3d_18.")
+    trunk = res3d(stem.shape[0])
+    trunk.build(_ANY_CLIP)
+    _assign(trunk, state, path)
+    return trunk
+
+
+def start_from(trunk: Res3D, path: Path) -> None:
+    """Give a built network the weights of a file.
+
+    Raises:
+        InputError: The file cannot be read, or does not fit.
+    """
+    _assign(trunk, read_weights(path), path)
+
+
+def _assign(trunk: Res3D, state: dict[str, NDArray[Any]], path: Path) -> None:
+    try:
+        assign_torchvision_weights(trunk, state)
+    except ValueError as error:
+        raise InputError(f"{path} does not fit: {error}") from error
+
+
+def save_trunk(trunk: Res3D, path: Path) -> None:
+    """Write the weights as a .safetensors file that :func:`load_trunk` and torchvision read.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    with atomic_file(path) as temporary:
+        save_file(torchvision_state(trunk), temporary)
+
+
+def trunk_facts(trunk: Res3D, clips: ClipSettings) -> TrunkFacts:
+    """What tells features of this network on such clips from others."""
+    digest = hashlib.sha256(f"Res3D {trunk.width} {clips.model_dump_json()}".encode())
+    for name, array in sorted(torchvision_state(trunk).items()):
+        digest.update(f"{name} {array.shape}".encode())
+        digest.update(array.astype("<f4").tobytes())
+    return TrunkFacts(width=trunk.width, num_features=trunk.num_features, sha256=digest.hexdigest())
