@@ -9,6 +9,8 @@ import numpy.typing as npt
 from sklearn.metrics import pairwise_distances_chunked
 
 from data_prep.errors import InputError
+from data_prep.labelled_preparing import LabelledPlan
+from data_prep.labelled_splits import LabelledName, assign_labelled
 from data_prep.pairing import Skipped
 from data_prep.preparing import Progress, require_good, run_in_rounds, without_skipped
 from data_prep.sonar_levels import normalise_speckle, resize_levels
@@ -16,8 +18,8 @@ from data_prep.sonar_plan import plan_snapshots
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_snapshots import SnapshotRequest, cut_snapshots
 
-SIZES = (6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96)
-"""Sides in pixels that are tried by default."""
+SIZES = (8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96)
+"""Sides in pixels that are tried by default; the networks pool three times and need 8."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,20 @@ class SizeScore:
         size: side of the snapshots in pixels.
         accuracy: share of the snapshots whose nearest neighbour in another group is of their class.
         balanced_accuracy: mean of this share over the classes.
+        standard_error: of the accuracy, as if the snapshots were independent.
     """
 
     size: int
     accuracy: float
     balanced_accuracy: float
+    standard_error: float
 
 
 @dataclass(frozen=True)
 class _Sizes:
     """One snapshot at all sizes: uint8 [size, size] for each."""
 
+    name: str
     source: str
     label: int
     images: tuple[npt.NDArray[np.uint8], ...]
@@ -53,12 +58,13 @@ def search_size(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> list[SizeScore]:
-    """Score snapshot sizes without training a network.
+    """Score snapshot sizes without training a network, on the snapshots that `prepare` would train on.
 
-    Each snapshot is given the class of its nearest neighbour among those of all other groups, by the distance
-    of their pixels: less their mean, divided by their length. Snapshots are cut and normalised as
-    `data_prep.sonar.prepare_sonar` does, only square and at other sizes. All of them are in memory at all
-    sizes: with the default ones, 21 KB a snapshot.
+    Those it would test on are left out: a size is a setting, and settings are not chosen on what is judged.
+    (With folds all are taken; each is tested on once.) Each snapshot is given the class of its nearest
+    neighbour among those of all other groups, by the distance of their pixels: less their mean, divided by
+    their length. Snapshots are cut and normalised as `data_prep.sonar.prepare_sonar` does, only square and at
+    other sizes. All of them are in memory at all sizes: with the default ones, 21 KB a snapshot.
 
     Args:
         images: as in `prepare_sonar`.
@@ -92,17 +98,35 @@ def search_size(
     )
     snapshots = [one for some in without_skipped((result for _, result in results), skipped) for one in some]
     require_good(snapshots, "image", images, skipped)
+    snapshots = _training(snapshots, plan, settings)
     labels = np.array([one.label for one in snapshots])
     groups = np.unique([plan.groups[one.source] for one in snapshots], return_inverse=True)[1]
-    if groups.max() == 0:
-        raise InputError(f"{images}: all snapshots are one group. Expected two groups at least. Change them.")
+    if len(set(groups)) < 2:
+        raise InputError(
+            f"{images}: all training snapshots are one group. Expected two groups at least. Change them."
+        )
     scores = []
     for number, size in enumerate(sizes):
         vectors = _unit_vectors(np.stack([one.images[number] for one in snapshots]))
         correct = labels[nearest_in_other_groups(vectors, groups)] == labels
         recalls = [correct[labels == label].mean() for label in np.unique(labels)]
-        scores.append(SizeScore(size, float(correct.mean()), float(np.mean(recalls))))
+        spread = float(correct.std() / np.sqrt(len(correct)))
+        scores.append(SizeScore(size, float(correct.mean()), float(np.mean(recalls)), spread))
     return scores
+
+
+def best_size(scores: Sequence[SizeScore]) -> int:
+    """The largest side whose accuracy is within one standard error of the best.
+
+    The largest, since a network makes use of detail that nearest neighbours on pixels cannot.
+
+    Example:
+        >>> best_size([SizeScore(16, 0.9, 0.9, 0.03), SizeScore(32, 0.88, 0.8, 0.03)])
+        32
+    """
+    best = max(scores, key=lambda score: score.accuracy)
+    near = (score.size for score in scores if score.accuracy >= best.accuracy - best.standard_error)
+    return max(near)
 
 
 def resize_snapshots(
@@ -117,6 +141,7 @@ def resize_snapshots(
         return snapshots
     return [
         _Sizes(
+            name=snapshot.name,
             source=request.surveyed.source.name,
             label=class_names.index(snapshot.class_name),
             images=tuple(
@@ -126,6 +151,15 @@ def resize_snapshots(
         )
         for snapshot in snapshots
     ]
+
+
+def _training(
+    snapshots: Sequence[_Sizes], plan: LabelledPlan[SnapshotRequest], settings: SonarPrepareSettings
+) -> list[_Sizes]:
+    """Those that `prepare` with these settings does not test on."""
+    names = [LabelledName(one.name, one.source, plan.groups[one.source], one.label) for one in snapshots]
+    assigned = assign_labelled(names, settings, plan.train, plan.test)
+    return [one for one in snapshots if one.name in assigned and assigned[one.name].split != "test"]
 
 
 def nearest_in_other_groups(

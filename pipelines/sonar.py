@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from data_prep.errors import InputError
 from data_prep.labelled_preparing import PrepareResult
@@ -21,11 +23,13 @@ from data_prep.sonar import prepare_sonar
 from data_prep.sonar_images import SONAR_SUFFIXES
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_settings import SonarPrepareSettings
+from data_prep.sonar_size import SizeScore, best_size, search_size
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import METADATA, load_metadata
 from pipelines.prediction import find_sources, predict_files, summarise_predictions
 from pipelines.progress import stage_bars
+from pipelines.results_tables import format_number
 from pipelines.sonar_application import SONAR
 from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
@@ -41,15 +45,23 @@ def prepare(
     images: Path,
     annotations: Path | None,
     out: Path,
+    search: bool,
     jobs: int,
     overwrite: bool,
     console: Console,
 ) -> PrepareResult[SonarManifest]:
     """Turn sonar images into prepared snapshots; see :func:`data_prep.sonar.prepare_sonar`.
 
+    With ``search`` they get the size that :func:`data_prep.sonar_size.search_size` finds best.
+
     Raises:
         InputError: No image can be used, or ``out`` cannot be written.
     """
+    if search:
+        with stage_bars(console) as advance:
+            scores = search_size(images, settings, annotations=annotations, jobs=jobs, progress=advance)
+        console.print(size_table(scores))
+        settings = settings.model_copy(update={"size": (best_size(scores),) * 2})
     with stage_bars(console) as advance:
         result = prepare_sonar(
             images,
@@ -100,6 +112,19 @@ def predict(
     summarise_predictions(lines, out, console)
     say_found(lines, console)
     return lines
+
+
+def size_table(scores: Sequence[SizeScore]) -> Table:
+    """How well nearest neighbours tell the training snapshots apart at each size."""
+    table = Table(title="Nearest neighbours of the training snapshots", title_justify="left", box=SIMPLE_HEAD)
+    for header in ("Size", "Accuracy", "Standard error", "Mean recall"):
+        table.add_column(header, justify="right")
+    best = best_size(scores)
+    for score in scores:
+        numbers = (score.accuracy, score.standard_error, score.balanced_accuracy)
+        size = f"{score.size} x {score.size}{' (chosen)' if score.size == best else ''}"
+        table.add_row(size, *(format_number(number, 3) for number in numbers))
+    return table
 
 
 def say_prepared(result: PrepareResult[SonarManifest], out: Path, console: Console) -> None:

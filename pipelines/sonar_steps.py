@@ -8,6 +8,9 @@ import typer
 from pipelines.steps import StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
 
+BEST = "best"
+"""As a size: whichever a search finds."""
+
 
 def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     call: StepCall,
@@ -50,7 +53,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
 
     settings = call.settings(
         SonarPrepareSettings,
-        size=None if size is None else height_and_width("--size", size),
+        size=None if size in {None, BEST} else height_and_width("--size", size),
         window=None if window is None else height_and_width("--window", window),
         folds=folds,
         group_pattern=group_pattern,
@@ -68,6 +71,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         images=images,
         annotations=annotations,
         out=out,
+        search=size == BEST,
         jobs=call.jobs or cpu_count(),
         overwrite=overwrite,
         console=call.console,

@@ -10,7 +10,9 @@ from data_prep.errors import InputError
 from data_prep.sonar_settings import SonarPrepareSettings, SpeckleNormalisation
 from data_prep.sonar_size import nearest_in_other_groups, search_size
 
-PLAIN = SonarPrepareSettings(normalisation=SpeckleNormalisation(method="none"), duplicate_distance=-1)
+PLAIN = SonarPrepareSettings(
+    normalisation=SpeckleNormalisation(method="none"), duplicate_distance=-1, test_fraction=0.0
+)
 
 
 def test_neighbours_are_of_other_groups() -> None:
@@ -45,9 +47,22 @@ def test_sizes_that_show_the_difference_score_best(stripes: Path) -> None:
     assert set(calls) == {"Reading images", "Resizing snapshots"}
 
 
+def test_what_is_tested_on_chooses_no_size(stripes: Path, tmp_path: Path) -> None:
+    tested = tmp_path / "test.txt"
+    tested.write_text("".join(f"{name}/{number}.png\n" for name in ("even", "odd") for number in range(4)))
+    settings = PLAIN.model_copy(update={"test_list": tested})
+    before = search_size(stripes, settings, sizes=(4, 32))
+    for number in range(4):  # what is tested on changes: every image is of the other class
+        (stripes / "even" / f"{number}.png").rename(stripes / "moved.png")
+        (stripes / "odd" / f"{number}.png").rename(stripes / "even" / f"{number}.png")
+        (stripes / "moved.png").rename(stripes / "odd" / f"{number}.png")
+    assert search_size(stripes, settings, sizes=(4, 32)) == before
+    assert search_size(stripes, PLAIN, sizes=(4, 32)) != before
+
+
 def test_near_duplicates_do_not_count(stripes: Path) -> None:
     together = PLAIN.model_copy(update={"group_pattern": "^[a-z]+"})  # each class is one group
     assert search_size(stripes, together, sizes=(32,))[0].accuracy == 0
     one = PLAIN.model_copy(update={"consecutive": 8, "group_pattern": "^"})
-    with pytest.raises(InputError, match="all snapshots are one group"):
+    with pytest.raises(InputError, match="all training snapshots are one group"):
         search_size(stripes, one, sizes=(32,))

@@ -1,0 +1,36 @@
+"""What `sonar prepare` adds to the preparation itself."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from rich.console import Console
+
+from data_prep.sonar_settings import SonarPrepareSettings, SpeckleNormalisation
+from pipelines import sonar
+
+
+def test_a_searched_size_is_shown_and_taken(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for name, first in (("even", 0), ("odd", 2)):  # they differ in stripes of two pixels of 64
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(12):
+            level = np.where((np.arange(64) + first) % 4 < 2, 90, 160) + generator.normal(0, 10, (64, 64))
+            image = np.clip(level, 0, 255).astype(np.uint8)
+            Image.fromarray(image).save(tmp_path / "images" / name / f"{number}.png")
+    console = Console(record=True, width=100)
+    result = sonar.prepare(
+        SonarPrepareSettings(normalisation=SpeckleNormalisation(method="none"), duplicate_distance=-1),
+        images=tmp_path / "images",
+        annotations=None,
+        out=tmp_path / "out",
+        search=True,
+        jobs=1,
+        overwrite=False,
+        console=console,
+    )
+    shown = [line for line in console.export_text().splitlines() if "(chosen)" in line]
+    # At a quarter of the size the stripes are gone.
+    assert result.manifest.size[0] == result.manifest.size[1] >= 40
+    assert len(shown) == 1
+    assert f"{result.manifest.size[0]} x" in shown[0]
