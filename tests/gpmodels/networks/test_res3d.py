@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.networks.res3d import Res3D, assign_torchvision_weights, res3d, torchvision_names
+from gpmodels.networks.res3d import (
+    Res3D,
+    assign_torchvision_weights,
+    res3d,
+    torchvision_names,
+    torchvision_state,
+)
 
 CLIPS = (2, 5, 20, 18, 3)  # odd sizes show on which side a stride of 2 pads
 
@@ -165,3 +171,22 @@ def test_other_inputs_are_refused(shape):
 def test_no_width_is_refused():
     with pytest.raises(ValueError, match="found width=0"):
         res3d(0)
+
+
+def test_state_dict_of_a_network_is_the_one_it_was_given():
+    network, given = built(), state_dict()
+    assign_torchvision_weights(network, given)
+    state = torchvision_state(network)
+    assert state.keys() == torchvision_names(network).keys()
+    for name, array in state.items():
+        np.testing.assert_allclose(array, given[name], rtol=1e-6)
+        assert array.flags.c_contiguous  # what safetensors expects
+
+
+def test_network_is_served_with_all_its_weights(tmp_path):
+    network = built()
+    clips = np.random.default_rng(0).uniform(0, 255, CLIPS).astype(np.float32)
+    features = network(clips, training=False)
+    network.export(tmp_path / "saved", verbose=False)
+    served = tf.saved_model.load(tmp_path / "saved")
+    np.testing.assert_allclose(served.serve(clips), features, rtol=1e-4, atol=1e-5)

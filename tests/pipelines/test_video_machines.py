@@ -1,0 +1,86 @@
+"""Support vector machines as arrays: scikit-learn's decisions, calibrated apart, kept without pickle."""
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.model_selection import GridSearchCV
+
+from data_prep.errors import InputError
+from pipelines import video_machines
+from pipelines.video_machines import (
+    TrainingFeatures,
+    fit_machine,
+    load_machine,
+    machine_predictor,
+    save_machine,
+)
+
+
+def clips(classes: int, groups: int, seed: int) -> TrainingFeatures:
+    rng = np.random.default_rng(seed)
+    labels = np.tile(np.arange(classes, dtype=np.int32), 3 * groups)
+    centres = np.random.default_rng(9).normal(size=(classes, 6))
+    features = 5.0 + centres[labels] + 0.7 * rng.normal(size=(len(labels), 6))
+    names = np.repeat([f"g{number}" for number in range(groups)], 3 * classes)
+    return TrainingFeatures(features.astype(np.float32), labels, names)
+
+
+@pytest.fixture
+def searches(monkeypatch) -> list[GridSearchCV]:
+    """The searches that were made, to compare with."""
+    made: list[GridSearchCV] = []
+    search = video_machines._search
+
+    def remember(*arguments: object) -> GridSearchCV:
+        made.append(search(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(video_machines, "_search", remember)
+    return made
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("name", ["linear_svm", "rbf_svm"])
+def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, searches, tmp_path):
+    train, selection, judged = (clips(classes, groups, seed) for seed, groups in ((0, 4), (1, 2), (2, 2)))
+    machine = fit_machine(name, train, selection, seed=0)
+    (search,) = searches
+    scaled = (judged.features - machine.mean) / machine.deviation
+    expected = np.reshape(search.decision_function(scaled), (len(scaled), -1))
+    np.testing.assert_allclose(machine.decision_values(tf.constant(judged.features)), expected, atol=2e-4)
+    save_machine(machine, tmp_path / "machines" / "machine.npz")
+    outputs = machine_predictor(name, load_machine(tmp_path / "machines" / "machine.npz")).predict(
+        tf.constant(judged.features)
+    )
+    np.testing.assert_allclose(tf.reduce_sum(outputs["probability"], axis=1), 1.0, atol=1e-5)
+    assert outputs["probability"].shape[1] == classes
+    assert np.mean(outputs["label"].numpy() == judged.labels) > 0.7
+    np.testing.assert_array_equal(outputs["label"], search.predict(scaled))
+
+
+def test_selection_clips_decide_how_sure_it_is():
+    train, selection = clips(3, 4, 0), clips(3, 2, 1)
+    shuffled = TrainingFeatures(selection.features, selection.labels[::-1].copy(), selection.groups)
+    sure = fit_machine("linear_svm", train, selection, seed=0)
+    unsure = fit_machine("linear_svm", train, shuffled, seed=0)
+    assert unsure.temperature > 3 * sure.temperature
+
+
+def test_no_temperature_is_taken_from_clips_that_are_all_right(caplog):
+    train = clips(2, 4, 0)
+    apart = TrainingFeatures(
+        train.features + 20 * train.labels[:, None].astype(np.float32), train.labels, train.groups
+    )
+    with caplog.at_level(logging.WARNING):
+        assert fit_machine("linear_svm", apart, apart, seed=0).temperature == 1.0
+    assert "keeps the temperature 1" in caplog.text
+
+
+def test_one_group_and_damaged_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match="Only one group"):
+        fit_machine("linear_svm", clips(2, 1, 0), clips(2, 1, 1), seed=0)
+    (tmp_path / "machine.npz").write_bytes(b"no machine")
+    with pytest.raises(InputError, match="holds no support vector machine"):
+        load_machine(tmp_path / "machine.npz")

@@ -1,0 +1,120 @@
+"""What is written of a video: its tables agree, long ones are streamed, bad ones are named."""
+
+import csv
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.video_settings import ClipSettings
+from data_prep.videos import Video
+from pipelines.prediction import Source, UnreadableSourceError
+from pipelines.video_prediction import VideoPredictor, columns
+from pipelines.video_settings import PredictSettings
+
+NAMES = ("dark", "bright")
+CLIPS = ClipSettings(frames=4, clip_seconds=0.4, size=(8, 8), resize=(8, 8))
+
+
+class Brightness:
+    """A bundle's signature: the probability of "bright" is the mean level; remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.largest_batch = 0
+
+    def __call__(self, clips: tf.Tensor) -> dict[str, tf.Tensor]:
+        assert (clips.dtype, clips.shape[1:]) == (tf.uint8, (4, 8, 8, 3))
+        self.largest_batch = max(self.largest_batch, clips.shape[0])
+        bright = tf.clip_by_value(
+            tf.reduce_mean(tf.cast(clips, tf.float32), axis=[1, 2, 3, 4]) / 255, 0.05, 0.95
+        )
+        probability = tf.stack([1 - bright, bright], axis=1)
+        entropy = -tf.reduce_sum(probability * tf.math.log(probability), axis=1)
+        return {
+            "probability": probability,
+            "predictive_entropy": entropy,
+            "mutual_information": 0.5 * entropy,
+        }
+
+
+def write(path: Path, levels: list[int], size: tuple[int, int] = (32, 48)) -> Source:
+    """A video of 10 frames a second."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, size[::-1])
+    for level in levels:
+        writer.write(np.full((*size, 3), level, np.uint8))
+    writer.release()
+    return Source(path, path.stem)
+
+
+def predictor(out: Path, signature: Brightness | None = None, **settings: object) -> VideoPredictor:
+    out.mkdir(exist_ok=True)
+    return VideoPredictor(
+        signature=signature or Brightness(),
+        clips=CLIPS,
+        class_names=NAMES,
+        settings=PredictSettings(**settings),
+        out=out,
+    )
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_tables_tell_when_it_becomes_bright(tmp_path):
+    source = write(tmp_path / "dawn.avi", [10] * 20 + [245] * 20)
+    (line,) = predictor(tmp_path / "out", refer_above=0.4)(source)
+    windows = rows(tmp_path / "out" / "windows" / "dawn.csv")
+    assert [float(row["start_seconds"]) for row in windows] == pytest.approx(np.arange(0, 3.7, 0.2))
+    for row in windows:
+        p = float(row["probability of bright"])
+        assert row["label"] == ("bright" if p > 0.5 else "dark")
+        assert row["referred"] == str(float(row["predictive_entropy"]) > 0.4).lower()
+    dark, bright = rows(tmp_path / "out" / "segments" / "dawn.csv")
+    assert (dark["label"], bright["label"]) == ("dark", "bright")
+    assert float(dark["end_seconds"]) == float(bright["start_seconds"]) == pytest.approx(2.0, abs=0.21)
+    assert float(bright["end_seconds"]) == pytest.approx(4.0, abs=0.05)
+    assert (dark["referred"], int(dark["windows"]) + int(bright["windows"])) == ("false", len(windows))
+    mean = np.mean([float(row["probability of bright"]) for row in windows])
+    assert line.probability["bright"] == pytest.approx(mean, abs=1e-5)
+    assert (line.windows, line.segments, line.referred) == (len(windows), 2, True)
+    assert set(line.cells()) == set(columns(NAMES))
+
+
+def test_annotated_video_keeps_length_and_shows_the_label(tmp_path):
+    source = write(tmp_path / "dusk.avi", [200] * 15 + [20] * 15, size=(121, 161))  # odd sides
+    list(predictor(tmp_path / "out", refer_above=2.0)(source))
+    with Video(tmp_path / "out" / "annotated" / "dusk.mp4") as video:
+        frames = [video.frame() for _ in video]
+        assert video.end == pytest.approx(3.0, abs=0.15)
+    assert frames[0].shape == (120, 160, 3)
+    corner = [np.mean(frame[:8, :40].astype(int)) - np.mean(frame[60:]) for frame in (frames[2], frames[-2])]
+    assert abs(corner[0]) > 5
+    assert corner[1] > 50  # a bright strip on a dark picture
+    assert cv2.imread(str(tmp_path / "out" / "plots" / "dusk.png")).shape[1] > 500
+
+
+def test_without_annotation_the_video_is_read_once_in_small_batches(tmp_path):
+    signature = Brightness()
+    source = write(tmp_path / "long.avi", [100] * 300)
+    predict = predictor(tmp_path / "out", signature, annotate=False, clips_at_once=3, step=1)
+    (line,) = predict(source)
+    assert line.windows == 297
+    assert signature.largest_batch == 3
+    assert not (tmp_path / "out" / "annotated").exists()
+    assert predict.speed().startswith("30 s of film")
+
+
+def test_a_video_shorter_than_a_window_is_one_window(tmp_path):
+    (line,) = predictor(tmp_path / "out", annotate=False)(write(tmp_path / "short.avi", [240] * 2))
+    assert (line.windows, line.label) == (1, "bright")
+
+
+def test_what_is_no_video_is_named(tmp_path):
+    (tmp_path / "text.mp4").write_bytes(b"no video")
+    with pytest.raises(UnreadableSourceError, match=r"text\.mp4: no frame can be decoded"):
+        list(predictor(tmp_path / "out")(Source(tmp_path / "text.mp4", "text")))
+    assert list((tmp_path / "out").iterdir()) == []
