@@ -52,12 +52,19 @@ def run_cells(cells: Sequence[Cell], data: Path, out: Path, changes: dict[str, A
         jobs, mp_context=get_context("spawn"), max_tasks_per_child=_CELLS_A_PROCESS
     ) as pool:
         waiting = {pool.submit(run_fresh_cell, cell, data, changes): cell for cell in cells}
-        for future in as_completed(waiting):
-            cell, record = waiting[future], future.result()
-            with atomic_file(_record_path(out, cell)) as temporary:
-                temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-            nll = {name: round(scores["nll"], 3) for name, scores in record["methods"].items()}
-            print(f"{cell.name}: {record['seconds']['all']:.0f} s, NLL {nll}", flush=True)
+        try:
+            for future in as_completed(waiting):
+                _keep(waiting[future], future.result(), out)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # one that fails should not wait for all others
+            raise
+
+
+def _keep(cell: Cell, record: dict[str, Any], out: Path) -> None:
+    with atomic_file(_record_path(out, cell)) as temporary:
+        temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    nll = {name: round(scores["nll"], 3) for name, scores in record["methods"].items()}
+    print(f"{cell.name}: {record['seconds']['all']:.0f} s, NLL {nll}", flush=True)
 
 
 def _record_path(out: Path, cell: Cell) -> Path:
