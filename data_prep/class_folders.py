@@ -38,8 +38,8 @@ def find_class_files(
         instead: what else could have been given, for messages.
 
     Returns:
-        the files in the order of their names, and what cannot be used: folders without such a file, and files
-        whose names are the same or no text.
+        the files in the order of their names, and what cannot be used: folders without such a file, files
+        beside the folders, and files whose names are the same or no text.
 
     Raises:
         InputError: the folder cannot be listed, or fewer than two subfolders have such files.
@@ -47,7 +47,11 @@ def find_class_files(
     files: list[ClassFile] = []
     skipped: list[Skipped] = []
     for entry in listed(folder):
-        if not entry.is_dir() or entry.name.startswith("."):
+        if entry.name.startswith("."):
+            continue
+        if not entry.is_dir():
+            if entry.suffix.lower() in suffixes:
+                skipped.append(Skipped(entry, f"{entry}: in no class. Move it into the folder of its class."))
             continue
         if not is_text(entry.name):
             skipped.append(Skipped(entry, f"{entry}: the name is not valid UTF-8. Rename the folder."))

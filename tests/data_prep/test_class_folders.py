@@ -20,7 +20,7 @@ def touched(folder: Path, *names: str) -> Path:
 
 def test_files_are_named_after_class_and_stem(tmp_path: Path) -> None:
     decomposed = unicodedata.normalize("NFD", "Läufe/zähe.MP4")
-    touched(tmp_path, decomposed, "Go/b.avi", "Go/a.avi", "Go/.c.avi", "Go/notes.txt", ".git/a.avi", "a.avi")
+    touched(tmp_path, decomposed, "Go/b.avi", "Go/a.avi", "Go/.c.avi", "Go/notes.txt", ".git/a.avi", "list.txt", ".a.avi")
     files, skipped = find_class_files(tmp_path, SUFFIXES, "video")
     assert [(file.name, file.class_name) for file in files] == [
         ("Go/a", "Go"),
@@ -35,6 +35,7 @@ def test_what_cannot_be_used_is_complained_about(tmp_path: Path) -> None:
     touched(
         tmp_path, "A/a.avi", "A/a.mp4", "A/b.avi", "B/a.avi", "C/notes.txt", "D/\udcff.avi", "\udcfe/a.avi"
     )
+    touched(tmp_path, "loose.avi")
     files, skipped = find_class_files(tmp_path, SUFFIXES, "video")
     assert [file.name for file in files] == ["A/b", "B/a"]
     expected = [
@@ -42,6 +43,7 @@ def test_what_cannot_be_used_is_complained_about(tmp_path: Path) -> None:
         "a.mp4: several files with the stem 'a' (a.avi, a.mp4). Keep one.",
         "C: a class without a video file. Add videos or remove the folder.",
         "\udcff.avi: the file name is not valid UTF-8. Rename the file.",
+        "loose.avi: in no class. Move it into the folder of its class.",
         "\udcfe: the name is not valid UTF-8. Rename the folder.",
     ]
     assert [entry.reason.rsplit("/", 1)[-1] for entry in skipped] == expected
