@@ -15,10 +15,12 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from data_prep.scenes import write_scenes
+from gpmodels.networks.res3d import res3d, torchvision_state
 
 ROOT = Path(__file__).parents[2]
 SONAR_PAGE = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
 LANE_PAGE = (ROOT / "docs" / "lane.md").read_text(encoding="utf-8")
+VIDEO_PAGE = (ROOT / "docs" / "video.md").read_text(encoding="utf-8")
 TINY = (
     "network=C1K3",
     "heads=[linear, hgp]",
@@ -56,7 +58,14 @@ def run_lane_script(folder: Path, *, expected: int = 0) -> str:
 
 
 def run_script(
-    name: str, folder: Path, arguments: list[str], *, settings: tuple[str, ...], size: str, expected: int = 0
+    name: str,
+    folder: Path,
+    arguments: list[str],
+    *,
+    settings: tuple[str, ...],
+    size: str,
+    environment: dict[str, str] | None = None,
+    expected: int = 0,
 ) -> str:
     """Run a script of examples/ with the environment's own command; return what it said."""
     options = [text for setting in settings for text in ("--set", setting)]
@@ -64,7 +73,7 @@ def run_script(
     process = subprocess.run(
         [str(ROOT / "examples" / name), *arguments, *options],
         cwd=folder,
-        env={**os.environ, "PATH": path, "SIZE": size},
+        env={**os.environ, "PATH": path, "SIZE": size, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -185,3 +194,47 @@ def test_sonar_script_writes_what_is_documented(tmp_path):
     assert {f"`{name}`" for name in outputs} <= documented
     assert outputs["probability"]["shape"] == [None, 2]
     assert json.loads((out / "bundle" / "metrics.json").read_text(encoding="utf-8"))["methods"]
+
+
+def test_video_script_writes_what_is_documented(tmp_path):
+    rng = np.random.default_rng(0)
+    for level, name in ((60, "Dark"), (200, "Light")):
+        for number in range(1, 7):
+            write_video(tmp_path / "videos" / name / f"v_{name}_g{number:02d}_c01.avi", level, rng)
+    write_video(tmp_path / "new" / "film.avi", 60, rng)
+    trunk = res3d(2)
+    trunk.build((None, 2, 16, 16, 3))
+    np.savez(tmp_path / "weights.npz", **torchvision_state(trunk))
+    settings = (*SONAR_TINY, "machines=[linear_svm]")
+    environment = {"FRAMES": "2", "RESIZE": "16x16", "WEIGHTS": "weights.npz"}
+    said = run_script(
+        "video.sh",
+        tmp_path,
+        ["videos", "new", "out"],
+        settings=settings,
+        size="16x16",
+        environment=environment,
+    )
+    assert said.endswith("Tables, plots and videos: out/predictions\n")
+    predictions = tmp_path / "out" / "predictions"
+    documented = set(re.findall(r"`[^`\n]+`", VIDEO_PAGE))
+    classes = {"probability of Dark", "probability of Light"}
+    for table in (predictions / "predictions.csv", *predictions.glob("*/film.csv")):
+        with table.open(encoding="utf-8") as file:
+            (first, *_) = csv.DictReader(file)
+        assert {f"`{name}`" for name in first.keys() - classes} <= documented
+    for folder, suffix in (("windows", "csv"), ("segments", "csv"), ("plots", "png"), ("annotated", "mp4")):
+        assert [path.name for path in (predictions / folder).iterdir()] == [f"film.{suffix}"]
+        assert f"`{folder}/<name>.{suffix}`" in documented
+    metadata = json.loads((tmp_path / "out" / "bundle" / "metadata.json").read_text(encoding="utf-8"))
+    signature = metadata["signatures"]["serving_default"]
+    assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
+
+
+def write_video(path: Path, level: int, rng: np.random.Generator) -> None:
+    """Two seconds of noise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (32, 24))
+    for _ in range(20):
+        writer.write(rng.integers(level, level + 40, (24, 32, 3), np.uint8))
+    writer.release()
