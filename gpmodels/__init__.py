@@ -2,6 +2,8 @@
 
 from gpmodels.dfgp import DFGPHead
 from gpmodels.estimators import (
+    DFGPClassifier,
+    DFGPRegressor,
     HGPClassifier,
     HGPRegressor,
     SVGPClassifier,
@@ -16,7 +18,9 @@ from gpmodels.svgp import SVGPHead
 from gpmodels.vmgp import VMGPHead
 
 __all__ = [
+    "DFGPClassifier",
     "DFGPHead",
+    "DFGPRegressor",
     "HGPClassifier",
     "HGPHead",
     "HGPRegressor",

@@ -118,15 +118,15 @@ class HiddenUnits(gpflow.Module):
         """Marginals of all units at the features ``[N, D]``, the variance kept above the dtype's floor."""
         m = self.units.num_inducing
         projected = _projected(folded, self.blocks(x), self.units.profile)
-        gk, rk, mean = tf.split(projected, [m, m, 1], axis=-1)
-        explained = tf.reduce_sum(tf.square(gk), axis=-1) - tf.reduce_sum(tf.square(rk), axis=-1)
-        return self._by_point(mean[..., 0], folded.variance - explained)
+        gk, rk, mean = tf.split(projected, [m, m, 1], axis=1)
+        explained = tf.reduce_sum(tf.square(gk), axis=1) - tf.reduce_sum(tf.square(rk), axis=1)
+        return self._by_point(mean[:, 0], folded.variance - explained)
 
     @check_shapes("x: [N, D]", "return: [R, N, M]")
     def basis(self, x: tf.Tensor) -> tf.Tensor:
         """G k of each unit at the features: a hidden mean is this times the whitened inducing values."""
         projected = _projected(self.units.fold(), self.blocks(x), self.units.profile)
-        return projected[..., : self.units.num_inducing]
+        return tf.linalg.matrix_transpose(projected[:, : self.units.num_inducing])
 
     def compact(self) -> CompactUnits:
         """The units folded for prediction, see :mod:`gpmodels.compact_units`."""
@@ -136,9 +136,9 @@ class HiddenUnits(gpflow.Module):
         """:meth:`marginal` of units folded by :meth:`compact`."""
         projected = _projected(units, self.blocks(x), self.units.profile)
         sizes = [units.num_positive, units.num_negative, 1]
-        explained, added, mean = tf.split(projected, sizes, axis=-1)
-        variance = units.prior_variance - tf.reduce_sum(tf.square(explained), axis=-1)
-        return self._by_point(mean[..., 0], variance + tf.reduce_sum(tf.square(added), axis=-1))
+        explained, added, mean = tf.split(projected, sizes, axis=1)
+        variance = units.prior_variance - tf.reduce_sum(tf.square(explained), axis=1)
+        return self._by_point(mean[:, 0], variance + tf.reduce_sum(tf.square(added), axis=1))
 
     def _by_point(self, mean: tf.Tensor, variance: tf.Tensor) -> HiddenMarginal:
         return HiddenMarginal(tf.transpose(mean), tf.maximum(tf.transpose(variance), self.variance_floor))
@@ -169,21 +169,31 @@ def _padded(views: Sequence[Sequence[int]], width: int, padding: int) -> npt.NDA
 
 
 def _projected(units: FoldedUnits | CompactUnits, blocks: tf.Tensor, profile: Profile) -> tf.Tensor:
-    """The units' projections of their correlations with the points, ``[ν, N, rows]``.
+    """The units' projections of their correlations with the points, ``[ν, rows, N]``.
 
-    By the expansion of the squared distance, so that no difference of each point with each unit is stored:
+    The points come last, so that no large matrix is transposed; and no difference of each point with each
+    unit is stored, by the expansion
 
-        -½ Σ_d (x - u)²/ℓ² = x·u/ℓ² - ½ x²·1/ℓ² - ½ u²·1/ℓ²
+        -½ Σ_d (x - u)²/ℓ² = [x, 1]·[u/ℓ², -½ u²·1/ℓ²] - ½ x²·1/ℓ²
     """
     inverse = units.inverse_lengthscales[:, 0]  # [ν, W]
     # About one centre for all units where they share the points, else about each unit's own.
     centre = units.centre if blocks.shape[0] != 1 else tf.reduce_mean(units.centre, axis=0, keepdims=True)
     inducing = units.inducing[:, 0] + ((units.centre - centre) * inverse)[:, None]  # [ν, M, W]
+    half_norm = 0.5 * tf.reduce_sum(tf.square(inducing), axis=-1, keepdims=True)
+    weights = tf.concat([inducing * inverse[:, None], -half_norm], axis=-1)
     points = blocks - centre[:, None]
-    h = tf.matmul(points, inducing * inverse[:, None], transpose_b=True)
-    h -= 0.5 * tf.matmul(tf.square(points), tf.square(inverse)[:, :, None])
-    h -= 0.5 * tf.reduce_sum(tf.square(inducing), axis=-1)[:, None]
-    return tf.matmul(profile(h), units.projection[:, 0], transpose_b=True)
+    with_one = tf.pad(points, [[0, 0], [0, 0], [0, 1]], constant_values=1.0)
+    scales = 0.5 * tf.square(inverse)
+    if blocks.shape[0] == 1:  # one large product instead of one for each unit
+        flat = tf.reshape(weights, [-1, weights.shape[-1]])
+        products = tf.matmul(flat, with_one[0], transpose_b=True)
+        products = tf.reshape(products, [*weights.shape[:2], -1])
+        norms = tf.matmul(scales, tf.square(points[0]), transpose_b=True)
+    else:
+        products = tf.matmul(weights, with_one, transpose_b=True)
+        norms = tf.linalg.matvec(tf.square(points), scales)
+    return tf.matmul(units.projection[:, 0], profile(products - norms[:, None]))
 
 
 class FoldedOutputs(NamedTuple):

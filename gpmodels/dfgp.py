@@ -243,24 +243,30 @@ class DFGPHead(GPHead):
         return tf.concat([self.hidden.prior_kl(), self.outputs.prior_kl()], axis=0)
 
     def view_weights(self, features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-        """Share of each hidden unit, so of each view, in what the output layer tells apart.
+        """Share of each hidden unit, so of each view, in what the output functions vary with.
 
-        Unit r's weight is its part ``E[(b_r - b'_r)²/ℓ_r²]`` of the squared distance in the output kernel,
-        averaged over pairs of points (hidden means), as a share of the sum over units. A full matrix J counts
-        with the diagonal of its inverse, a linear kernel with w_r; several kernels (one for each class) by
-        the mean of their shares.
+        Unit r's weight is its share of ``Σ_p E_n[(∂μ_np/∂b_nr)²] Var_n[b_nr]``: the variance that its hidden
+        means bring into the means μ_p of the output functions, to first order (derivative-based sensitivity,
+        Sobol and Kucherenko, 2009). It does not depend on the scale of b_r; with a linear output kernel it is
+        the share in the variance exactly, if the hidden means are uncorrelated.
 
         Args:
             features: Points, ``[N, D]``.
 
         Returns:
-            Weights of sum 1, ``[ν]``; equal ones where no hidden unit varies.
+            Weights of sum 1, ``[ν]``; equal ones where nothing varies.
         """
-        means = self.hidden_marginal(tf.constant(features, self.variable_dtype)).mean.numpy()
-        parts = self.outputs.kernel.relevance() * means.astype(np.float64).var(axis=0)
-        totals = parts.sum(axis=1, keepdims=True)
-        even = np.full(parts.shape, 1.0 / parts.shape[1])
-        return np.divide(parts, totals, out=even, where=totals > 0.0).mean(axis=0)
+        hidden = self.hidden_marginal(tf.constant(features, self.variable_dtype))
+        folded = self.outputs.fold()
+        squares = np.zeros(self.hidden.num_hidden)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(hidden.mean)
+            means = tf.unstack(self.outputs.marginal(folded, hidden)[0], axis=1)
+        for mean in means:
+            squares += np.mean(tape.gradient(mean, hidden.mean).numpy().astype(np.float64) ** 2, axis=0)
+        parts = squares * hidden.mean.numpy().astype(np.float64).var(axis=0)
+        even = np.full(len(parts), 1.0 / len(parts))
+        return parts / parts.sum() if parts.sum() > 0.0 else even
 
 
 def default_num_hidden(num_features: int) -> int:

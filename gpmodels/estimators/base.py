@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -34,7 +34,6 @@ PLACEMENT_ROWS = 20_000
 MAX_HELD_OUT = 10_000
 """Most rows held out for early stopping."""
 
-LBFGS_ITERATIONS = 1000
 ADAM_ITERATIONS = 10_000
 
 
@@ -46,6 +45,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     """
 
     _model: ClassVar[str]
+    _lbfgs_iterations: ClassVar[int] = 1000
+    _learned_arrays: ClassVar[tuple[str, ...]] = ()
+    """Attributes of one axis, besides ``weights_``, that go into a file."""
 
     # Every subclass has these parameters; scikit-learn wants them spelt out in each `__init__`.
     num_inducing: int | str
@@ -87,9 +89,11 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             sample if len(sample) <= PLACEMENT_ROWS else rng.choice(sample, PLACEMENT_ROWS, replace=False)
         )
         placed = (x[sample] - self.input_mean_) / self.input_scale_
-        engine.head.initialize(placed, seed=int(rng.integers(2**31 - 1)))
+        seed = int(rng.integers(2**31 - 1))
+        engine.head.initialize(placed, seed=seed)
+        engine.head.initialize_from_labels(placed, targets[sample], seed=seed)
         full_batch = self._takes_full_batch(len(x))
-        total = self.max_iterations or (LBFGS_ITERATIONS if full_batch else ADAM_ITERATIONS)
+        total = self.max_iterations or (self._lbfgs_iterations if full_batch else ADAM_ITERATIONS)
         monitor = FitMonitor(
             engine,
             num_data=float(weight.sum()),
@@ -160,11 +164,26 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _takes_full_batch(self, num_rows: int) -> bool:
         if self.optimizer != "auto":
             return self.optimizer == "lbfgs"
+        return num_rows * self._values_per_row() <= FULL_BATCH_VALUES
+
+    def _values_per_row(self) -> float:
+        """Values that full-batch training keeps several times for each row, in units of one of M features."""
         settings = self.head_settings_
         classes = settings.get("num_classes", 2)
+        if classes == 2:
+            return float(settings["num_inducing"])
         # One latent function for each of more than two classes, and the nodes of their expectations.
-        width = settings["num_inducing"] if classes == 2 else classes * max(settings["num_inducing"], 128)
-        return num_rows * int(width) <= FULL_BATCH_VALUES * (1 if classes == 2 else 4)
+        return classes * max(settings["num_inducing"], 128) / 4
+
+    def _least_weights(self, settings: Mapping[str, Any]) -> int:
+        """A number of weights that a head of these settings has at least."""
+        num_classes = settings.get("num_classes", 1)
+        latents = num_classes if num_classes > 2 else 1
+        inducing, experts = settings["num_inducing"], settings.get("num_experts", 0)
+        return max(
+            count * m * (latents * (m + 1) // 2 + self.n_features_in_)
+            for count, m in ((1, inducing), (experts, settings.get("num_expert_inducing", inducing)))
+        )
 
     def _engine(self, num_features: int) -> Engine:
         return engine_for(self._model, self.head_settings_, num_features)

@@ -28,6 +28,8 @@ from gpmodels.conjugate import (
     matching_sites,
     tied_bound,
 )
+from gpmodels.deep_posterior import assign_best_posterior, deep_collapsed_bound
+from gpmodels.dfgp import DFGPHead
 from gpmodels.experts import ExpertsHead
 from gpmodels.gp_head import GPHead
 from gpmodels.head import Latent
@@ -37,7 +39,7 @@ from gpmodels.vmgp import VMGPHead
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
-HEADS: dict[str, type[GPHead]] = {"HGP": HGPHead, "SVGP": SVGPHead, "VMGP": VMGPHead}
+HEADS: dict[str, type[GPHead]] = {"HGP": HGPHead, "SVGP": SVGPHead, "VMGP": VMGPHead, "DFGP": DFGPHead}
 
 MAX_ENGINES = 4
 """Engines kept for each thread, the least recently used one going first."""
@@ -91,13 +93,15 @@ class Engine:
     Attributes:
         head: The head; every function reads or writes its weights.
         dtype: Of all tensors.
+        is_collapsed: Whether the best q is known for everything else given: in regression, and for the output
+            layer of a DFGP.
     """
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
         self.head = HEADS[model](**settings)
         self.head.build((None, num_features))
         self.dtype = tf.as_dtype(self.head.variable_dtype)
-        self.is_regressor = not self.head.is_classifier
+        self.is_collapsed = not self.head.is_classifier or isinstance(self.head, DFGPHead)
         self._initial = self.head.get_weights()
         posterior = {id(v) for unit in self._units() for v in (unit.q_mean, unit.q_sqrt)}
         owners = {id(p.unconstrained_variable): id(p) for unit in self._units() for p in unit.parameters}
@@ -108,7 +112,7 @@ class Engine:
 
     def _units(self) -> list[Any]:
         head = self.head
-        names = ("global_unit", "experts")
+        names = ("global_unit", "experts", "outputs")
         return [getattr(head, name) for name in names if getattr(head, name, None) is not None]
 
     def _compile(self, num_features: int) -> None:
@@ -125,7 +129,7 @@ class Engine:
         self.collapsed_bound = Compiled(self._collapsed_bound, vector, points)
         self.tied_bound = Compiled(self._tied_bound, vector, points, (sites, sites))
         self.set_posterior = Compiled(self._set_posterior, points, (sites, sites))
-        self.set_gaussian_posterior = Compiled(self._set_gaussian_posterior, points)
+        self.set_best_posterior = Compiled(self._set_best_posterior, points)
         self.adam_step = Compiled(self._adam_step, points[:3], scalar, scalar)
 
     def reset(self) -> None:
@@ -191,9 +195,12 @@ class Engine:
         return self._negative_with_gradient(flat, self.all_variables, bound)
 
     def _collapsed_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
-        return self._negative_with_gradient(
-            flat, self.hyper_variables, lambda: collapsed_bound(self.head, *points)
-        )
+        def bound() -> tf.Tensor:
+            if isinstance(self.head, DFGPHead):
+                return tf.cast(deep_collapsed_bound(self.head, *points[:3]), self.dtype)
+            return collapsed_bound(self.head, *points)
+
+        return self._negative_with_gradient(flat, self.hyper_variables, bound)
 
     def _tied_bound(
         self, flat: tf.Tensor, points: Points, sites: SitePair
@@ -212,8 +219,11 @@ class Engine:
         features = head_features(self.head, points.x, points.expert)
         assign_posterior(self.head, best_posterior(features, *sites))
 
-    def _set_gaussian_posterior(self, points: Points) -> None:
-        gaussian_posterior(self.head, *points)
+    def _set_best_posterior(self, points: Points) -> None:
+        if isinstance(self.head, DFGPHead):
+            assign_best_posterior(self.head, *points[:3])
+        else:
+            gaussian_posterior(self.head, *points)
 
     def _adam_step(
         self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor], num_data: tf.Tensor, learning_rate: tf.Tensor

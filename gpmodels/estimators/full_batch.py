@@ -5,7 +5,8 @@ the routing is frozen, between rounds all points are routed anew and experts wit
 4.3.2.3).
 
 Only the inducing inputs and hyper-parameters are variables of L-BFGS. The posterior q follows them: exactly
-for regression (:func:`gpmodels.conjugate.collapsed_bound`), by sites for classification
+for regression (:func:`gpmodels.conjugate.collapsed_bound`) and for the output layer of a DFGP
+(:func:`gpmodels.deep_posterior.deep_collapsed_bound`), by sites for classification
 (:func:`gpmodels.conjugate.tied_bound`), refreshed after each iteration. That saves most of the variables and
 many of the iterations. With a soft E-step there is no such form and q
 is optimised with all else, as in the thesis.
@@ -84,7 +85,7 @@ class _Objective:
 
 
 class _Collapsed(_Objective):
-    """Regression: q has been maximised out."""
+    """Regression, and the DFGP: q, or that of the output layer, has been maximised out."""
 
     @property
     def variables(self) -> list[tf.Variable]:
@@ -94,7 +95,7 @@ class _Collapsed(_Objective):
         return self.engine.collapsed_bound(flat, self.points)
 
     def set_posterior(self) -> None:
-        self.engine.set_gaussian_posterior(self.points)
+        self.engine.set_best_posterior(self.points)
 
 
 class _Tied(_Objective):
@@ -204,7 +205,7 @@ def _objective_of(engine: Engine, points: Points, scale: float) -> _Objective:
     head = engine.head
     if isinstance(head, ExpertsHead) and head.num_experts and head.e_step == "soft":
         return _Objective(engine, points, scale)
-    return (_Collapsed if engine.is_regressor else _Tied)(engine, points, scale)
+    return (_Collapsed if engine.is_collapsed else _Tied)(engine, points, scale)
 
 
 def _run(

@@ -55,6 +55,7 @@ def save_estimator(estimator: SparseGPEstimator, path: str | os.PathLike[str]) -
         "input_mean": estimator.input_mean_,
         "input_scale": estimator.input_scale_,
         "learning_curve": np.array(estimator.learning_curve_, "float64").reshape(-1, len(CurvePoint._fields)),
+        **{name.rstrip("_"): getattr(estimator, name) for name in estimator._learned_arrays},
         **{f"weight_{i}": weight for i, weight in enumerate(weights)},
     }
     description = {
@@ -110,8 +111,21 @@ def _weight_names(estimator: SparseGPEstimator) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as Python's own type."""
-    return value.item() if isinstance(value, np.generic) else value
+    """NumPy scalars, and columns in any form, as Python's own types."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, slice) and value.stop is not None:
+        return list(range(value.start or 0, value.stop, value.step or 1))
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple | range):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, which can be keys."""
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
 def _storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,6 +242,8 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
         estimator.target_mean_, estimator.target_scale_ = mean, scale
     estimator.n_iter_ = description["iterations"]
     estimator.learning_curve_ = _learning_curve(arrays)
+    for name in estimator._learned_arrays:
+        setattr(estimator, name, _finite(arrays, name.rstrip("_"), (None,)))
     _restore_head(estimator, description, arrays)
     return estimator
 
@@ -285,14 +301,14 @@ def _learning_curve(arrays: Arrays) -> list[CurvePoint]:
 
 
 def _restore_head(estimator: SparseGPEstimator, description: Mapping[str, Any], arrays: Arrays) -> None:
-    settings = description["head_settings"]
+    settings: dict[str, Any] = description["head_settings"]
     names = description["weight_names"]
     missing = [f"weight_{i}" for i in range(len(names)) if f"weight_{i}" not in arrays]
     if missing:
         raise ValueError(f"lacks the arrays {missing[:5]}.")
     weights = [arrays[f"weight_{i}"] for i in range(len(names))]
     _check_settings(estimator, settings, sum(weight.size for weight in weights))
-    estimator.head_settings_ = dict(settings)
+    estimator.head_settings_ = {name: _frozen(value) for name, value in settings.items()}
     try:
         head = estimator._engine(estimator.n_features_in_).head
     except TypeError as error:
@@ -326,11 +342,16 @@ def _check_settings(estimator: SparseGPEstimator, settings: Mapping[str, Any], n
     # Present or not by a parameter, which may have been changed after the fit.
     if {*settings, "num_expert_inducing"} != {*expected, "num_expert_inducing"}:
         raise ValueError(f"its head_settings are {sorted(settings)}, but must be {sorted(expected)}.")
-    for name in ("num_inducing", "num_expert_inducing", "num_experts", "num_classes"):
+    sizes = ("num_inducing", "num_hidden", "num_hidden_inducing", "num_expert_inducing", "num_experts")
+    for name in (*sizes, "num_classes"):
         size = settings.get(name, 1)
         if not isinstance(size, int) or isinstance(size, bool) or size < (name != "num_experts"):
             raise ValueError(f"{name} must be a positive integer, but is {size!r}.")
-    others = [value for name, value in settings.items() if isinstance(value, list | dict)]
+    others = [
+        v
+        for name, v in settings.items()
+        if isinstance(v, list | dict) and not (name == "views" and isinstance(v, list))
+    ]
     if others:
         raise ValueError(f"its head_settings must be numbers, strings or null, but one is {others[0]!r}.")
     if settings["dtype"] not in ("float32", "float64"):
@@ -339,13 +360,7 @@ def _check_settings(estimator: SparseGPEstimator, settings: Mapping[str, Any], n
         raise ValueError(
             f"num_classes is {settings['num_classes']}, but there are {len(estimator.classes_)} labels."
         )
-    num_classes = settings.get("num_classes", 1)
-    latents = num_classes if num_classes > 2 else 1
-    inducing, experts = settings["num_inducing"], settings.get("num_experts", 0)
-    needed = max(
-        count * m * (latents * (m + 1) // 2 + estimator.n_features_in_)
-        for count, m in ((1, inducing), (experts, settings.get("num_expert_inducing", inducing)))
-    )
+    needed = estimator._least_weights(settings)
     if needed > num_values:
         raise ValueError(
             f"its head_settings ask for at least {needed} weights, but the file holds {num_values}."

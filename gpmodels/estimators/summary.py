@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from gpmodels.dfgp import DFGPHead
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.experts import ExpertsHead
 from gpmodels.gp_head import GPHead
@@ -131,7 +132,7 @@ class ModelSummary:
                     ", ".join(f"{self.feature_names[d]} {unit.relevance[d]:.0%}" for d in top),
                 ]
             )
-        return _aligned(rows)
+        return aligned(rows)
 
     def _feature_table(self) -> list[str]:
         relevance = self.relevance()
@@ -145,7 +146,7 @@ class ModelSummary:
             groups = [np.concatenate(group)[:, d] for group in (shared, experts) if group]
             rows.append([self.feature_names[d], f"{relevance[d]:.1%}", *(_range(group) for group in groups)])
         hidden = len(self.feature_names) - len(order)
-        return _aligned(rows) + ([f"and {hidden} less relevant features"] if hidden else [])
+        return aligned(rows) + ([f"and {hidden} less relevant features"] if hidden else [])
 
 
 def describe(estimator: SparseGPEstimator) -> ModelSummary:
@@ -156,6 +157,7 @@ def describe(estimator: SparseGPEstimator) -> ModelSummary:
 
     Raises:
         sklearn.exceptions.NotFittedError: It is not fitted.
+        TypeError: It is a DFGP.
 
     Example:
         >>> from gpmodels import SVGPRegressor
@@ -166,6 +168,11 @@ def describe(estimator: SparseGPEstimator) -> ModelSummary:
     """
     check_is_fitted(estimator)
     head = estimator._trained_engine().head
+    if isinstance(head, DFGPHead):
+        raise TypeError(
+            "A DFGP has no units on the features alone, which is what this describes. Call its summary(), or "
+            "read view_weights_."
+        )
     names = getattr(estimator, "feature_names_in_", [f"x{d}" for d in range(estimator.n_features_in_)])
     units = _units(estimator, head)
     in_use = {unit.name for unit in units}
@@ -228,7 +235,13 @@ def _range(values: FloatArray) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose columns start under each other.
+
+    Example:
+        >>> aligned([["unit", "KL"], ["a", "1.5"]])
+        ['unit  KL', 'a     1.5']
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -142,19 +142,35 @@ def test_awkward_features_still_give_a_start(case, x, kernel):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "ard", "full", "linear"])
-def test_view_weights_are_shares_of_the_distance_between_points(kernel):
-    head = random_dfgp(num_features=5, views=[[0, 1], [2], [3, 4]], output_kernel=kernel)
-    x = np.random.default_rng(3).normal(size=(300, 5))
+def test_view_weights_are_first_order_shares_of_the_variance(kernel):
+    head = random_dfgp(num_features=5, views=[[0, 1], [2], [3, 4]], output_kernel=kernel, num_classes=3)
+    x = np.random.default_rng(3).normal(size=(50, 5))
     weights = head.view_weights(x)
     assert weights.sum() == pytest.approx(1.0)
-    means = head.hidden_marginal(tf.constant(x)).mean.numpy()
-    first, second = means[:150], means[150:]
-    squared = (first[:, None] - second[None]) ** 2 * head.outputs.kernel.relevance()[0]
-    shares = squared.mean(axis=(0, 1)) / squared.sum(axis=-1).mean()
-    np.testing.assert_allclose(weights, shares, atol=0.03)
+    hidden, folded = head.hidden_marginal(tf.constant(x)), head.outputs.fold()
+    parts = np.zeros(3)
+    for r in range(3):
+        step = 1e-5 * np.eye(3)[r]
+        up, down = (
+            head.outputs.marginal(folded, hidden._replace(mean=hidden.mean + sign * step))[0].numpy()
+            for sign in (1.0, -1.0)
+        )
+        slopes = (up - down) / 2e-5
+        parts[r] = (slopes**2).mean(axis=0).sum() * hidden.mean.numpy()[:, r].var()
+    np.testing.assert_allclose(weights, parts / parts.sum(), rtol=1e-6)
     x[:, 2] = 0.0  # a view in which all points are alike counts for nothing
     assert head.view_weights(x)[1] == pytest.approx(0.0, abs=1e-12)
-    np.testing.assert_allclose(head.view_weights(np.ones((4, 5))), 1 / 3)
+    np.testing.assert_allclose(head.view_weights(np.ones((4, 5))), 1 / 3, atol=1e-6)
+
+
+def test_view_weights_of_a_linear_kernel_are_shares_of_the_variance_itself():
+    head = random_dfgp(num_features=4, views=[[0, 1], [2, 3]], output_kernel="linear", likelihood="gaussian")
+    x = np.random.default_rng(4).normal(size=(4000, 4))
+    whole = head.latent(tf.constant(x)).mean.numpy().var()
+    one_fixed = x.copy()
+    one_fixed[:, :2] = 0.0
+    alone = head.latent(tf.constant(one_fixed)).mean.numpy().var()
+    assert head.view_weights(x)[1] == pytest.approx(alone / whole, abs=0.03)
 
 
 def test_number_of_hidden_units():
