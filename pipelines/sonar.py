@@ -6,18 +6,14 @@ folders, writes one folder, and says what it did on a console.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from data_prep.errors import InputError
 from data_prep.labelled_preparing import PrepareResult
 from data_prep.sonar import prepare_sonar
 from data_prep.sonar_images import SONAR_SUFFIXES
@@ -26,8 +22,9 @@ from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_size import SizeScore, best_size, search_size
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
-from pipelines.bundle_metadata import METADATA, load_metadata
-from pipelines.prediction import find_sources, predict_files, summarise_predictions
+from pipelines.bundle_metadata import load_metadata
+from pipelines.labelled_steps import bundle_preprocessing, predict_sources, say_prepared
+from pipelines.prediction import find_sources
 from pipelines.progress import stage_bars
 from pipelines.results_tables import format_number
 from pipelines.sonar_application import SONAR
@@ -72,7 +69,9 @@ def prepare(
             overwrite=overwrite,
             progress=advance,
         )
-    say_prepared(result, out, console)
+    manifest = result.manifest
+    written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
+    say_prepared(result, manifest.examples, out, console, written=written)
     return result
 
 
@@ -86,13 +85,7 @@ def predict(
     """
     signature = load_signatures(model, application=SONAR.name)["serving_default"]
     metadata = load_metadata(model)
-    try:
-        snapshots = SnapshotPreprocessing.model_validate(metadata.preprocessing_settings)
-    except ValidationError as error:
-        raise InputError(
-            f"{model / METADATA} does not say how sonar snapshots are made, so this is no sonar bundle. Pass "
-            "the --out of `gpimaging sonar export`."
-        ) from error
+    snapshots = bundle_preprocessing(metadata, model, SnapshotPreprocessing)
     predictor = SonarPredictor(
         signature=signature,
         size=metadata.network_size,
@@ -102,14 +95,8 @@ def predict(
         out=out,
     )
     sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
-    with console.status(f"Predicting {len(sources)} files") as status:
-
-        def say(line: SonarPrediction) -> None:
-            status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
-
-        names = columns(metadata.class_names)
-        lines = predict_files(SonarPrediction, names, predictor, sources, out, on_done=say)
-    summarise_predictions(lines, out, console)
+    names = columns(metadata.class_names)
+    lines = predict_sources(SonarPrediction, names, predictor, sources, out, console)
     say_found(lines, console)
     return lines
 
@@ -125,29 +112,6 @@ def size_table(scores: Sequence[SizeScore]) -> Table:
         size = f"{score.size} x {score.size}{' (chosen)' if score.size == best else ''}"
         table.add_row(size, *(format_number(number, 3) for number in numbers))
     return table
-
-
-def say_prepared(result: PrepareResult[SonarManifest], out: Path, console: Console) -> None:
-    """Summary of `prepare`: what was written, what was left out."""
-    manifest, skipped = result.manifest, result.skipped
-    size = f"{manifest.size[0]} x {manifest.size[1]}"
-    lines = [f"{manifest.num_examples} snapshots of {size} written to {out}", *describe_classes(manifest)]
-    lines += [f"Warning: {warning}" for warning in result.one_sided]
-    lines += [f"Left out: {entry.reason}" for entry in skipped[:10]]
-    if len(skipped) > 10:
-        lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
-    console.print("\n".join(lines), markup=False)
-
-
-def describe_classes(manifest: SonarManifest) -> list[str]:
-    """How many snapshots each class has, and how they are divided."""
-    counts = Counter(example.label for example in manifest.examples)
-    tested = Counter(example.label for example in manifest.examples if example.split == "test")
-    parts = [] if manifest.num_folds is None else [f"{manifest.num_folds} folds"]
-    for label, name in enumerate(manifest.class_names):
-        judged = "" if manifest.num_folds else f", {tested[label]} of them to judge by"
-        parts.append(f"{name}: {counts[label]}{judged}")
-    return parts
 
 
 def say_found(lines: Sequence[SonarPrediction], console: Console) -> None:

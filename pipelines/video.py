@@ -6,15 +6,12 @@ settings and folders, writes one folder, and says what it did on a console.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
-from pydantic import ValidationError
 from rich.console import Console
-from rich.markup import escape
 
 from data_prep.atomic import refuse_existing
 from data_prep.errors import InputError
@@ -27,9 +24,10 @@ from data_prep.videos import VIDEO_SUFFIXES
 from gpmodels.networks.res3d import Res3D
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
-from pipelines.bundle_metadata import METADATA, load_metadata
+from pipelines.bundle_metadata import load_metadata
 from pipelines.head_application import Prepared
-from pipelines.prediction import find_sources, predict_files, summarise_predictions
+from pipelines.labelled_steps import bundle_preprocessing, predict_sources, say_prepared
+from pipelines.prediction import find_sources
 from pipelines.progress import stage_bars
 from pipelines.video_application import VIDEO, PreparedFeatures, machine_file
 from pipelines.video_extraction import Extraction, extract_features
@@ -58,7 +56,11 @@ def prepare(
     """
     with stage_bars(console) as advance:
         result = prepare_video(videos, out, settings, jobs=jobs, overwrite=overwrite, progress=advance)
-    say_prepared(result, out, console)
+    manifest = result.manifest
+    judged = {example.video: example for example in manifest.examples}
+    shape = " x ".join(map(str, manifest.shape[:3]))
+    written = f"{manifest.num_examples} clips ({shape}) of {len(judged)} videos"
+    say_prepared(result, judged.values(), out, console, written=written, warnings=manifest.notes)
     return result
 
 
@@ -163,46 +165,15 @@ def predict(
     """
     signature = load_signatures(model, application=VIDEO.name)["serving_default"]
     metadata = load_metadata(model)
-    try:
-        clips = ClipSettings.model_validate(metadata.preprocessing_settings)
-    except ValidationError as error:
-        raise InputError(
-            f"{model / METADATA} does not say how clips are cut, so this is no video bundle. Pass the --out "
-            "of `gpimaging video export`."
-        ) from error
+    clips = bundle_preprocessing(metadata, model, ClipSettings)
     predictor = VideoPredictor(
         signature=signature, clips=clips, class_names=metadata.class_names, settings=settings, out=out
     )
     sources = find_sources(inputs, suffixes=VIDEO_SUFFIXES, kind="video")
-    with console.status(f"Predicting {len(sources)} videos") as status:
-
-        def say(line: VideoPrediction) -> None:
-            status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
-
-        names = columns(metadata.class_names)
-        lines = predict_files(VideoPrediction, names, predictor, sources, out, on_done=say)
-    summarise_predictions(lines, out, console)
+    names = columns(metadata.class_names)
+    lines = predict_sources(VideoPrediction, names, predictor, sources, out, console)
     console.print(predictor.speed(), markup=False)
     return lines
-
-
-def say_prepared(result: PrepareResult[VideoManifest], out: Path, console: Console) -> None:
-    """Summary of `prepare`: what was written, what was left out."""
-    manifest, skipped = result.manifest, result.skipped
-    videos = {example.video: example for example in manifest.examples}
-    counts = Counter(example.label for example in videos.values())
-    tested = Counter(example.label for example in videos.values() if example.split == "test")
-    shape = " x ".join(map(str, manifest.shape[:3]))
-    lines = [f"{manifest.num_examples} clips ({shape}) of {len(videos)} videos written to {out}"]
-    lines += [] if manifest.num_folds is None else [f"{manifest.num_folds} folds"]
-    for label, name in enumerate(manifest.class_names):
-        judged = "" if manifest.num_folds else f", {tested[label]} of them to judge by"
-        lines.append(f"{name}: {counts[label]} videos{judged}")
-    lines += [f"Warning: {warning}" for warning in (*result.one_sided, *manifest.notes)]
-    lines += [f"Left out: {entry.reason}" for entry in skipped[:10]]
-    if len(skipped) > 10:
-        lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
-    console.print("\n".join(lines), markup=False)
 
 
 def say_extracted(extraction: Extraction, out: Path, console: Console) -> None:

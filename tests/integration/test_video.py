@@ -109,7 +109,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_every_step_says_what_it_did(way):
     assert "96 clips (4 x 16 x 16) of 24 videos written to" in way.said["prepare"]
-    assert "Still: 8 videos" in way.said["prepare"]
+    assert "Still: 8, 2 of them to judge by" in way.said["prepare"]
     assert "hgp epoch 2: loss" in way.said["train"]
     assert "frames a second in the network" in way.said["features"]
     assert "RBF-SVM: C " in way.said["train on features"]
