@@ -213,8 +213,11 @@ def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> s
     """What to do after Ctrl-C; looks at what the step has written until then."""
     out = values["out"]
     if resumable and (out / CONFIG_NAME).is_file():
-        arguments = ["--data", str(values["data"]), "--out", str(out), "--resume"]
-        return f"Continue with: gpimaging {command} {shlex.join(arguments)}"
+        paths = {name: values.get(name) for name in ("data", "weights", "model", "out")}
+        given = [
+            text for name, path in paths.items() if path is not None for text in (f"--{name}", str(path))
+        ]
+        return f"Continue with: gpimaging {command} {shlex.join([*given, '--resume'])}"
     if (out / "predictions.csv").is_file():
         return f"Complete predictions are kept in {out}. Predict the others into another --out."
     return "Nothing complete was written. Run the command again."

@@ -25,6 +25,7 @@ from gpmodels.networks.res3d import Res3D
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
+from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.head_application import Prepared
 from pipelines.labelled_steps import bundle_preprocessing, predict_sources, say_prepared
 from pipelines.prediction import find_sources
@@ -95,6 +96,8 @@ def features(
     if not resume:
         refuse_existing(out, overwrite=False)
     trunk = _chosen_trunk(prepared, weights, model)
+    out.mkdir(parents=True, exist_ok=True)
+    dump_settings(settings, out / CONFIG_NAME)
     with stage_bars(console) as advance:
         extraction = extract_features(
             prepared, trunk, out, clips_at_once=settings.clips_at_once, progress=advance

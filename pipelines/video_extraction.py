@@ -68,7 +68,7 @@ def extract_features(
     Args:
         data: Prepared clips.
         trunk: The network.
-        out: Folder of features; what is there of the same network and clips is kept.
+        out: Folder of features, existing; what is there of the same network and clips is kept.
         clips_at_once: How many clips the network takes at a time.
         progress: Called after each video.
 
@@ -100,7 +100,6 @@ def extract_features(
 
 def _keep_trunk(trunk: Res3D, facts: TrunkFacts, manifest: VideoManifest, out: Path) -> None:
     """Write the network beside its features, or check the one that is there."""
-    out.mkdir(parents=True, exist_ok=True)
     path = out / TRUNK_NAME
     if not path.exists():
         save_trunk(trunk, path)

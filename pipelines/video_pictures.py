@@ -18,6 +18,7 @@ from pipelines.overlays import CLASS_COLOURS, REFERRED_COLOUR, Picture, fit_with
 from pipelines.video_timeline import Timeline
 
 _SHOWN_CLASSES = len(COLOURS)
+_LEGIBLE_SIDE = 320  # pixels
 _RATES = (1.0, 120.0)  # frames a second of an annotated video
 
 
@@ -105,7 +106,7 @@ def write_annotated(
             frame = video.frame()
             if frame is None:
                 continue
-            picture = _even(fit_within(frame, longest_side))
+            picture = _even(_legible(fit_within(frame, longest_side)))
             if writer is None:
                 writer = _writer(out, picture, rate)
             while shown is not None and written / rate < time:
@@ -135,6 +136,13 @@ def _writer(out: Path, picture: Picture, rate: float) -> cv2.VideoWriter:
             f"{out}: OpenCV cannot write MP4 here. Pass --set annotate=false to do without these videos."
         )
     return writer
+
+
+def _legible(picture: Picture) -> Picture:
+    """Enlarged where letters would have no room."""
+    factor = -(-_LEGIBLE_SIDE // max(picture.shape[:2]))
+    size = (factor * picture.shape[1], factor * picture.shape[0])
+    return picture if factor == 1 else np.asarray(cv2.resize(picture, size), np.uint8)
 
 
 def _even(picture: Picture) -> Picture:

@@ -90,8 +90,8 @@ def test_annotated_video_keeps_length_and_shows_the_label(tmp_path):
     with Video(tmp_path / "out" / "annotated" / "dusk.mp4") as video:
         frames = [video.frame() for _ in video]
         assert video.end == pytest.approx(3.0, abs=0.15)
-    assert frames[0].shape == (120, 160, 3)
-    corner = [np.mean(frame[:8, :40].astype(int)) - np.mean(frame[60:]) for frame in (frames[2], frames[-2])]
+    assert frames[0].shape == (240, 320, 3)  # enlarged, for letters to have room
+    corner = [np.mean(frame[:14, :80].astype(int)) - np.mean(frame[120:]) for frame in (frames[2], frames[-2])]
     assert abs(corner[0]) > 5
     assert corner[1] > 50  # a bright strip on a dark picture
     assert cv2.imread(str(tmp_path / "out" / "plots" / "dusk.png")).shape[1] > 500
