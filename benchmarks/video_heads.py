@@ -5,8 +5,8 @@
 Each group (a person) is left out in turn. Res3D of a quarter of its width is trained from scratch on clips of
 8 x 64 x 64 of the other groups, with a linear head, and its best epoch chosen on clips of the selection part;
 then all heads and support vector machines learn from its features. Videos of the group left out are judged,
-each by the mean over its clips, and the scores are those of the videos of all groups together. Epochs, the
-steps of the heads alone and the likelihood (robust-max, as in thesis 4.4.3.1) were chosen on the selection part
+each by the mean over its clips, and the scores are those of the videos of all groups together. Epochs, steps
+of the heads alone and the likelihood (robust-max, as in thesis 4.4.3.1) were chosen on the selection part
 with one group left out, not on what is judged.
 
 A process of its own trains each group and seed; what is complete is not repeated. Accuracy, NLL, Brier score
