@@ -52,7 +52,8 @@ class DFGPHead(GPHead):
     """Deep feed-forward Gaussian process as a Keras layer, for classes or real targets.
 
     Args:
-        num_hidden: ν, hidden units; None takes one for each view, or without views a quarter of the features.
+        num_hidden: ν, hidden units; None takes one for each view, or without views a quarter of the features,
+            see :func:`default_num_hidden`.
         num_inducing: M of the output layer, of each of its functions.
         num_hidden_inducing: M of each hidden unit, by default as many.
         views: Columns of the features that each hidden unit sees, for multiple-kernel learning: a sequence of
@@ -270,13 +271,13 @@ class DFGPHead(GPHead):
 
 
 def default_num_hidden(num_features: int) -> int:
-    """ν where it is not given: a quarter of the features, as in the paper.
+    """ν where it is not given: a quarter of the features as in the paper, within 4 and 32 and at most D.
 
     Example:
-        >>> default_num_hidden(50), default_num_hidden(2)
-        (12, 1)
+        >>> default_num_hidden(50), default_num_hidden(8), default_num_hidden(2)
+        (12, 4, 2)
     """
-    return max(num_features // 4, 1)
+    return min(max(num_features // 4, 4), 32, num_features)
 
 
 def normalised_views(views: Sequence[Sequence[int] | slice]) -> Views:

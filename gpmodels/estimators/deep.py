@@ -138,7 +138,8 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
     """Deep feed-forward Gaussian process classifier: sparse GPs on the columns, a sparse GP on their values.
 
     Args:
-        num_hidden: ν, hidden units; None takes one for each view, or without views a quarter of the columns.
+        num_hidden: ν, hidden units; None takes one for each view, or without views a quarter of the columns,
+            within 4 and 32.
         num_inducing: M of each output function.
         num_hidden_inducing: M of each hidden unit, None for as many.
         views: Columns of each hidden unit, for multiple-kernel learning: column indices or a slice for each.

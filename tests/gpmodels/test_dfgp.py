@@ -174,7 +174,7 @@ def test_view_weights_of_a_linear_kernel_are_shares_of_the_variance_itself():
 
 
 def test_number_of_hidden_units():
-    for settings, expected in (({}, 3), ({"num_hidden": 5}, 5), ({"views": [[0], [1, 2], [0]]}, 3)):
+    for settings, expected in (({}, 4), ({"num_hidden": 5}, 5), ({"views": [[0], [1, 2], [0]]}, 3)):
         head = DFGPHead(num_inducing=2, **settings)
         head.build((None, 12))
         assert head.hidden.num_hidden == expected
