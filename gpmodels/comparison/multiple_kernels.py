@@ -113,7 +113,8 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """The more probable label of each row, ``[N]``, for inputs ``[N, D]``."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probability = self.predict_proba(X)
+        return self.classes_[np.argmax(probability, axis=1)]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,6 @@ from numbers import Real
 
 import gpflow
 import numpy as np
-import scipy.linalg
 import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
@@ -63,7 +62,7 @@ class StudentTPosterior:
         lengthscales: ℓ, ``[D]``.
         variance: κ(x, x).
         noise_variance: σ², part of the kernel.
-        root: Cholesky factor of K + σ² I, ``[N, N]``.
+        g: Inverse of the Cholesky factor of K + σ² I, ``[N, N]``.
         weights: (K + σ² I)⁻¹y, ``[N]``.
         scale: (ν + yᵀ(K + σ² I)⁻¹y - 2)/(ν + N - 2).
     """
@@ -72,7 +71,7 @@ class StudentTPosterior:
     lengthscales: Array
     variance: float
     noise_variance: float
-    root: Array
+    g: Array
     weights: Array
     scale: float
 
@@ -83,8 +82,8 @@ class StudentTPosterior:
             Shah et al. (2014), lemma 3.
         """
         cross = squared_exponential(self.inputs, x, self.lengthscales, self.variance).numpy()
-        solved = scipy.linalg.solve_triangular(self.root, cross, lower=True)
-        latent = np.maximum(self.variance - (solved**2).sum(axis=0), VARIANCE_FLOOR)
+        explained = ((self.g @ cross) ** 2).sum(axis=0)
+        latent = np.maximum(self.variance - explained, VARIANCE_FLOOR)
         return self.weights @ cross, self.scale * (latent + self.noise_variance)
 
 
@@ -176,15 +175,15 @@ class _Model(gpflow.Module):
 
     def posterior(self) -> StudentTPosterior:
         """At the present parameters."""
-        root = np.linalg.cholesky(self.covariance().numpy() + JITTER * np.eye(len(self._y)))
-        weights = scipy.linalg.cho_solve((root, True), self._y)
+        g = inverse_cholesky(self.covariance(), jitter=JITTER, unit="the Student-t process").numpy()
+        weights = g.T @ (g @ self._y)
         nu = float(self.degrees_of_freedom.numpy())
         return StudentTPosterior(
             inputs=self._x,
             lengthscales=self.lengthscales.numpy(),
             variance=float(self.variance.numpy()),
             noise_variance=float(self.noise_variance.numpy()),
-            root=root,
+            g=g,
             weights=weights,
             scale=(nu + float(self._y @ weights) - 2.0) / (nu + len(self._y) - 2.0),
         )
