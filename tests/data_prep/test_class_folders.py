@@ -20,7 +20,17 @@ def touched(folder: Path, *names: str) -> Path:
 
 def test_files_are_named_after_class_and_stem(tmp_path: Path) -> None:
     decomposed = unicodedata.normalize("NFD", "Läufe/zähe.MP4")
-    touched(tmp_path, decomposed, "Go/b.avi", "Go/a.avi", "Go/.c.avi", "Go/notes.txt", ".git/a.avi", "list.txt", ".a.avi")
+    touched(
+        tmp_path,
+        decomposed,
+        "Go/b.avi",
+        "Go/a.avi",
+        "Go/.c.avi",
+        "Go/notes.txt",
+        ".git/a.avi",
+        "list.txt",
+        ".a.avi",
+    )
     files, skipped = find_class_files(tmp_path, SUFFIXES, "video")
     assert [(file.name, file.class_name) for file in files] == [
         ("Go/a", "Go"),
