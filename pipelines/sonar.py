@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from data_prep.labelled_preparing import PrepareResult
+from data_prep.preparing import check_destination
 from data_prep.sonar import prepare_sonar
 from data_prep.sonar_images import SONAR_SUFFIXES
 from data_prep.sonar_manifest import SonarManifest
@@ -55,6 +56,8 @@ def prepare(
         InputError: No image can be used, or ``out`` cannot be written.
     """
     if search:
+        # Before the work, which takes minutes.
+        check_destination(out, (images, *([annotations] if annotations else [])), overwrite=overwrite)
         with stage_bars(console) as advance:
             scores = search_size(images, settings, annotations=annotations, jobs=jobs, progress=advance)
         console.print(size_table(scores))
@@ -102,8 +105,8 @@ def predict(
 
 
 def size_table(scores: Sequence[SizeScore]) -> Table:
-    """How well nearest neighbours tell the training snapshots apart at each size."""
-    table = Table(title="Nearest neighbours of the training snapshots", title_justify="left", box=SIMPLE_HEAD)
+    """How well nearest neighbours tell the snapshots apart at each size."""
+    table = Table(title="Nearest neighbours by size of the snapshots", title_justify="left", box=SIMPLE_HEAD)
     for header in ("Size", "Accuracy", "Standard error", "Mean recall"):
         table.add_column(header, justify="right")
     best = best_size(scores)

@@ -37,7 +37,7 @@ def main() -> None:
         key: yaml.safe_load(value) for key, _, value in (text.partition("=") for text in arguments.set)
     }
     cells = plan_cells(arguments.sets, arguments.networks, arguments.seeds, unseen=arguments.unseen)
-    missing = [cell for cell in cells if not _record_path(arguments.out, cell).exists()]
+    missing = [cell for cell in cells if not _is_done(arguments.out, cell, changes)]
     print(f"{len(cells)} cells, {len(cells) - len(missing)} of them computed before", flush=True)
     run_cells(missing, arguments.data, arguments.out, changes, arguments.jobs)
     write_report(arguments.out, _all_records(arguments.out))
@@ -65,6 +65,19 @@ def _keep(cell: Cell, record: dict[str, Any], out: Path) -> None:
         temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     nll = {name: round(scores["nll"], 3) for name, scores in record["methods"].items()}
     print(f"{cell.name}: {record['seconds']['all']:.0f} s, NLL {nll}", flush=True)
+
+
+def _is_done(out: Path, cell: Cell, changes: dict[str, Any]) -> bool:
+    path = _record_path(out, cell)
+    if not path.exists():
+        return False
+    settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    if settings != changes:
+        raise SystemExit(
+            f"{path} was made with the settings {settings}, not {changes}. Results of different settings are "
+            "not mixed: choose another --out, or delete the file."
+        )
+    return True
 
 
 def _record_path(out: Path, cell: Cell) -> Path:

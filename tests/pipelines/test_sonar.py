@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 from rich.console import Console
 
+from data_prep.errors import InputError
 from data_prep.sonar_settings import SonarPrepareSettings, SpeckleNormalisation
 from pipelines import sonar
 
@@ -34,3 +36,18 @@ def test_a_searched_size_is_shown_and_taken(tmp_path: Path) -> None:
     assert result.manifest.size[0] == result.manifest.size[1] >= 40
     assert len(shown) == 1
     assert f"{result.manifest.size[0]} x" in shown[0]
+
+
+def test_a_folder_that_exists_is_refused_before_the_search(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(InputError, match="already exists"):
+        sonar.prepare(
+            SonarPrepareSettings(),
+            images=tmp_path / "nowhere",  # the search would complain about this
+            annotations=None,
+            out=tmp_path / "out",
+            search=True,
+            jobs=1,
+            overwrite=False,
+            console=Console(quiet=True),
+        )
