@@ -40,6 +40,7 @@ def test_a_searched_size_is_shown_and_taken(tmp_path: Path) -> None:
 
 def test_a_folder_that_exists_is_refused_before_the_search(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").touch()
     with pytest.raises(InputError, match="already exists"):
         sonar.prepare(
             SonarPrepareSettings(),
