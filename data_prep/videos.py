@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.pairing import is_text
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"})
 
@@ -30,6 +31,9 @@ class Video:
     Args:
         path: any container OpenCV reads.
 
+    Raises:
+        InputError: the path is no UTF-8.
+
     Attributes:
         num_frames: passed so far.
         num_announced: frames according to the file, 0 where it tells nothing that can be true.
@@ -43,6 +47,7 @@ class Video:
     """
 
     def __init__(self, path: Path) -> None:
+        require_text(path)
         self._capture = cv2.VideoCapture(str(path), cv2.CAP_ANY, _OPTIONS)
         announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         rate = self._capture.get(cv2.CAP_PROP_FPS)
@@ -122,6 +127,18 @@ def read_frames(path: Path, *, every: int = 1) -> Iterator[tuple[int, npt.NDArra
                     yield number, frame
     if num_decoded == 0:
         raise InputError(no_frame(path))
+
+
+def require_text(path: Path) -> None:
+    """Refuse a path whose bytes are no UTF-8: OpenCV 4.11 ends the process on one.
+
+    Raises:
+        InputError: it is such a path.
+    """
+    if not is_text(str(path)):
+        raise InputError(
+            f"{path}: the name is no UTF-8 text, which OpenCV cannot open. Rename the file or folder."
+        )
 
 
 def no_frame(path: Path) -> str:

@@ -12,9 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from data_prep.errors import InputError
-from data_prep.videos import Video
+from data_prep.videos import Video, require_text
 from pipelines.figures import COLOURS, STYLE
 from pipelines.overlays import CLASS_COLOURS, REFERRED_COLOUR, Picture, fit_within, write_label
+from pipelines.prediction import UnreadableSourceError
 from pipelines.video_timeline import Timeline
 
 _SHOWN_CLASSES = len(COLOURS)
@@ -96,10 +97,12 @@ def write_annotated(
 
     Raises:
         InputError: The video cannot be written.
+        UnreadableSourceError: The source cannot be decoded any more.
     """
     seconds = float(timeline.end[-1])
     rate = _mean_rate(source)
     writer: cv2.VideoWriter | None = None
+    size: tuple[int, ...] = ()
     written, shown = 0, None
     with Video(source) as video:
         for time in video:
@@ -108,17 +111,20 @@ def write_annotated(
                 continue
             picture = _even(_legible(fit_within(frame, longest_side)))
             if writer is None:
-                writer = _writer(out, picture, rate)
+                writer, size = _writer(out, picture, rate), picture.shape[1::-1]
+            elif picture.shape[1::-1] != size:  # OpenCV would leave the frame out
+                picture = np.asarray(cv2.resize(picture, size), np.uint8)
             while shown is not None and written / rate < time:
                 writer.write(_labelled(shown, timeline, written / rate, class_names, refer_above))
                 written += 1
             shown = picture
     if writer is None or shown is None:
-        raise InputError(f"{source}: no frame can be decoded a second time. Was the file changed?")
+        raise UnreadableSourceError(f"{source}: no frame can be decoded a second time. Was the file changed?")
     while written == 0 or written / rate < seconds:
         writer.write(_labelled(shown, timeline, written / rate, class_names, refer_above))
         written += 1
     writer.release()
+    _require_complete(out, written, source)
 
 
 def _mean_rate(source: Path) -> float:
@@ -129,7 +135,19 @@ def _mean_rate(source: Path) -> float:
         return float(np.clip(video.num_frames / max(video.end, 1e-3), *_RATES))
 
 
+def _require_complete(out: Path, frames: int, source: Path) -> None:
+    """Read the number of frames back: OpenCV tells nobody that the disk was full."""
+    with Video(out) as video:
+        found = video.num_announced
+    if found != frames:
+        raise InputError(
+            f"{source}: only {found} of {frames} annotated frames could be written. Free some space, or pass "
+            "--set annotate=false to do without these videos."
+        )
+
+
 def _writer(out: Path, picture: Picture, rate: float) -> cv2.VideoWriter:
+    require_text(out)
     writer = cv2.VideoWriter(str(out), cv2.VideoWriter.fourcc(*"mp4v"), rate, picture.shape[1::-1])
     if not writer.isOpened():
         raise InputError(

@@ -93,6 +93,11 @@ class VideoPredictor:
             timeline = self._timeline(source.path)
         except InputError as error:
             raise UnreadableSourceError(str(error)) from error
+        except tf.errors.ResourceExhaustedError as error:
+            raise UnreadableSourceError(
+                f"{source.path}: clips need more memory than there is. Pass --set clips_at_once=1, or end "
+                "other programs."
+            ) from error
         seconds = self._network_seconds - before
         parts = segments(timeline)
         self._write_windows(source, timeline)

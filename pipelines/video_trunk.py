@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
@@ -35,13 +35,13 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     """
     try:
         if path.suffix == ".safetensors":
-            return dict(load_file(path))
+            return _numbers(dict(load_file(path)))
         if path.suffix == ".npz":
             with path.open("rb") as file:  # opened here, since NumPy leaves a damaged file open
                 archive = np.load(file, allow_pickle=False)
                 if not isinstance(archive, NpzFile):
                     raise ValueError("a single array, no archive")
-                return {name: archive[name] for name in archive.files}
+                return _numbers({name: archive[name] for name in archive.files})
     except (
         *(OSError, ValueError, KeyError, EOFError, TypeError, AttributeError),
         *(SafetensorError, zipfile.BadZipFile, zlib.error),
@@ -56,6 +56,14 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     )
 
 
+def _numbers(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Raise `ValueError` for arrays of texts, times or the like."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{name} is of {array.dtype}")
+    return arrays
+
+
 def load_trunk(path: Path) -> Res3D:
     """The network of a file of weights, of the width that these have.
 
@@ -64,7 +72,7 @@ def load_trunk(path: Path) -> Res3D:
     """
     state = read_weights(path)
     stem = state.get(_STEM)
-    if stem is None or stem.ndim != 5:
+    if stem is None or stem.ndim != 5 or not stem.size:
         raise InputError(f"{path} has no {_STEM} of a Res3D network. Expected torchvision's r3d_18.")
     trunk = res3d(stem.shape[0])
     trunk.build(_ANY_CLIP)
@@ -95,7 +103,8 @@ def save_trunk(trunk: Res3D, path: Path) -> None:
         InputError: It cannot be written.
     """
     with atomic_file(path) as temporary:
-        save_file(torchvision_state(trunk), temporary)
+        # Safetensors' own writing raises what is no OSError, and its files are for their owner alone.
+        temporary.write_bytes(save(torchvision_state(trunk)))
 
 
 def trunk_facts(trunk: Res3D, clips: ClipSettings) -> TrunkFacts:

@@ -1,5 +1,6 @@
 """Frames of a video, one at a time."""
 
+import os
 from pathlib import Path
 
 import cv2
@@ -83,6 +84,13 @@ def test_what_is_no_video_is_refused(tmp_path, content):
 def test_a_missing_video_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.avi: no frame can be decoded"):
         list(read_frames(tmp_path / "nowhere.avi"))
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / os.fsdecode(b"caf\xe9.avi")
+    write_video(tmp_path / "a.avi").rename(path)
+    with pytest.raises(InputError, match="no UTF-8 text"):  # OpenCV would end the process
+        list(read_frames(path))
 
 
 def test_frames_that_are_there_but_cannot_be_decoded_are_no_video(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """What is written of a video: its tables agree, long ones are streamed, bad ones are named."""
 
 import csv
+import resource
 from pathlib import Path
 
 import cv2
@@ -8,12 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_prep.errors import InputError
+from data_prep.video_clips import VideoClip
 from data_prep.video_settings import ClipSettings
 from data_prep.videos import Video
 from pipelines.prediction import Source, UnreadableSourceError
+from pipelines.video_pictures import write_annotated
 from pipelines.video_prediction import VideoPredictor, columns
 from pipelines.video_settings import PredictSettings
+from pipelines.video_timeline import Timeline
 
+CLIP = VideoClip(np.zeros((4, 8, 8, 3), np.uint8), 0.0, 1.0)
 NAMES = ("dark", "bright")
 CLIPS = ClipSettings(frames=4, clip_seconds=0.4, size=(8, 8), resize=(8, 8))
 
@@ -91,7 +97,9 @@ def test_annotated_video_keeps_length_and_shows_the_label(tmp_path):
         frames = [video.frame() for _ in video]
         assert video.end == pytest.approx(3.0, abs=0.15)
     assert frames[0].shape == (240, 320, 3)  # enlarged, for letters to have room
-    corner = [np.mean(frame[:14, :80].astype(int)) - np.mean(frame[120:]) for frame in (frames[2], frames[-2])]
+    corner = [
+        np.mean(frame[:14, :80].astype(int)) - np.mean(frame[120:]) for frame in (frames[2], frames[-2])
+    ]
     assert abs(corner[0]) > 5
     assert corner[1] > 50  # a bright strip on a dark picture
     assert cv2.imread(str(tmp_path / "out" / "plots" / "dusk.png")).shape[1] > 500
@@ -111,6 +119,41 @@ def test_without_annotation_the_video_is_read_once_in_small_batches(tmp_path):
 def test_a_video_shorter_than_a_window_is_one_window(tmp_path):
     (line,) = predictor(tmp_path / "out", annotate=False)(write(tmp_path / "short.avi", [240] * 2))
     assert (line.windows, line.label) == (1, "bright")
+
+
+def test_an_annotated_video_is_whole_or_refused(tmp_path, monkeypatch):
+    source = write(tmp_path / "film.avi", [50, 150] * 10)
+    line = Timeline(
+        *(np.array([value]) for value in (0.0, 2.0)), np.array([[0.3, 0.7]]), *(np.array([0.1]),) * 2
+    )
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, allowed[1]))  # as on a full disk, OpenCV says nothing
+    try:
+        with pytest.raises(InputError, match="only 0 of 20 annotated frames could be written"):
+            write_annotated(source.path, tmp_path / "a.mp4", line, NAMES, refer_above=None, longest_side=640)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    shapes = iter([(240, 320, 3), (240, 320, 3), *[(360, 480, 3)] * 18])
+    monkeypatch.setattr(Video, "frame", lambda _: np.zeros(next(shapes), np.uint8))
+    write_annotated(source.path, tmp_path / "whole.mp4", line, NAMES, refer_above=None, longest_side=640)
+    monkeypatch.undo()
+    with Video(tmp_path / "whole.mp4") as video:
+        assert {video.frame().shape for _ in video} == {(240, 320, 3)}
+        assert video.num_frames == 20
+
+
+def test_errors_of_one_video_leave_the_others_alone(tmp_path, monkeypatch):
+    source = write(tmp_path / "film.avi", [50] * 10)
+
+    def exhausted(**_: object) -> dict[str, tf.Tensor]:
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+
+    with pytest.raises(UnreadableSourceError, match="need more memory than there is"):
+        list(predictor(tmp_path / "out", exhausted)(source))
+    monkeypatch.setattr("pipelines.video_pictures.Video.frame", lambda _: None)
+    monkeypatch.setattr("pipelines.video_prediction.video_windows", lambda *_, **__: iter([CLIP]))
+    with pytest.raises(UnreadableSourceError, match="a second time"):
+        list(predictor(tmp_path / "out")(source))
 
 
 def test_what_is_no_video_is_named(tmp_path):

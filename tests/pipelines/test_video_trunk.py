@@ -49,17 +49,32 @@ def test_what_is_written_is_read_again(trunk, tmp_path):
     assert trunk_facts(trunk, ClipSettings(frames=16)) != trunk_facts(trunk, clips)
 
 
+def test_a_full_disk_is_told_and_others_may_read_the_file(trunk, tmp_path, monkeypatch):
+    save_trunk(trunk, tmp_path / "trunk.safetensors")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "trunk.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+    monkeypatch.setattr("data_prep.atomic._temporary_sibling", lambda _: full)
+    full = tmp_path / "full.safetensors"
+    full.symlink_to("/dev/full")
+    with pytest.raises(InputError, match="cannot be written"):
+        save_trunk(trunk, tmp_path / "trunk.safetensors")
+
+
 def test_files_that_hold_something_else_are_refused(trunk, tmp_path):
     (tmp_path / "a.safetensors").write_bytes(b"no weights")
     np.save(tmp_path / "b", np.zeros(3))
     (tmp_path / "b.npy").rename(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", **{"stem.0.weight": np.zeros((2, 3, 3, 7, 7), np.float32)})
     np.savez(tmp_path / "d.npz", other=np.zeros(3))
+    np.savez(tmp_path / "texts.npz", **{"stem.0.weight": np.full((2, 3, 3, 7, 7), "a")})
+    np.savez(tmp_path / "narrow.npz", **{"stem.0.weight": np.zeros((0, 3, 3, 7, 7), np.float32)})
     expected = {
         "a.safetensors": "cannot be read as weights",
         "b.npz": "a single array",
         "c.npz": "lacks 99 arrays",
         "d.npz": r"has no stem\.0\.weight",
+        "texts.npz": r"stem\.0\.weight is of <U1",
+        "narrow.npz": r"has no stem\.0\.weight",
         "missing.npz": "cannot be read as weights",
         "e.pt": r"from \.safetensors and \.npz files",
     }
