@@ -97,14 +97,12 @@ class HiddenUnits(gpflow.Module):
             kernel=kernel,
             dtype=dtype,
             role=role,
+            fixed=("variance", *(("q_sqrt", "inducing_inputs", "lengthscales") if self.is_point else ())),
         )
         within = np.arange(self.width) < np.array(self.view_sizes)[:, None, None]
         self.units.inducing_inputs.assign(self.units.inducing_inputs.numpy() * within)
-        gpflow.set_trainable(self.units.variance, flag=False)
         if self.is_point:
             self.units.q_sqrt.assign(np.zeros(self.units.q_sqrt.shape))
-            for fixed in (self.units.q_sqrt, self.units.inducing_inputs, self.units.lengthscales):
-                gpflow.set_trainable(fixed, flag=False)
 
     @check_shapes("x: [N, D]", "return: [any, N, W]")
     def blocks(self, x: tf.Tensor) -> tf.Tensor:

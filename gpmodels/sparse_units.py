@@ -22,6 +22,7 @@ application.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import gpflow
@@ -119,6 +120,7 @@ class SparseUnits(gpflow.Module):
         kernel: Name of the kernel, see :func:`gpmodels.kernels.kernel_profile`.
         dtype: ``"float32"`` or ``"float64"``.
         role: What messages call these units, e.g. ``"global unit"``.
+        fixed: Names of the parameters (as below) that training leaves alone.
 
     Attributes:
         inducing_inputs: U, ``[K, M, D]``.
@@ -134,7 +136,7 @@ class SparseUnits(gpflow.Module):
         0.0
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - so many things make a unit
         self,
         *,
         num_units: int,
@@ -145,6 +147,7 @@ class SparseUnits(gpflow.Module):
         kernel: str = "squared_exponential",
         dtype: str = "float64",
         role: str = "sparse units",
+        fixed: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.role = role
@@ -159,7 +162,14 @@ class SparseUnits(gpflow.Module):
         def parameter(
             value: npt.NDArray[np.floating[Any]], label: str, transform: tfp.bijectors.Bijector | None = None
         ) -> gpflow.Parameter:
-            return gpflow.Parameter(value.astype(dtype), transform=transform, dtype=dtype, name=label)
+            # Set here, since a variable on several devices does not take it later.
+            return gpflow.Parameter(
+                value.astype(dtype),
+                transform=transform,
+                dtype=dtype,
+                trainable=label not in fixed,
+                name=label,
+            )
 
         # Distinct placeholders until `place` is called: coincident inducing inputs would make K singular.
         spread = np.linspace(-1.0, 1.0, m)[None, :, None] * np.ones((k, 1, d))

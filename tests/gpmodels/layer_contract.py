@@ -319,12 +319,18 @@ def assert_same_outputs(ours: dict[str, Any], theirs: dict[str, Any], *, exactly
         np.testing.assert_allclose(value, theirs[name], rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+def all_contracts(contract: type[LayerContract]) -> list[type[LayerContract]]:
+    """The classes of heads under a contract, those of families of heads included."""
+    families = contract.__subclasses__()
+    return [leaf for family in families for leaf in all_contracts(family)] if families else [contract]
+
+
 @functools.cache
 def isolated_results() -> dict[str, dict[str, Any]]:
     """Checks of all collected heads that need a process of their own: determinism and devices are global."""
     heads = {
         contract.__name__: keras.saving.serialize_keras_object(contract.make_head())
-        for contract in LayerContract.__subclasses__()
+        for contract in all_contracts(LayerContract)
     }
     root = Path(__file__).parents[2]
     process = subprocess.run(
