@@ -7,9 +7,11 @@ Each group (a person) is left out in turn. Res3D of a quarter of its width is tr
 then all heads and support vector machines learn from its features. Videos of the group left out are judged,
 each by the mean over its clips, and the scores are those of the videos of all groups together. Epochs, steps
 of the heads alone and the likelihood (robust-max, as in thesis 4.4.3.1) were chosen on the selection part
-with one group left out, not on what is judged.
+of one fold. Its videos are of a person who is judged in another fold, so that this choice, which all methods
+share, has seen some of what is judged: the numbers compare the methods, and flatter all of them a little.
 
-A process of its own trains each group and seed; what is complete is not repeated. Accuracy, NLL, Brier score
+A process of its own trains each group and seed; what is complete is not repeated, and what was trained with
+other settings than those below is refused. Accuracy, NLL, Brier score
 and ECE go to ``--results`` as JSON and Markdown, also while some of it is missing.
 """
 
@@ -32,10 +34,13 @@ from common import host, median_and_spread, write_results
 from rich.console import Console
 
 from data_prep.atomic import atomic_file
+from data_prep.errors import InputError
 from data_prep.manifest import load_manifest
 from data_prep.splits import manifest_splits
 from data_prep.video_manifest import VideoManifest
 from data_prep.video_settings import VideoPrepareSettings
+from pipelines.config import CONFIG_NAME, load_settings
+from pipelines.video_settings import FeaturesSettings, TrainSettings
 
 SCORES = ("accuracy", "nll", "brier", "ece")
 TRUNK = {
@@ -74,7 +79,6 @@ def run_cell(data: Path, folder: Path, seed: int, fold: int) -> None:
     from pipelines import video  # noqa: PLC0415 - imports TensorFlow
     from pipelines.head_application import Prepared  # noqa: PLC0415 - likewise
     from pipelines.video_application import VIDEO  # noqa: PLC0415 - likewise
-    from pipelines.video_settings import FeaturesSettings, TrainSettings  # noqa: PLC0415 - likewise
 
     console, started = Console(), time.perf_counter()
     trunk, features, heads = folder / "trunk", folder / "features", folder / "heads"
@@ -126,12 +130,28 @@ def scores_of_seed(cells: Sequence[dict[str, np.ndarray]]) -> dict[str, dict[str
     return scores
 
 
+def require_settings(folder: Path, seed: int, fold: int) -> None:
+    """Refuse a cell that was trained with other settings than this file has.
+
+    Raises:
+        InputError: It was.
+    """
+    for name, settings in (("trunk", TRUNK), ("heads", HEADS)):
+        expected = TrainSettings(**settings, seed=seed, fold=fold)
+        if load_settings(TrainSettings, config=folder / name / CONFIG_NAME) != expected:
+            raise InputError(
+                f"{folder / name} was trained with other settings. Remove it, or take another --work."
+            )
+
+
 def summarise(work: Path, seeds: Sequence[int], folds: int, results: Path) -> None:
     """Write mean and spread over the complete seeds; one with a group missing is left out."""
     by_seed, seconds = {}, []
     for seed in seeds:
         paths = [cell_folder(work, seed, fold) / "judged.npz" for fold in range(folds)]
         if all(path.exists() for path in paths):
+            for fold, path in enumerate(paths):
+                require_settings(path.parent, seed, fold)
             cells = [dict(np.load(path, allow_pickle=False)) for path in paths]
             by_seed[seed] = scores_of_seed(cells)
             seconds += [cell["seconds"].tolist() for cell in cells]
