@@ -46,6 +46,11 @@ class HeadTrainSettings(BaseModel):
         gt=0,
         description="Adam's first learning rate of the further epochs, network and head together.",
     )
+    head_rate_factor: float = Field(
+        default=1.0,
+        gt=0,
+        description="How many times larger than that the learning rate of a GP head's own weights is.",
+    )
     head_steps: int = Field(
         default=1000,
         ge=0,

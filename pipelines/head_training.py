@@ -38,7 +38,10 @@ PRETRAINING = "pretraining"
 
 _FIXED = ("batch_size", "selection_fraction", "fold", "seed")
 _FIXED_BY_A_HEAD = ("pretraining_epochs", "learning_rate")
-_FIXED_BY_A_GP_HEAD = ("num_experts", "num_inducing", "kernel", "global_weight", "expert_variance")
+_FIXED_BY_A_GP_HEAD = (
+    *("num_experts", "num_inducing", "kernel", "global_weight", "expert_variance"),
+    "head_rate_factor",
+)
 
 
 def train(
@@ -324,3 +327,4 @@ def stage_settings(name: str, settings: HeadTrainSettings) -> StageSettings:
         settings.patience,
         learning_rate_setting="head_epoch_learning_rate",
     )
+        head_rate_factor=1.0 if name == "linear" else settings.head_rate_factor,

@@ -31,6 +31,7 @@ from pipelines.divergence import (
     factorisation_errors,
     require_finite,
 )
+from pipelines.optimizers import TwoRateAdam
 
 __all__ = [
     "EpochReport",
@@ -65,12 +66,14 @@ class StageSettings:
         epochs: Passes over the training data at the most.
         learning_rate: Adam's, decayed to a hundredth by a cosine over all epochs.
         patience: Stop after so many epochs without a better bound on the selection data; 0 never stops early.
+        head_rate_factor: How many times larger the learning rate of the head's own weights is.
         learning_rate_setting: What a user calls the learning rate of this stage, for messages.
     """
 
     epochs: int
     learning_rate: float
     patience: int = 0
+    head_rate_factor: float = 1.0
     learning_rate_setting: str = "learning_rate"
 
 
@@ -212,7 +215,8 @@ def train_stage(
     folder.mkdir(parents=True, exist_ok=True)
     total_steps = max(settings.epochs * data.steps_per_epoch, 1)
     schedule = keras.optimizers.schedules.CosineDecay(settings.learning_rate, total_steps, alpha=0.01)
-    model.compile(optimizer=keras.optimizers.Adam(schedule))
+    head = model.head.trainable_variables
+    model.compile(optimizer=TwoRateAdam(schedule, faster=head, factor=settings.head_rate_factor))
     model.optimizer.build(model.trainable_variables)
 
     state = _start(model, settings, folder, resume=resume)
