@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
@@ -72,15 +73,26 @@ class Manifest(BaseModel):
         Raises:
             InputError: a name that the manifest does not have.
         """
-        by_name = {example.name: example for example in self.examples}
+        return [self.examples[row] for row in self.rows(names)]
+
+    def rows(self, names: Iterable[str]) -> list[int]:
+        """Places among the examples, by name, in the order given.
+
+        Raises:
+            InputError: a name that the manifest does not have.
+        """
         names = list(names)
-        unknown = [name for name in names if name not in by_name]
+        unknown = [name for name in names if name not in self._row]
         if unknown:
             raise InputError(
                 f"{len(unknown)} names are not among the {self.num_examples} prepared examples: "
                 f"{', '.join(unknown[:5])}. Use names listed in {MANIFEST_NAME}."
             )
-        return [by_name[name] for name in names]
+        return [self._row[name] for name in names]
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {example.name: row for row, example in enumerate(self.examples)}
 
 
 def file_sha256(path: Path) -> str:

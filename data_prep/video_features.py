@@ -16,7 +16,13 @@ from data_prep.errors import InputError
 from data_prep.labelled import epoch_order
 from data_prep.manifest import MANIFEST_NAME, file_sha256
 from data_prep.prefetching import prefetched
-from data_prep.video_manifest import FeaturesExample, FeaturesManifest, TrunkFacts, VideoManifest
+from data_prep.video_manifest import (
+    FeaturesExample,
+    FeaturesManifest,
+    LearnedVideos,
+    TrunkFacts,
+    VideoManifest,
+)
 
 TRUNK_NAME = "trunk.safetensors"
 
@@ -147,12 +153,29 @@ def features_dataset(
 
 
 def is_features_folder(folder: Path) -> bool:
-    """Whether a prepared folder has features and not clips."""
-    return (folder / TRUNK_NAME).is_file() and (folder / MANIFEST_NAME).is_file()
+    """Whether a prepared folder has features and not clips.
+
+    Raises:
+        InputError: its extraction was interrupted.
+    """
+    if not (folder / TRUNK_NAME).is_file() or (folder / "run.json").exists():
+        return False
+    if not (folder / MANIFEST_NAME).is_file():
+        raise InputError(
+            f"{folder}: its extraction is incomplete. Go on with `gpimaging video features --resume` and the "
+            "data and network that it was begun with."
+        )
+    return True
 
 
 def write_features_manifest(
-    folder: Path, clips: VideoManifest, files: Mapping[str, str], trunk: TrunkFacts, prepared_sha256: str
+    folder: Path,
+    clips: VideoManifest,
+    files: Mapping[str, str],
+    *,
+    trunk: TrunkFacts,
+    learned: LearnedVideos,
+    prepared_sha256: str,
 ) -> FeaturesManifest:
     """Complete a folder of features: with its manifest it can be used.
 
@@ -161,6 +184,7 @@ def write_features_manifest(
         clips: manifest of the clips.
         files: the file of each video, by the video's name.
         trunk: which network it was.
+        learned: videos that the network learned from.
         prepared_sha256: of the manifest of the clips.
 
     Raises:
@@ -176,7 +200,7 @@ def write_features_manifest(
     names = [TRUNK_NAME, *files.values()]
     fields = {name: getattr(clips, name) for name in VideoManifest.model_fields}
     fields |= {"examples": tuple(examples), "sha256": {name: file_sha256(folder / name) for name in names}}
-    manifest = FeaturesManifest(**fields, trunk=trunk, prepared_sha256=prepared_sha256)
+    manifest = FeaturesManifest(**fields, trunk=trunk, learned=learned, prepared_sha256=prepared_sha256)
     with atomic_file(folder / MANIFEST_NAME) as temporary:
         temporary.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return manifest

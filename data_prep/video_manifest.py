@@ -49,6 +49,15 @@ class TrunkFacts(BaseModel):
     sha256: str = Field(description="Of the network's weights, its width and how clips are cut.")
 
 
+class LearnedVideos(BaseModel):
+    """Videos that a network learned from: judging anything by its features of them would flatter."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train: tuple[str, ...] = Field(default=(), description="It was fitted to these.")
+    selection: tuple[str, ...] = Field(default=(), description="Its best epoch was chosen by these.")
+
+
 class FeaturesExample(VideoExample):
     """The features of one clip."""
 
@@ -61,6 +70,9 @@ class FeaturesManifest(VideoManifest):
     """Contents of a folder of cached features; examples, classes and splits are those of the clips."""
 
     trunk: TrunkFacts = Field(description="Which network the features come from.")
+    learned: LearnedVideos = Field(
+        description="Videos that the network learned from; none where it came as a file of weights."
+    )
     prepared_sha256: str = Field(description="SHA-256 of the manifest of the clips.")
     examples: tuple[FeaturesExample, ...] = Field(description="The clips in the order of their names.")
 

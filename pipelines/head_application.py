@@ -114,6 +114,30 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
     def run_facts(self, data: Prepared[ManifestKind], splits: Splits) -> dict[str, Any]:
         """``num_data``, the number of training points, and what else only this application's run knows."""
 
+    def check_training(
+        self,
+        data: Prepared[ManifestKind],  # noqa: ARG002 - others need them all
+        splits: Splits,  # noqa: ARG002
+        settings: SettingsKind,  # noqa: ARG002
+        *,
+        begins: bool,  # noqa: ARG002
+    ) -> Sequence[str]:
+        """Refuse what would go wrong, before anything is written; nothing where no setting can.
+
+        Args:
+            data: Prepared folder.
+            splits: Of its examples.
+            settings: Of the run.
+            begins: Whether nothing is trained yet.
+
+        Returns:
+            Warnings.
+
+        Raises:
+            InputError: The data or a file named by a setting cannot be used.
+        """
+        return ()
+
     def require_fitting(self, data: Prepared[ManifestKind], model: Path, run: RunKind) -> None:
         """Check that a run can judge a prepared folder.
 

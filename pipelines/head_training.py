@@ -107,6 +107,9 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         self.steps_per_epoch = application.steps_per_epoch(settings, len(self.splits.train))
         self.run = self._described()
         self._require_models()
+        begins = not (resume and has_checkpoint(head_folder(out, PRETRAINING)))
+        for warning in application.check_training(self.data, self.splits, settings, begins=begins):
+            console.print(f"Warning: {warning}", markup=False)
         if resume and (out / "run.json").exists():
             self.run = self._continued(self.run)
 

@@ -11,14 +11,16 @@ from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
+from pydantic import ValidationError
 from rich.console import Console
 
-from data_prep.atomic import refuse_existing
 from data_prep.errors import InputError
 from data_prep.labelled_preparing import PrepareResult
+from data_prep.manifest import MANIFEST_NAME
 from data_prep.splits import manifest_splits
 from data_prep.video import prepare_video
-from data_prep.video_manifest import VideoManifest
+from data_prep.video_features import TRUNK_NAME
+from data_prep.video_manifest import FeaturesManifest, LearnedVideos, VideoManifest
 from data_prep.video_settings import ClipSettings, VideoPrepareSettings
 from data_prep.videos import VIDEO_SUFFIXES
 from gpmodels.networks.res3d import Res3D
@@ -93,22 +95,47 @@ def features(
     prepared = VIDEO.prepared(data)
     if isinstance(prepared, PreparedFeatures):
         raise InputError(f"{data} has features already. Pass the folder of `gpimaging video prepare`.")
-    if not resume:
-        refuse_existing(out, overwrite=False)
-    trunk = _chosen_trunk(prepared, weights, model)
+    _require_own_folder(out, (data,) if model is None else (data, model), resume=resume)
+    trunk, learned = _chosen_trunk(prepared, weights, model)
     out.mkdir(parents=True, exist_ok=True)
-    dump_settings(settings, out / CONFIG_NAME)
     with stage_bars(console) as advance:
         extraction = extract_features(
-            prepared, trunk, out, clips_at_once=settings.clips_at_once, progress=advance
+            prepared, trunk, out, learned=learned, clips_at_once=settings.clips_at_once, progress=advance
         )
+    dump_settings(settings, out / CONFIG_NAME)
     say_extracted(extraction, out, console)
     return extraction
 
 
-def _chosen_trunk(data: Prepared[VideoManifest], weights: Path | None, model: Path | None) -> Res3D:
+def _require_own_folder(out: Path, others: Sequence[Path], *, resume: bool) -> None:
+    """Features go into a folder of their own, and on with them only with ``resume``."""
+    if out.resolve() in {other.resolve() for other in others}:
+        raise InputError(f"{out} is the folder of --data or --model. Give features a folder of their own.")
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not _has_features(out):
+        raise InputError(f"{out} already exists and has no features to go on with. Choose another --out.")
+    if not resume:
+        raise InputError(f"{out} already has features. Go on with --resume, or choose another --out.")
+
+
+def _has_features(folder: Path) -> bool:
+    """Whether all or some features are there, and nothing else that a step has written."""
+    manifest = folder / MANIFEST_NAME
+    if not (folder / TRUNK_NAME).is_file() or (folder / "run.json").exists():
+        return False
+    try:
+        return not manifest.exists() or bool(FeaturesManifest.model_validate_json(manifest.read_bytes()))
+    except (OSError, ValidationError):
+        return False
+
+
+def _chosen_trunk(
+    data: Prepared[VideoManifest], weights: Path | None, model: Path | None
+) -> tuple[Res3D, LearnedVideos]:
+    """The network, and what it learned from: of a file of weights nobody knows."""
     if weights is not None and model is None:
-        return load_trunk(weights)
+        return load_trunk(weights), LearnedVideos()
     if model is not None and weights is None:
         trunk, run = VIDEO.trunk(model)
         if run.clips != data.manifest.clip_settings:
@@ -116,7 +143,7 @@ def _chosen_trunk(data: Prepared[VideoManifest], weights: Path | None, model: Pa
                 f"{data.folder} has clips cut by {data.manifest.clip_settings!r}, but {model} was trained on "
                 f"{run.clips!r}. Prepare the videos with the same settings."
             )
-        return trunk
+        return trunk, run.learned
     raise InputError(
         "Features need one network: pass either --weights, a file of torchvision's r3d_18, or --model, a run "
         "of `gpimaging video train`."
@@ -144,7 +171,7 @@ def train_machines(settings: TrainSettings, data: PreparedFeatures, run: Path, c
     """Train the support vector machines that the run does not have yet.
 
     Raises:
-        InputError: The training clips are of one group, or a file cannot be written.
+        InputError: The training clips of a class are of one group, or a file cannot be written.
     """
     splits = manifest_splits(
         data.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
@@ -153,7 +180,13 @@ def train_machines(settings: TrainSettings, data: PreparedFeatures, run: Path, c
         if machine_file(run, name).is_file():
             continue
         with console.status(f"Training {TITLES[name]}"):
-            machine = fit_machine(name, data.part(splits.train), data.part(splits.selection), settings.seed)
+            machine = fit_machine(
+                name,
+                data.part(splits.train),
+                data.part(splits.selection),
+                data.manifest.class_names,
+                seed=settings.seed,
+            )
         save_machine(machine, machine_file(run, name))
         console.print(f"{TITLES[name]}: C {machine.cost:g}, temperature {machine.temperature:.3f}")
 

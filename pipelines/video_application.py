@@ -31,7 +31,7 @@ from data_prep.video_features import (
     read_features,
     read_picture,
 )
-from data_prep.video_manifest import FeaturesManifest, VideoManifest
+from data_prep.video_manifest import FeaturesManifest, LearnedVideos, VideoManifest
 from gpmodels import HybridModel
 from gpmodels.networks.feature_scaling import FeatureScaling
 from gpmodels.networks.res3d import Res3D, res3d
@@ -44,10 +44,17 @@ from pipelines.predictors import Outputs, Predictor
 from pipelines.runs import head_folder
 from pipelines.serving import ClipServer, per_class
 from pipelines.training import BEST, load_checkpoint
-from pipelines.video_machines import TrainingFeatures, load_machine, machine_predictor
+from pipelines.video_machines import (
+    TrainingFeatures,
+    cross_validation_parts,
+    load_machine,
+    machine_predictor,
+)
 from pipelines.video_settings import MachineName, TrainSettings, VideoRun
-from pipelines.video_trunk import load_trunk, start_from
+from pipelines.video_trunk import load_trunk, require_weights, start_from, trunk_facts
 
+_OF_CLIPS = ("width", "weights", "augmentation")
+_OF_FEATURES = ("machines",)
 _SHOWN_FRAMES = 3
 _FEATURES_SAMPLE = 100_000
 
@@ -65,8 +72,7 @@ class PreparedFeatures(Prepared[VideoManifest]):
 
     def part(self, names: Sequence[str]) -> TrainingFeatures:
         """Features, labels and groups of some clips, in the order of the names."""
-        number = {example.name: row for row, example in enumerate(self.manifest.examples)}
-        rows = [number[example.name] for example in self.manifest.select(names)]
+        rows = self.manifest.rows(names)
         examples = [self.manifest.examples[row] for row in rows]
         return TrainingFeatures(
             self.features[rows],
@@ -119,9 +125,32 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
         return features_dataset(part.features, part.labels, **options)
 
     def run_facts(self, data: Prepared[VideoManifest], splits: Splits) -> dict[str, Any]:
-        """How clips are cut, and where features come from."""
-        trunk = data.manifest.trunk if isinstance(data, PreparedFeatures) else None
-        return {**super().run_facts(data, splits), "clips": data.manifest.clip_settings, "trunk": trunk}
+        """How clips are cut, where features come from, and what the network learns from."""
+        if isinstance(data, PreparedFeatures):
+            trunk, learned = data.manifest.trunk, data.manifest.learned
+        else:
+            trunk = None
+            learned = LearnedVideos(train=videos_of(splits.train), selection=videos_of(splits.selection))
+        facts = {"clips": data.manifest.clip_settings, "trunk": trunk, "learned": learned}
+        return {**super().run_facts(data, splits), **facts}
+
+    def check_training(
+        self, data: Prepared[VideoManifest], splits: Splits, settings: TrainSettings, *, begins: bool
+    ) -> list[str]:
+        """What the steps after the first would stop at; what is ignored.
+
+        Raises:
+            InputError: The network of the features learned from what would be judged, a file of weights does
+                not fit, or a class is too small for support vector machines.
+        """
+        if isinstance(data, PreparedFeatures):
+            warnings = learned_warnings(data, splits)
+            if settings.machines:
+                cross_validation_parts(data.part(splits.train), data.manifest.class_names)
+            return [*warnings, *ignored(settings, "features", _OF_CLIPS)]
+        if begins and settings.weights is not None:
+            require_weights(settings.weights, settings.width)
+        return ignored(settings, "clips", _OF_FEATURES)
 
     def require_fitting(self, data: Prepared[VideoManifest], model: Path, run: VideoRun) -> None:
         """Check that clips are cut alike, or features are of the same network.
@@ -187,7 +216,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
         """
         run, settings = self.trained_run(run_folder), self.run_settings(run_folder)
         if run.trunk is not None:
-            return load_trunk(run_folder / TRUNK_NAME), run
+            return kept_trunk(run_folder, run), run
         model = self.make_model("linear", settings, run)
         load_checkpoint(model, head_folder(run_folder, PRETRAINING) / BEST)
         return model.network, run
@@ -196,7 +225,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
 
     def num_judged(self, data: Prepared[VideoManifest], names: Sequence[str]) -> int:  # noqa: ARG002 - the base class has it
         """How many videos these clips are of."""
-        return len({video_of(name) for name in names})
+        return len(videos_of(names))
 
     def examples(self, data: Prepared[VideoManifest], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Videos: their clips, or the features of these, and the label."""
@@ -242,7 +271,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
         """A run on features gets the network before it that they come from."""
         if not isinstance(model.network, FeatureScaling):
             return model
-        trunk = load_trunk(run_folder / TRUNK_NAME)
+        trunk = kept_trunk(run_folder, self.trained_run(run_folder))
         whole = keras.Sequential([trunk, model.network])
         return HybridModel(whole, model.head, num_data=model.num_data)
 
@@ -278,6 +307,50 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
         return np.repeat(drifting[..., None], 3, axis=-1)
 
 
+def kept_trunk(run_folder: Path, run: VideoRun) -> Res3D:
+    """The network that a run on features keeps.
+
+    Raises:
+        InputError: It is damaged, or not the one that the features come from.
+    """
+    path = run_folder / TRUNK_NAME
+    trunk = load_trunk(path)
+    if trunk_facts(trunk, run.clips) != run.trunk:
+        raise InputError(
+            f"{path} is not the network that the run's features come from. Put that one back, or train again."
+        )
+    return trunk
+
+
+def learned_warnings(data: PreparedFeatures, splits: Splits) -> list[str]:
+    """Hold a split of features against the one that their network was trained with.
+
+    Raises:
+        InputError: The network learned from videos of the test part.
+    """
+    learned = data.manifest.learned
+    seen = {*learned.train, *learned.selection}.intersection(videos_of(splits.test))
+    if seen:
+        raise InputError(
+            f"{data.folder} has features of a network that learned from {len(seen)} of the videos to judge "
+            f"by ({', '.join(sorted(seen)[:3])}): the scores would flatter. Train with the fold and the "
+            "split that the network was trained with, or extract features with another network."
+        )
+    fitted = set(learned.train).intersection(videos_of(splits.selection))
+    warning = (
+        f"{len(fitted)} of the selection videos trained the network of the features: temperatures and best "
+        "epochs chosen by them are too sure. Use the selection_fraction that the network was trained with."
+    )
+    return [warning] if fitted else []
+
+
+def ignored(settings: TrainSettings, kind: str, names: Sequence[str]) -> list[str]:
+    """Say which settings were changed although nothing heeds them for this kind of data."""
+    defaults = TrainSettings()
+    changed = [name for name in names if getattr(settings, name) != getattr(defaults, name)]
+    return [f"{', '.join(changed)}: no use for training on {kind}"] if changed else []
+
+
 def machine_file(run: Path, name: MachineName) -> Path:
     """Where a run has a support vector machine."""
     return run / "machines" / f"{name}.npz"
@@ -309,6 +382,11 @@ def clip_strip(clips: Picture) -> Picture:
     clip = clips[len(clips) // 2]
     places = np.linspace(0, len(clip) - 1, min(_SHOWN_FRAMES, len(clip)), dtype=int)
     return side_by_side([clip[place] for place in places])
+
+
+def videos_of(clips: Sequence[str]) -> tuple[str, ...]:
+    """Names of the videos of clips, each once, in the order of names."""
+    return tuple(sorted({video_of(clip) for clip in clips}))
 
 
 def video_of(clip: str) -> str:

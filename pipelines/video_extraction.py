@@ -26,7 +26,13 @@ from data_prep.video_features import (
     write_features_manifest,
     write_video_features,
 )
-from data_prep.video_manifest import FeaturesManifest, TrunkFacts, VideoExample, VideoManifest
+from data_prep.video_manifest import (
+    FeaturesManifest,
+    LearnedVideos,
+    TrunkFacts,
+    VideoExample,
+    VideoManifest,
+)
 from gpmodels.networks.res3d import Res3D
 from pipelines.head_application import Prepared
 from pipelines.overlays import Picture, fit_within
@@ -60,6 +66,7 @@ def extract_features(
     trunk: Res3D,
     out: Path,
     *,
+    learned: LearnedVideos,
     clips_at_once: int,
     progress: Progress | None = None,
 ) -> Extraction:
@@ -69,6 +76,7 @@ def extract_features(
         data: Prepared clips.
         trunk: The network.
         out: Folder of features, existing; what is there of the same network and clips is kept.
+        learned: Videos that the network learned from.
         clips_at_once: How many clips the network takes at a time.
         progress: Called after each video.
 
@@ -77,7 +85,8 @@ def extract_features(
     """
     facts = trunk_facts(trunk, data.manifest.clip_settings)
     prepared_sha256 = file_sha256(data.folder / MANIFEST_NAME)
-    identity = hashlib.sha256(f"{facts.sha256} {prepared_sha256}".encode()).hexdigest()
+    known = f"{facts.sha256} {prepared_sha256} {learned.model_dump_json()}"
+    identity = hashlib.sha256(known.encode()).hexdigest()
     _keep_trunk(trunk, facts, data.manifest, out)
     network = _Network(trunk, clips_at_once, data.manifest.shape)
     names = [(video, [example.name for example in examples]) for video, examples in _videos(data.manifest)]
@@ -94,7 +103,9 @@ def extract_features(
             extracted, frames = extracted + 1, frames + images.shape[0] * images.shape[1]
         if progress is not None:
             progress("Extracting features", done, len(names))
-    manifest = write_features_manifest(out, data.manifest, files, facts, prepared_sha256)
+    manifest = write_features_manifest(
+        out, data.manifest, files, trunk=facts, learned=learned, prepared_sha256=prepared_sha256
+    )
     return Extraction(manifest, extracted, frames, reading, network.seconds)
 
 

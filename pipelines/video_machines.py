@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,12 @@ class Machine:
 
 
 def fit_machine(
-    name: MachineName, train: TrainingFeatures, selection: TrainingFeatures, seed: int
+    name: MachineName,
+    train: TrainingFeatures,
+    selection: TrainingFeatures,
+    class_names: Sequence[str],
+    *,
+    seed: int,
 ) -> Machine:
     """Train a machine: C and γ by cross-validation over training groups, temperature on selection clips.
 
@@ -111,15 +117,16 @@ def fit_machine(
         name: Which.
         train: To train on.
         selection: Neither trained on nor judged.
+        class_names: In the order of the labels.
         seed: Of the parts of the cross-validation and of the linear solver.
 
     Raises:
-        InputError: There are fewer than two groups of training clips.
+        InputError: A class has fewer than two groups of training clips.
     """
     deviation = float(np.var(train.features, axis=0, dtype=np.float64).mean()) ** 0.5 or 1.0
     mean = train.features.mean(axis=0)
     scaled = (train.features - mean) / np.float32(deviation)
-    search = _search(name, scaled.shape[1], train, seed)
+    search = _search(name, scaled.shape[1], cross_validation_parts(train, class_names), seed)
     search.fit(scaled, train.labels, groups=train.groups)
     machine = _as_arrays(search.best_estimator_, scaled, mean, deviation)
     decisions = machine.decision_values(tf.constant(selection.features)).numpy()
@@ -132,13 +139,28 @@ def fit_machine(
     return Machine(**{**vars(machine), "temperature": temperature})
 
 
-def _search(name: MachineName, num_features: int, train: TrainingFeatures, seed: int) -> GridSearchCV:
-    parts = min(_MOST_PARTS, len(np.unique(train.groups)))
-    if parts < 2:
+def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) -> int:
+    """In how many parts of whole groups a cross-validation divides training clips; every class is in each.
+
+    Args:
+        train: To train on.
+        class_names: In the order of the labels.
+
+    Raises:
+        InputError: A class has fewer than two groups.
+    """
+    groups = [np.unique(train.groups[train.labels == label]) for label in range(len(class_names))]
+    fewest, rarest = min((len(names), label) for label, names in enumerate(groups))
+    if fewest < 2:
         raise InputError(
-            "Only one group of training clips: C cannot be chosen by cross-validation over groups. Prepare "
-            "more groups, or train without support vector machines (--set machines=[])."
+            f"The class {class_names[rarest]!r} has training clips of {fewest} groups; support vector "
+            "machines need two, one to learn from and one to choose C by. Prepare more groups or another "
+            "split, or train without these machines (--set machines=[])."
         )
+    return min(_MOST_PARTS, fewest)
+
+
+def _search(name: MachineName, num_features: int, parts: int, seed: int) -> GridSearchCV:
     folds = StratifiedGroupKFold(parts, shuffle=True, random_state=seed)
     grid: dict[str, Any] = {"estimator__C": _COSTS}
     if name == "linear_svm":

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from data_prep.video_manifest import TrunkFacts
+from data_prep.video_manifest import LearnedVideos, TrunkFacts
 from data_prep.video_settings import ClipSettings
 from pipelines.head_settings import EvaluateSettings, ExportSettings
 from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
@@ -26,11 +26,15 @@ MachineName = Literal["linear_svm", "rbf_svm"]
 
 
 class VideoRun(LabelledRun):
-    """Description of a video run: on clips, or on the features of a trunk that stays as it is."""
+    """Description of a video run: on clips, or on the features of a trunk that stays as it is.
+
+    ``learned`` has the videos that its network learned from; heads on its features are not judged by them.
+    """
 
     application: Literal["video"]
     clips: ClipSettings
     trunk: TrunkFacts | None
+    learned: LearnedVideos
 
     @property
     def clip_shape(self) -> tuple[int, ...]:

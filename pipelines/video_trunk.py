@@ -89,6 +89,17 @@ def start_from(trunk: Res3D, path: Path) -> None:
     _assign(trunk, read_weights(path), path)
 
 
+def require_weights(path: Path, width: int) -> None:
+    """Check that a file can be begun with, before anything is written.
+
+    Raises:
+        InputError: It cannot be read, or does not fit a network of this width.
+    """
+    trunk = res3d(width)
+    trunk.build(_ANY_CLIP)
+    start_from(trunk, path)
+
+
 def _assign(trunk: Res3D, state: dict[str, NDArray[Any]], path: Path) -> None:
     try:
         assign_torchvision_weights(trunk, state)

@@ -20,7 +20,7 @@ from data_prep.video_features import (
     write_features_manifest,
     write_video_features,
 )
-from data_prep.video_manifest import FeaturesManifest, TrunkFacts, VideoExample, VideoManifest
+from data_prep.video_manifest import FeaturesManifest, LearnedVideos, TrunkFacts, VideoExample, VideoManifest
 from data_prep.video_settings import VideoPrepareSettings
 
 CLIPS = {"a/x": 2, "a/y": 1, "b/z": 3}
@@ -73,7 +73,9 @@ def folder(tmp_path: Path) -> Path:
     for video, file in files.items():
         cached = VideoFeatures(stored(video), f"picture of {video}".encode())
         write_video_features(tmp_path / file, clip_names(video), cached, "network and clips")
-    write_features_manifest(tmp_path, clips_manifest(), files, TRUNK, "f" * 64)
+    write_features_manifest(
+        tmp_path, clips_manifest(), files, trunk=TRUNK, learned=LearnedVideos(), prepared_sha256="f" * 64
+    )
     return tmp_path
 
 
@@ -95,6 +97,17 @@ def test_what_another_network_or_other_clips_left_is_refused(folder):
     for clips, identity in ((clip_names("a/x"), "another network"), (clip_names("b/z"), "network and clips")):
         with pytest.raises(InputError, match="another network or of other clips"):
             is_cached(path, clips, identity)
+
+
+def test_features_are_told_from_clips_runs_and_what_is_not_complete(folder):
+    (folder / "run.json").touch()
+    assert not is_features_folder(folder)  # a run keeps the network too
+    (folder / "run.json").unlink()
+    (folder / "manifest.json").unlink()
+    with pytest.raises(InputError, match="Go on with `gpimaging video features --resume`"):
+        is_features_folder(folder)
+    (folder / TRUNK_NAME).unlink()
+    assert not is_features_folder(folder)
 
 
 def test_damaged_files_are_named(folder):

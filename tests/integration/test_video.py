@@ -146,7 +146,7 @@ def test_machines_are_compared_on_features(way):
 
 def test_features_are_extracted_once_and_never_mixed(way, tmp_path):
     data = ("video", "features", "--data", way.prepared, "--out", way.features)
-    assert "already exists" in run(*data, "--model", way.run, expected=2)
+    assert "already has features" in run(*data, "--model", way.run, expected=2)
     assert "extracted now" not in run(*data, "--model", way.run, "--resume")
     (way.features / "video-000003.npz").unlink()
     assert "1 videos extracted now" in run(*data, "--model", way.run, "--resume")

@@ -1,20 +1,42 @@
 """Videos as the shared steps see them: judged by their clips' mean, from clips or cached features."""
 
+import shutil
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+import tensorflow as tf
+from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.splits import Splits
 from data_prep.video import prepare_video
-from data_prep.video_settings import VideoPrepareSettings
+from data_prep.video_manifest import LearnedVideos
+from data_prep.video_settings import ClipSettings, VideoPrepareSettings
 from gpmodels.networks.res3d import res3d
-from pipelines.video_application import VIDEO, PreparedFeatures, clip_strip, mean_outputs
-from pipelines.video_extraction import extract_features
+from pipelines import head_training, video
+from pipelines.video_application import VIDEO, PreparedFeatures, clip_strip, kept_trunk, mean_outputs
+from pipelines.video_extraction import Extraction, extract_features
+from pipelines.video_settings import FeaturesSettings, TrainSettings, VideoRun
+from pipelines.video_trunk import save_trunk
 
 SETTINGS = VideoPrepareSettings(frames=2, size=(16, 16), resize=(16, 20), clip_seconds=0.5)
+
+RUN = VideoRun(
+    application="video",
+    size=SETTINGS.size,
+    num_data=4,
+    batch_norm_momentum=0.9,
+    counts={},
+    manifest_sha256="",
+    class_names=("Dark", "Light"),
+    clips=ClipSettings(),
+    trunk=None,
+    learned=LearnedVideos(),
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +64,9 @@ def trunk(number: int):
     return network
 
 
-def extract(clips: Path, out: Path, number: int = 0):
+def extract(clips: Path, out: Path, number: int = 0, learned: LearnedVideos = LearnedVideos()):  # noqa: B008 - frozen
     out.mkdir(exist_ok=True)
-    return extract_features(VIDEO.prepared(clips), trunk(number), out, clips_at_once=3)
+    return extract_features(VIDEO.prepared(clips), trunk(number), out, learned=learned, clips_at_once=3)
 
 
 def test_a_video_is_the_mean_of_its_clips():
@@ -83,6 +105,91 @@ def test_an_interrupted_extraction_goes_on_and_a_stale_one_is_refused(clips, tmp
     assert extract(clips, out).videos == 1
     with pytest.raises(InputError, match="another network or of other clips"):
         extract(clips, out, number=1)
+    with pytest.raises(InputError, match="another network or of other clips"):
+        extract(clips, out, learned=LearnedVideos(train=("Dark/v_Dark_g01_c01",)))
+
+
+def test_heads_are_not_judged_by_what_their_network_learned_from(clips, tmp_path):
+    prepared = VIDEO.prepared(clips)
+    names = [example.name for example in prepared.manifest.examples]
+    by_video = [names[at : at + 4] for at in range(0, 32, 4)]
+    first = Splits(*(tuple(by_video[at] + by_video[at + 4]) for at in (0, 1)), test=tuple(by_video[2]))
+    learned = VIDEO.run_facts(prepared, first)["learned"]
+    assert learned.train == ("Dark/v_Dark_g01_c01", "Light/v_Light_g01_c01")
+    extract(clips, tmp_path, learned=learned)
+    features, none = VIDEO.prepared(tmp_path), TrainSettings(machines=())
+
+    def check(splits: Splits, settings: TrainSettings = none) -> list[str]:
+        return VIDEO.check_training(features, splits, settings, begins=True)
+
+    assert check(first) == []
+    for seen in (first.train, first.selection):
+        with pytest.raises(InputError, match="learned from 2 of the videos to judge by"):
+            check(Splits((), (), test=seen))
+    (warning,) = check(Splits(first.selection, first.train, first.test))
+    assert "2 of the selection videos trained the network" in warning
+    (warning,) = check(first, TrainSettings(machines=(), width=4, augmentation=None))
+    assert warning == "width, augmentation: no use for training on features"
+    with pytest.raises(InputError, match="of 1 groups"):
+        check(first, TrainSettings())
+
+
+def test_weights_to_begin_with_are_read_before_anything_is_written(clips, tmp_path):
+    settings = TrainSettings(width=3, weights=tmp_path / "narrow.safetensors")
+    save_trunk(trunk(0), settings.weights)
+    arguments = {"data": clips, "console": Console(file=StringIO())}
+    with pytest.raises(InputError, match="but a network of width 3 needs"):
+        head_training.train(VIDEO, settings, out=tmp_path / "run", resume=False, **arguments)
+    assert not (tmp_path / "run").exists()
+    # Once there are checkpoints, the file is not needed any more.
+    assert VIDEO.check_training(VIDEO.prepared(clips), Splits((), (), ()), settings, begins=False) == []
+    network = VIDEO.make_network(TrainSettings(width=2), RUN)
+    network.build((None, 2, 16, 16, 3))
+    VIDEO.start_network(network, TrainSettings(width=2, weights=settings.weights), tf.data.Dataset.range(1))
+    image = np.ones((1, 2, 16, 16, 3), np.float32)
+    np.testing.assert_array_equal(network(image, training=False), trunk(0)(image, training=False))
+
+
+def test_a_run_keeps_the_network_of_its_features(clips, tmp_path):
+    manifest = extract(clips, tmp_path).manifest
+    run = RUN.model_copy(update={"trunk": manifest.trunk, "clips": manifest.clip_settings})
+    assert kept_trunk(tmp_path, run).width == 2
+    save_trunk(trunk(1), tmp_path / "trunk.safetensors")
+    with pytest.raises(InputError, match="is not the network"):
+        kept_trunk(tmp_path, run)
+
+
+def test_features_replace_nothing(clips, tmp_path):
+    out, weights = tmp_path / "features", tmp_path / "weights.safetensors"
+    save_trunk(trunk(0), weights)
+
+    def features(out: Path, *, resume: bool) -> Extraction:
+        console = Console(file=StringIO())
+        return video.features(
+            FeaturesSettings(),
+            data=clips,
+            weights=weights,
+            model=None,
+            out=out,
+            resume=resume,
+            console=console,
+        )
+
+    assert features(out, resume=True).videos == 8
+    assert features(out, resume=True).videos == 0
+    with pytest.raises(InputError, match=r"already has features\. Go on with --resume"):
+        features(out, resume=False)
+    with pytest.raises(InputError, match="is the folder of --data"):
+        features(clips, resume=True)
+    other = shutil.copytree(clips, tmp_path / "other")
+    run = shutil.copytree(out, tmp_path / "run")
+    (run / "manifest.json").unlink()
+    (run / "run.json").write_text("{}")
+    for folder in (other, run):
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        with pytest.raises(InputError, match="no features to go on with"):
+            features(folder, resume=True)
+        assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_strip_shows_the_middle_clip_from_first_to_last_frame():

@@ -11,11 +11,14 @@ from data_prep.errors import InputError
 from pipelines import video_machines
 from pipelines.video_machines import (
     TrainingFeatures,
+    cross_validation_parts,
     fit_machine,
     load_machine,
     machine_predictor,
     save_machine,
 )
+
+NAMES = ("a", "b", "c", "d")
 
 
 def clips(classes: int, groups: int, seed: int) -> TrainingFeatures:
@@ -45,7 +48,7 @@ def searches(monkeypatch) -> list[GridSearchCV]:
 @pytest.mark.parametrize("name", ["linear_svm", "rbf_svm"])
 def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, searches, tmp_path):
     train, selection, judged = (clips(classes, groups, seed) for seed, groups in ((0, 4), (1, 2), (2, 2)))
-    machine = fit_machine(name, train, selection, seed=0)
+    machine = fit_machine(name, train, selection, NAMES[:classes], seed=0)
     (search,) = searches
     scaled = (judged.features - machine.mean) / machine.deviation
     expected = np.reshape(search.decision_function(scaled), (len(scaled), -1))
@@ -63,8 +66,8 @@ def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, s
 def test_selection_clips_decide_how_sure_it_is():
     train, selection = clips(3, 4, 0), clips(3, 2, 1)
     shuffled = TrainingFeatures(selection.features, selection.labels[::-1].copy(), selection.groups)
-    sure = fit_machine("linear_svm", train, selection, seed=0)
-    unsure = fit_machine("linear_svm", train, shuffled, seed=0)
+    sure = fit_machine("linear_svm", train, selection, NAMES[:3], seed=0)
+    unsure = fit_machine("linear_svm", train, shuffled, NAMES[:3], seed=0)
     assert unsure.temperature > 3 * sure.temperature
 
 
@@ -74,13 +77,29 @@ def test_no_temperature_is_taken_from_clips_that_are_all_right(caplog):
         train.features + 20 * train.labels[:, None].astype(np.float32), train.labels, train.groups
     )
     with caplog.at_level(logging.WARNING):
-        assert fit_machine("linear_svm", apart, apart, seed=0).temperature == 1.0
+        assert fit_machine("linear_svm", apart, apart, NAMES[:2], seed=0).temperature == 1.0
     assert "keeps the temperature 1" in caplog.text
 
 
-def test_one_group_and_damaged_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="Only one group"):
-        fit_machine("linear_svm", clips(2, 1, 0), clips(2, 1, 1), seed=0)
+def of_class(train: TrainingFeatures, kept: np.ndarray) -> TrainingFeatures:
+    return TrainingFeatures(train.features[kept], train.labels[kept], train.groups[kept])
+
+
+def test_each_class_is_in_each_part_of_the_cross_validation():
+    train = clips(2, 6, 0)
+    apart = TrainingFeatures(train.features, train.labels, np.where(train.labels, train.groups, "h"))
+    with pytest.raises(InputError, match=r"'a' has training clips of 1 groups.*machines=\[\]"):
+        cross_validation_parts(apart, NAMES[:2])
+    with pytest.raises(InputError, match="'b' has training clips of 0 groups"):
+        cross_validation_parts(of_class(clips(3, 6, 0), clips(3, 6, 0).labels != 1), NAMES[:3])
+    assert cross_validation_parts(train, NAMES[:2]) == 5
+    # Two classes in three groups each, none of them shared: five parts would be too many.
+    few = of_class(train, np.isin(train.groups, ("g0", "g1", "g2")) == (train.labels == 0))
+    assert cross_validation_parts(few, NAMES[:2]) == 3
+    fit_machine("linear_svm", few, train, NAMES[:2], seed=0)
+
+
+def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "machine.npz").write_bytes(b"no machine")
     with pytest.raises(InputError, match="holds no support vector machine"):
         load_machine(tmp_path / "machine.npz")
