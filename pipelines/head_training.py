@@ -328,6 +328,6 @@ def stage_settings(name: str, settings: HeadTrainSettings) -> StageSettings:
         settings.head_epochs,
         settings.head_epoch_learning_rate,
         settings.patience,
+        head_rate_factor=1.0 if name == "linear" else settings.head_rate_factor,
         learning_rate_setting="head_epoch_learning_rate",
     )
-        head_rate_factor=1.0 if name == "linear" else settings.head_rate_factor,
