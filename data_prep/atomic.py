@@ -72,7 +72,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{path}: is a file; expected a folder to write to. Choose another output folder.")
     if not overwrite and path.is_dir() and any(path.iterdir()):
         raise InputError(
-            f"{path}: already exists. Choose another output folder, or replace it with --overwrite (overwrite=True)."
+            f"{path}: already exists. Choose another output folder, or replace it with --overwrite."
         )
 
 

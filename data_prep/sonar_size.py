@@ -31,12 +31,14 @@ class SizeScore:
         accuracy: share of the snapshots whose nearest neighbour in another group is of their class.
         balanced_accuracy: mean of this share over the classes.
         standard_error: of the accuracy, as if the snapshots were independent.
+        number: of snapshots.
     """
 
     size: int
     accuracy: float
     balanced_accuracy: float
     standard_error: float
+    number: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class _Sizes:
     """One snapshot at all sizes: uint8 [size, size] for each."""
 
     name: str
+    side: int
     source: str
     label: int
     images: tuple[npt.NDArray[np.uint8], ...]
@@ -64,7 +67,8 @@ def search_size(
     (With folds all are taken; each is tested on once.) Each snapshot is given the class of its nearest
     neighbour among those of all other groups, by the distance of their pixels: less their mean, divided by
     their length. Snapshots are cut and normalised as `data_prep.sonar.prepare_sonar` does, only square and at
-    other sizes. All of them are in memory at all sizes: with the default ones, 21 KB a snapshot.
+    other sizes; sizes above the median side of what the snapshots show would only be interpolated and are not
+    tried. All of them are in memory at all sizes: with the default ones, 21 KB a snapshot.
 
     Args:
         images: as in `prepare_sonar`.
@@ -75,7 +79,7 @@ def search_size(
         progress: called after each file.
 
     Returns:
-        the scores, in the order of the sizes.
+        the scores, in the order of the sizes that are tried.
 
     Raises:
         InputError: as `prepare_sonar`, or the snapshots are one group.
@@ -99,6 +103,7 @@ def search_size(
     snapshots = [one for some in without_skipped((result for _, result in results), skipped) for one in some]
     require_good(snapshots, "image", images, skipped)
     snapshots = _training(snapshots, plan, settings)
+    largest = max(float(np.median([one.side for one in snapshots])), min(sizes))
     labels = np.array([one.label for one in snapshots])
     groups = np.unique([plan.groups[one.source] for one in snapshots], return_inverse=True)[1]
     if len(set(groups)) < 2:
@@ -107,12 +112,24 @@ def search_size(
         )
     scores = []
     for number, size in enumerate(sizes):
+        if size > largest:
+            continue
         vectors = _unit_vectors(np.stack([one.images[number] for one in snapshots]))
         correct = labels[nearest_in_other_groups(vectors, groups)] == labels
         recalls = [correct[labels == label].mean() for label in np.unique(labels)]
-        spread = float(correct.std() / np.sqrt(len(correct)))
-        scores.append(SizeScore(size, float(correct.mean()), float(np.mean(recalls)), spread))
+        scores.append(
+            SizeScore(
+                size, float(correct.mean()), float(np.mean(recalls)), _standard_error(correct), len(labels)
+            )
+        )
     return scores
+
+
+def _standard_error(correct: npt.NDArray[np.bool_]) -> float:
+    """Of a share, after Agresti and Coull (1998): with two successes and two failures more, so never 0."""
+    number = len(correct) + 4
+    share = (correct.sum() + 2) / number
+    return float(np.sqrt(share * (1 - share) / number))
 
 
 def best_size(scores: Sequence[SizeScore]) -> int:
@@ -121,7 +138,7 @@ def best_size(scores: Sequence[SizeScore]) -> int:
     The largest, since a network makes use of detail that nearest neighbours on pixels cannot.
 
     Example:
-        >>> best_size([SizeScore(16, 0.9, 0.9, 0.03), SizeScore(32, 0.88, 0.8, 0.03)])
+        >>> best_size([SizeScore(16, 0.9, 0.9, 0.03, 90), SizeScore(32, 0.88, 0.8, 0.03, 90)])
         32
     """
     best = max(scores, key=lambda score: score.accuracy)
@@ -142,6 +159,7 @@ def resize_snapshots(
     return [
         _Sizes(
             name=snapshot.name,
+            side=max(snapshot.levels.shape[:2]),
             source=request.surveyed.source.name,
             label=class_names.index(snapshot.class_name),
             images=tuple(

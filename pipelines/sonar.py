@@ -106,7 +106,8 @@ def predict(
 
 def size_table(scores: Sequence[SizeScore]) -> Table:
     """How well nearest neighbours tell the snapshots apart at each size."""
-    table = Table(title="Nearest neighbours by size of the snapshots", title_justify="left", box=SIMPLE_HEAD)
+    title = f"Nearest neighbours of {scores[0].number} snapshots by their size"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for header in ("Size", "Accuracy", "Standard error", "Mean recall"):
         table.add_column(header, justify="right")
     best = best_size(scores)

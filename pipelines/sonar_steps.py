@@ -26,7 +26,11 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         typer.Option(help="CSV of boxes (image,x,y,w,h,class), or folder of VOC, YOLO or mask files."),
     ] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Height and width to resize to; 32x32 without it.")
+        str | None,
+        typer.Option(
+            metavar="HxW|best",
+            help="Height and width to resize to; `best` compares sizes and takes one; 32x32 without it.",
+        ),
     ] = None,
     window: Annotated[
         str | None,

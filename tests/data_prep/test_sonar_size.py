@@ -66,3 +66,11 @@ def test_near_duplicates_do_not_count(stripes: Path) -> None:
     one = PLAIN.model_copy(update={"consecutive": 8, "group_pattern": "^"})
     with pytest.raises(InputError, match="all training snapshots are one group"):
         search_size(stripes, one, sizes=(32,))
+
+
+def test_sizes_beyond_the_images_are_not_tried_and_a_few_right_ones_are_no_certainty(stripes: Path) -> None:
+    scores = search_size(stripes, PLAIN, sizes=(16, 32, 48))  # the images have 32 pixels
+    assert [score.size for score in scores] == [16, 32]
+    assert scores[1].accuracy == 1
+    assert scores[1].number == 16
+    assert 0.05 < scores[1].standard_error < 0.1  # (18 / 20 · 2 / 20 / 20)^½
