@@ -12,7 +12,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.manifest import MANIFEST_NAME, file_sha256
-from data_prep.splits import manifest_splits
+from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel
 from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
 from pipelines.config import CONFIG_NAME, dump_settings
@@ -35,6 +35,8 @@ from pipelines.training import (
 )
 
 PRETRAINING = "pretraining"
+
+_MUCH_LARGER = 2.0
 
 _FIXED = ("batch_size", "selection_fraction", "fold", "seed")
 _FIXED_BY_A_HEAD = ("pretraining_epochs", "learning_rate")
@@ -107,6 +109,8 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         self.steps_per_epoch = application.steps_per_epoch(settings, len(self.splits.train))
         self.run = self._described()
         self._require_models()
+        if warning := selection_warning(self.splits, settings.selection_fraction):
+            console.print(f"Warning: {warning}", markup=False)
         begins = not (resume and has_checkpoint(head_folder(out, PRETRAINING)))
         for warning in application.check_training(self.data, self.splits, settings, begins=begins):
             console.print(f"Warning: {warning}", markup=False)
@@ -301,6 +305,18 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
             *(_FIXED_BY_A_HEAD if head else ()),
             *((*_FIXED_BY_A_GP_HEAD, *self.application.fixed_gp_settings) if gp_head else ()),
         )
+
+
+def selection_warning(splits: Splits, asked: float) -> str | None:
+    """What to say where the groups are so few that the selection part became much larger than asked for."""
+    selected, trained = len(splits.selection), len(splits.train)
+    share = selected / (selected + trained)
+    if share <= _MUCH_LARGER * asked:
+        return None
+    return (
+        f"{selected} of {selected + trained} training examples ({share:.0%}) choose the best epoch, "
+        f"not {asked:.0%}, for there are few groups. More and smaller groups leave more to train on."
+    )
 
 
 def selection_temperature(model: HybridModel, batches: tf.data.Dataset) -> float:

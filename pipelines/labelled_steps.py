@@ -54,11 +54,19 @@ def describe_classes(manifest: LabelledManifest, examples: Iterable[LabelledExam
     examples = list(examples)
     counts = Counter(example.label for example in examples)
     tested = Counter(example.label for example in examples if example.split == "test")
-    parts = [] if manifest.num_folds is None else [f"{manifest.num_folds} folds"]
+    parts = [describe_groups(manifest, examples)]
+    parts += [] if manifest.num_folds is None else [f"{manifest.num_folds} folds"]
     for label, name in enumerate(manifest.class_names):
         judged = "" if manifest.num_folds else f", {tested[label]} of them to judge by"
         parts.append(f"{name}: {counts[label]}{judged}")
     return parts
+
+
+def describe_groups(manifest: LabelledManifest, examples: Iterable[LabelledExample]) -> str:
+    """How many groups stay together, and how many of them are judged: the real size of a test."""
+    tested = {example.group: example.split == "test" for example in examples}
+    judged = "" if manifest.num_folds else f", {sum(tested.values())} of them to judge by"
+    return f"{len(tested)} groups, each on one side of every split{judged}"
 
 
 def bundle_preprocessing(metadata: Metadata, bundle: Path, cls: type[Preprocessing]) -> Preprocessing:

@@ -15,11 +15,11 @@ from data_prep.lane import LanePrepareSettings, prepare_lane
 from data_prep.lane_dataset import lane_records
 from data_prep.lane_manifest import LaneManifest
 from data_prep.manifest import file_sha256, load_manifest
-from data_prep.splits import manifest_splits
+from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel, LinearHead
 from pipelines import head_evaluation, head_training
 from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
-from pipelines.head_training import HeadTraining
+from pipelines.head_training import HeadTraining, selection_warning
 from pipelines.lane_application import LANE
 from pipelines.lane_settings import LaneRun, TrainSettings
 from pipelines.runs import load_run
@@ -427,3 +427,13 @@ def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):
     assert seeds == [5]
     assert run == load_run(tmp_path, LaneRun)
     assert list(stages.started) == ["pretraining", "linear"]
+
+
+def test_few_groups_that_give_much_to_the_selection_are_told_of() -> None:
+    def names(number: int) -> tuple[str, ...]:
+        return tuple(map(str, range(number)))
+
+    assert selection_warning(Splits(names(80), names(20), names(50)), asked=0.15) is None
+    warning = selection_warning(Splits(names(23), names(22), names(50)), asked=0.15)
+    assert warning is not None
+    assert "22 of 45 training examples (49%) choose the best epoch, not 15%" in warning
