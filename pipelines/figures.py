@@ -19,6 +19,7 @@ COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLE: Any = {
     "svg.hashsalt": "gpimaging",  # the same file for the same results
+    "text.parse_math": False,  # a class may be called $5_$
     "font.size": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -116,6 +117,11 @@ def referral_figure(results: Sequence[MethodResult]) -> str | None:
         _percent_axes(axes)
         axes.legend(loc="lower right")
         return _svg(figure)
+
+
+def legend_text(name: str) -> str:
+    """A name as a label that legends show: Matplotlib leaves those out that begin with an underscore."""
+    return f"\N{ZERO WIDTH SPACE}{name}" if name.startswith("_") else name
 
 
 def confusion_figure(result: MethodResult, class_names: Sequence[str]) -> str:

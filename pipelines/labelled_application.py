@@ -52,14 +52,12 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         intended_use: For bundles.
         limitations: For bundles.
         preprocessing: What a bundle expects to have been done to an image.
-        judged_at_once: How many images the selection scores take at a time.
     """
 
     kind: str
     intended_use: str
     limitations: str
     preprocessing: str
-    judged_at_once: int = 256
 
     point = "image"
     fixed_settings: tuple[str, ...] = ("network", "augmentation", "steps_per_epoch", "class_balance")
@@ -118,11 +116,15 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         """Of the GP heads."""
         return settings.likelihood
 
+    def judged_at_once(self, data: Prepared[ManifestKind]) -> int:  # noqa: ARG002 - others need it
+        """How many images the selection scores take at a time."""
+        return 256
+
     def selection_scores(
         self, model: HybridModel, data: Prepared[ManifestKind], names: Sequence[str]
     ) -> dict[str, float]:
         """Mean recall and ECE of the selection images."""
-        batches = self.dataset(data, names, batch_size=self.judged_at_once)
+        batches = self.dataset(data, names, batch_size=self.judged_at_once(data))
         records = [
             classification_record(
                 str(number),
@@ -199,7 +201,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
             )
             for example in self.examples_named(data, selection.names)
         }
-        return labelled_gallery(selection, images, data.manifest.class_names)
+        return labelled_gallery(selection, images, data.manifest.class_names, judged=self.judged)
 
     def server(self, model: HybridModel, run: RunKind) -> Server:
         """One prediction for each image."""

@@ -63,7 +63,11 @@ class LabelledImage:
 
 
 def labelled_gallery(
-    selection: LabelledSelection, images: Mapping[str, LabelledImage], class_names: Sequence[str]
+    selection: LabelledSelection,
+    images: Mapping[str, LabelledImage],
+    class_names: Sequence[str],
+    *,
+    judged: str = "images",
 ) -> Gallery:
     """Confidently wrong and most uncertain images, under their headings.
 
@@ -71,6 +75,7 @@ def labelled_gallery(
         selection: from `select_labelled`.
         images: name to image, for every name in ``selection.names``.
         class_names: in the order of the labels.
+        judged: what one of them is, in the plural.
     """
     kinds = (
         (
@@ -78,7 +83,7 @@ def labelled_gallery(
             "Wrong predictions, the highest confidence first.",
             selection.confidently_wrong,
         ),
-        ("Most uncertain images", "The highest predictive entropy.", selection.most_uncertain),
+        (f"Most uncertain {judged}", "The highest predictive entropy.", selection.most_uncertain),
     )
     sections = tuple(
         GallerySection(title, why, tuple(_gallery_image(images[name], class_names) for name in names))

@@ -272,11 +272,11 @@ def printable(text: str) -> str:
 
 
 def cell_text(value: object) -> object:
-    """A value as tables show it: six digits, ``true`` and ``false``, nothing for None."""
+    """A value as tables show it: six digits, two decimals at least, ``true``, ``false``, nothing for None."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.6g}" if abs(value) < 1e4 else f"{value:.2f}"
     return "" if value is None else value
 
 

@@ -116,7 +116,7 @@ def _title(score: Score) -> str:
 
 
 def _header(evaluation: Evaluation) -> list[str]:
-    return ["Method", *(_title(score) for score in evaluation.headline), "Seconds per image", "Peak memory"]
+    return ["Method", *(_title(score) for score in evaluation.headline), "Seconds each", "Peak memory"]
 
 
 def _rows(evaluation: Evaluation, emphasise: Callable[[str], str]) -> list[list[str]]:

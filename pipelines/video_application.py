@@ -56,6 +56,7 @@ from pipelines.video_trunk import load_trunk, require_weights, start_from, trunk
 _OF_CLIPS = ("width", "weights", "augmentation")
 _OF_FEATURES = ("machines",)
 _SHOWN_FRAMES = 3
+_CLIPS_AT_ONCE = 8
 _FEATURES_SAMPLE = 100_000
 
 
@@ -89,7 +90,6 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
     point = "clip"
     kind = "clips"
     judged = "videos"
-    judged_at_once = 8
     settings_class = TrainSettings
     run_class = VideoRun
     manifest_class = VideoManifest
@@ -180,6 +180,10 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
             with atomic_file(run_folder / TRUNK_NAME) as temporary:
                 temporary.write_bytes((data.folder / TRUNK_NAME).read_bytes())
 
+    def judged_at_once(self, data: Prepared[VideoManifest]) -> int:
+        """Of features, which are small, many."""
+        return 4096 if isinstance(data, PreparedFeatures) else _CLIPS_AT_ONCE
+
     # Models
 
     def make_network(self, settings: TrainSettings, run: VideoRun) -> keras.Model:
@@ -250,8 +254,8 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
         information is the mean of the clips'.
         """
         batches = [
-            predictor.predict(tf.constant(example.image[start : start + self.judged_at_once], tf.float32))
-            for start in range(0, len(example.image), self.judged_at_once)
+            predictor.predict(tf.constant(example.image[start : start + _CLIPS_AT_ONCE], tf.float32))
+            for start in range(0, len(example.image), _CLIPS_AT_ONCE)
         ]
         probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
         information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from data_prep.errors import InputError
 from data_prep.videos import Video, require_text
-from pipelines.figures import COLOURS, STYLE
+from pipelines.figures import COLOURS, STYLE, legend_text
 from pipelines.overlays import CLASS_COLOURS, REFERRED_COLOUR, Picture, fit_within, write_label
 from pipelines.prediction import UnreadableSourceError
 from pipelines.video_timeline import Timeline
@@ -43,7 +43,7 @@ def timeline_plot(timeline: Timeline, class_names: Sequence[str], *, refer_above
                 baseline=None,
                 color=colour,
                 linewidth=1.6,
-                label=class_names[label],
+                label=legend_text(class_names[label]),
             )
         above.set(ylabel="probability", ylim=(0.0, 1.02))
         below.stairs(timeline.entropy, timeline.borders, baseline=None, color="#222222", label="entropy")

@@ -11,11 +11,13 @@ import tensorflow as tf
 from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
+from data_prep.labelled import labelled_records
 from data_prep.video_clips import video_windows
 from data_prep.video_settings import ClipSettings
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
 from pipelines.cli import make_app
+from pipelines.video_application import VIDEO
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +143,10 @@ def test_machines_are_compared_on_features(way):
     assert list(metrics["methods"]) == methods
     assert max(method["scores"]["accuracy"] for method in metrics["methods"].values()) > 0.5
     # The report shows the videos although the features have no frames.
-    assert "data:image/png" in (way.features_evaluation / "report.html").read_text(encoding="utf-8")
+    report = (way.features_evaluation / "report.html").read_text(encoding="utf-8")
+    assert "data:image/png" in report
+    assert "Most uncertain videos" in report
+    assert "Seconds each" in report
 
 
 def test_features_are_extracted_once_and_never_mixed(way, tmp_path):
@@ -153,6 +158,8 @@ def test_features_are_extracted_once_and_never_mixed(way, tmp_path):
     np.savez(tmp_path / "other.npz", **changed_trunk(way.features / "trunk.safetensors"))
     said = run(*data, "--weights", tmp_path / "other.npz", "--resume", expected=2)
     assert "another network" in said
+    said = run(*data[:-1], way.features_run, "--model", way.run, "--resume", expected=2)
+    assert "no features to go on with" in said
     said = run("video", "evaluate", "--data", way.features, "--model", way.run, "--out", tmp_path, expected=2)
     assert "needs prepared clips" in said
 
@@ -164,10 +171,16 @@ def changed_trunk(path: Path) -> dict[str, np.ndarray]:
 
 
 def test_bundle_on_features_has_the_network_inside(way):
-    clips = np.random.default_rng(0).integers(0, 255, (3, 4, 16, 16, 3), np.uint8)
-    outputs = load_signatures(way.features_bundle)["serving_default"](clips=tf.constant(clips))
-    assert outputs["probability"].shape == (3, 3)
-    assert np.ptp(outputs["probability"].numpy(), axis=0).max() > 1e-4  # clips make a difference
+    clips, features = VIDEO.prepared(way.prepared), VIDEO.prepared(way.features)
+    names = [example.name for example in clips.manifest.examples][::12]
+    images = np.stack([image for _, image, _ in labelled_records(way.prepared, clips.manifest, names)])
+    outputs = load_signatures(way.features_bundle)["serving_default"](clips=tf.constant(images))
+    arguments = (way.features_run, VIDEO.run_settings(way.features_run), VIDEO.trained_run(way.features_run))
+    methods = {method.title: method for method in VIDEO.predictors(*arguments)}
+    cached = tf.constant(features.part(names).features)
+    expected = methods["Linear + temperature"].predict(cached)["probability"]
+    assert np.ptp(expected, axis=0).max() > 0.05  # clips make a difference
+    np.testing.assert_allclose(outputs["probability"], expected, atol=1e-4)
     description = load_metadata(way.features_bundle).signatures["serving_default"].inputs["clips"]
     assert description.shape == (None, 4, 16, 16, 3)
 

@@ -23,7 +23,7 @@ from pipelines import lane, lane_prediction
 from pipelines.bundle import load_signatures
 from pipelines.lane_prediction import FOLDERS, LanePrediction, predict_lane, write_maps
 from pipelines.lane_settings import PredictSettings
-from pipelines.prediction import Source, find_sources, predict_files
+from pipelines.prediction import Source, cell_text, find_sources, predict_files
 
 from .tiny_lane import quiet
 
@@ -460,3 +460,10 @@ def test_frames_of_a_video_are_predicted_as_they_are_read(tmp_path, monkeypatch)
         redness, sources, tmp_path / "out", on_done=lambda line: order.append(f"done {line.file[-1]}")
     )
     assert order == ["read 0", "done 0", "read 1", "done 1", "read 2", "done 2"]
+
+
+def test_numbers_have_six_digits_and_times_their_hundredths():
+    values = (0.123456789, 1234.5678, 10000.25, 123456.789, True, None, 7, "a")
+    assert [cell_text(value) for value in values] == [
+        *("0.123457", "1234.57", "10000.25", "123456.79", "true", "", 7, "a")
+    ]

@@ -8,13 +8,14 @@ import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
+from matplotlib.axes import Axes
 
 from data_prep.errors import InputError
 from data_prep.video_clips import VideoClip
 from data_prep.video_settings import ClipSettings
 from data_prep.videos import Video
 from pipelines.prediction import Source, UnreadableSourceError
-from pipelines.video_pictures import write_annotated
+from pipelines.video_pictures import timeline_plot, write_annotated
 from pipelines.video_prediction import VideoPredictor, columns
 from pipelines.video_settings import PredictSettings
 from pipelines.video_timeline import Timeline
@@ -105,15 +106,26 @@ def test_annotated_video_keeps_length_and_shows_the_label(tmp_path):
     assert cv2.imread(str(tmp_path / "out" / "plots" / "dusk.png")).shape[1] > 500
 
 
-def test_without_annotation_the_video_is_read_once_in_small_batches(tmp_path):
-    signature = Brightness()
+def test_without_annotation_the_video_is_read_once_in_small_batches(tmp_path, monkeypatch):
+    signature, capture, opened = Brightness(), cv2.VideoCapture, []
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *a: opened.append(a) or capture(*a))
     source = write(tmp_path / "long.avi", [100] * 300)
     predict = predictor(tmp_path / "out", signature, annotate=False, clips_at_once=3, step=1)
     (line,) = predict(source)
     assert line.windows == 297
     assert signature.largest_batch == 3
+    assert len(opened) == 1
     assert not (tmp_path / "out" / "annotated").exists()
     assert predict.speed().startswith("30 s of film")
+
+
+def test_every_class_name_can_be_drawn(monkeypatch):
+    legends = []
+    monkeypatch.setattr(Axes, "legend", lambda self, **_: legends.append(self.get_legend_handles_labels()[1]))
+    ends = (np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    line = Timeline(*ends, np.full((2, 2), 0.5), *(np.array([0.1, 0.2]),) * 2)
+    assert timeline_plot(line, ("$5_$ bills", "_other"), refer_above=None).startswith(b"\x89PNG")
+    assert [name.lstrip("\N{ZERO WIDTH SPACE}") for name in legends[0]] == ["$5_$ bills", "_other"]
 
 
 def test_a_video_shorter_than_a_window_is_one_window(tmp_path):
