@@ -63,8 +63,11 @@ def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> di
     return {
         "num_replicas": strategy.num_replicas_in_sync,
         "largest_difference": max(float(np.abs(a.numpy() - b.numpy()).max()) for a, b in pairs),
+        # A DFGP has weights that never train: the variances of its hidden units, and Z of a linear kernel.
         "moved": min(
-            float(np.abs(a - b).max()) for a, b in zip(start, single.get_weights(), strict=True) if a.ndim > 1
+            float(np.abs(before - weight.numpy()).max())
+            for before, weight in zip(start, single.weights, strict=True)
+            if weight.trainable and before.ndim > 1
         ),
         "counts_equal": single.head.expert_occupancy() == mirrored.head.expert_occupancy(),
     }
