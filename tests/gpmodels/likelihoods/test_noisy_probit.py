@@ -49,7 +49,11 @@ def test_golden_numbers():
     assert float(bound[0]) == pytest.approx(np.log(0.7602499) - 0.25, abs=1e-7)
 
 
-@pytest.mark.parametrize("likelihood", [noisy(0.3), noisy(2.0, 3), GaussianLikelihood(1)], ids=str)
+@pytest.mark.parametrize(
+    "likelihood",
+    [noisy(0.3), noisy(2.0, 3), GaussianLikelihood(1)],
+    ids=["two classes", "three classes", "real targets"],
+)
 def test_terms_at_the_mean_and_their_derivatives(likelihood):
     size = likelihood.num_latents
     mean = tf.constant(np.random.default_rng(1).normal(size=(5, size)) * 3)
