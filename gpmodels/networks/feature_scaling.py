@@ -19,9 +19,9 @@ class FeatureScaling(keras.layers.Layer):
     Example:
         >>> scaling = FeatureScaling()
         >>> scaling.build((None, 2))
-        >>> scaling.adapt(np.array([[0.0, 1.0], [4.0, 1.0]]))
-        >>> scaling(tf.constant([[4.0, 1.0]])).numpy().round(3).tolist()
-        [[1.414, 0.0]]
+        >>> scaling.adapt(np.array([[0.0, 1.0], [4.0, 5.0]]))
+        >>> scaling(tf.constant([[4.0, 3.0]])).numpy().tolist()
+        [[1.0, 0.0]]
     """
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
