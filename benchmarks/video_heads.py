@@ -8,7 +8,8 @@ then all heads and support vector machines learn from its features. Videos of th
 each by the mean over its clips, and the scores are those of the videos of all groups together. Epochs, steps
 of the heads alone and the likelihood (robust-max, as in thesis 4.4.3.1) were chosen on the selection part
 of one fold. Its videos are of a person who is judged in another fold, so that this choice, which all methods
-share, has seen some of what is judged: the numbers compare the methods, and flatter all of them a little.
+share, has seen some of what is judged. The choice was made by the GP heads, after scores of the videos judged
+in that fold had been seen: the numbers flatter all methods a little, and the GP heads most.
 
 A process of its own trains each group and seed; what is complete is not repeated, and what was trained with
 other settings than those below is refused. Accuracy, NLL, Brier score

@@ -14,8 +14,8 @@ def prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Make a few batches ahead, with the numbers of buffers and threads fixed instead of tuned on the way.
 
     TensorFlow tunes them in a thread that sleeps 10 ms, then twice as long each time. On a busy machine the
-    end of an epoch does not wake it (TensorFlow 2.21): the epoch then ends only with the sleep, and one of
-    11 s takes 20.5. The pipelines here have one `map` and need no tuning.
+    end of an epoch does not wake it (TensorFlow 2.21): the epoch then ends only with the sleep, which
+    may double its time. The pipelines here have one `map` and need no tuning.
 
     Args:
         dataset: of batches.

@@ -117,10 +117,10 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
     def check_training(
         self,
         data: Prepared[ManifestKind],  # noqa: ARG002 - others need them all
-        splits: Splits,  # noqa: ARG002
-        settings: SettingsKind,  # noqa: ARG002
+        splits: Splits,  # noqa: ARG002 - likewise
+        settings: SettingsKind,  # noqa: ARG002 - likewise
         *,
-        begins: bool,  # noqa: ARG002
+        begins: bool,  # noqa: ARG002 - likewise
     ) -> Sequence[str]:
         """Refuse what would go wrong, before anything is written; nothing where no setting can.
 

@@ -103,7 +103,7 @@ def tile_folders(data: Path) -> tuple[Path, Path]:
     return folder / "ExtendedSDVD" / "train" / "images", folder / "CleanedSDVD" / "train" / "masks"
 
 
-def prepare_tiles(data: Path, seed: int, left_out: str | None, work: Path) -> Path:  # noqa: ARG001 - as the others
+def prepare_tiles(data: Path, seed: int, left_out: str | None, work: Path) -> Path:  # noqa: ARG001 - all sets take it
     """Target, clutter and bottom, cut from tiles that hold a target; tiles of one minute stay together.
 
     The tiles without a target were JPEG files once, so a network could tell them by their compression; none
