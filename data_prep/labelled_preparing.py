@@ -1,6 +1,6 @@
 """Writing a prepared folder of examples with one label each, whatever they are cut out of."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,6 +22,7 @@ from data_prep.preparing import (
     write_skipped,
 )
 from data_prep.split_settings import SplitSettings
+from data_prep.view_features import Views, stack_views, write_views
 
 if TYPE_CHECKING:
     from data_prep.shards import Position
@@ -74,10 +75,14 @@ class ExampleFacts:
 
 @dataclass(frozen=True)
 class PreparedExample:
-    """An example as a worker returns it: uint8 [height, width, 3], or [frames, height, width, 3]."""
+    """An example as a worker returns it: uint8 [height, width, 3], or [frames, height, width, 3].
+
+    Its views, where the application computes any, go to `features.npz`.
+    """
 
     facts: ExampleFacts
     image: npt.NDArray[np.uint8]
+    views: Views | None = None
 
 
 @dataclass(frozen=True)
@@ -133,10 +138,16 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             stage, prepare_source, plan.sources, (settings, plan.class_names), jobs=jobs, progress=progress
         )
         good = without_skipped((result for _, result in results), skipped)
-        stored = _write((example for some in good for example in some), folder, settings.examples_per_shard)
+        views: dict[str, Views] = {}
+        cut = _views_kept((example for some in good for example in some), views)
+        stored = _write(cut, folder, settings.examples_per_shard)
         require_good(stored, what, origin, skipped)
         write_skipped(folder, skipped)
         examples = _assigned(stored, plan, settings)
+        files = {position.shard for _, position in stored}
+        if views:
+            in_order = [views[example["name"]] for example in examples]
+            files.add(write_views(folder, stack_views(in_order)).name)
         manifest = make_manifest(
             {
                 "class_names": plan.class_names,
@@ -145,11 +156,19 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
                 "num_examples": len(examples),
                 "num_skipped": len(skipped),
                 "examples": examples,
-                "sha256": checksums(folder, (position.shard for _, position in stored)),
+                "sha256": checksums(folder, files),
             }
         )
         write_manifest(folder, manifest)
     return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest))
+
+
+def _views_kept(examples: Iterable[PreparedExample], views: dict[str, Views]) -> Iterator[PreparedExample]:
+    """The same examples; their views stay in memory, for they are written as one array."""
+    for example in examples:
+        if example.views is not None:
+            views[example.facts.name] = example.views
+        yield example
 
 
 def _write(

@@ -116,6 +116,6 @@ def write_skipped(folder: Path, skipped: Iterable[Skipped]) -> None:
         writer.writerows([str(entry.file), entry.reason] for entry in skipped)
 
 
-def checksums(folder: Path, shards: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of the shards and of `skipped.csv`, by name, for the manifest."""
-    return {name: file_sha256(folder / name) for name in [*sorted(set(shards)), SKIPPED_NAME]}
+def checksums(folder: Path, files: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of shards and other files, and of `skipped.csv`, by name, for the manifest."""
+    return {name: file_sha256(folder / name) for name in [*sorted(set(files)), SKIPPED_NAME]}
