@@ -1,0 +1,160 @@
+"""Texture of a small grey image in a few numbers: levels, box counts, binary patterns, gradients.
+
+The features of Kandemir et al. ("Asymmetric transfer learning with deep Gaussian processes", section 6.2) for
+patches of tissue and for candidates of cell events. Pure functions of one image; scikit-image and OpenCV do
+the work. Worker processes use them: no TensorFlow here.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from skimage.feature import local_binary_pattern
+
+Grey = npt.NDArray[np.uint8]
+"""One channel of an image, [height, width]."""
+
+Features = npt.NDArray[np.float32]
+"""Numbers that describe an image, [D]."""
+
+VERSION = "texture features 1"
+"""Changes with every change of a number that the functions return."""
+
+NUM_LEVEL_BINS = 26
+NUM_BOX_COUNTS = 7
+NUM_PATTERNS = 58
+NUM_GRADIENTS = 128
+
+_BLOCK = 20  # pixels on a side, over which binary patterns are counted
+_CELLS = 4  # on a side of a SIFT descriptor
+_CELL_OF_SIZE = 1.5  # pixels of such a cell for each pixel of a key point's size, in OpenCV
+_DESCRIPTOR_NORM = 512.0  # to which OpenCV scales descriptors before it rounds them to bytes
+
+
+def intensity_histogram(grey: Grey, bins: int = NUM_LEVEL_BINS) -> Features:
+    """Share of the pixels in each of a number of equal ranges of levels.
+
+    Args:
+        grey: uint8 [height, width].
+        bins: number of ranges.
+
+    Returns:
+        float32 [bins], from dark to bright; adds up to 1.
+
+    Example:
+        >>> intensity_histogram(np.array([[0, 255], [255, 255]], np.uint8), bins=2).tolist()
+        [0.25, 0.75]
+    """
+    _check(grey)
+    counts = np.bincount(grey.ravel(), minlength=256)
+    bin_of_level = np.arange(256) * bins // 256
+    return (np.bincount(bin_of_level, weights=counts, minlength=bins) / grey.size).astype(np.float32)
+
+
+def box_counting(grey: Grey, grids: Sequence[int] = range(2, 9)) -> Features:
+    """Share of the boxes of square grids that hold a dark pixel, as for a fractal dimension.
+
+    Dark is what Otsu's threshold of this image parts from the bright: in stained tissue mostly nuclei. The
+    paper names grid sizes from 2 to 8 and nothing else; that they are sides of boxes in pixels, and that dark
+    pixels are counted, is our reading: of 8 x 8 boxes on a patch of 200 pixels hardly one is empty. In an
+    image of one level nothing is dark.
+
+    Args:
+        grey: uint8 [height, width].
+        grids: sides of the boxes in pixels. Boxes that reach beyond the image count as the others.
+
+    Returns:
+        float32 [len(grids)] in 0..1.
+
+    Example:
+        >>> grey = np.full((4, 4), 200, np.uint8)
+        >>> grey[0, 0] = 10
+        >>> box_counting(grey, grids=(2, 4)).tolist()
+        [0.25, 1.0]
+    """
+    _check(grey)
+    if grey.min() == grey.max():
+        return np.zeros(len(grids), np.float32)
+    _, dark = cv2.threshold(grey, 0, 1, cv2.THRESH_BINARY_INV | cv2.THRESH_OTSU)
+    # The largest of the side x side pixels to the right and below, at the corner of each box.
+    return np.array(
+        [
+            cv2.dilate(dark, np.ones((side, side), np.uint8), anchor=(0, 0))[::side, ::side].mean()
+            for side in grids
+        ],
+        np.float32,
+    )
+
+
+def lbp_histogram(grey: Grey) -> Features:
+    """Mean share of each uniform local binary pattern over blocks of 20 x 20 pixels.
+
+    A pattern is which of 8 neighbours at a distance of 1 are at least as bright; 58 have at most two changes
+    around the circle (Ojala et al. 2002, without rotation invariance). All others share a label, 59 labels in
+    all (scikit-image's "nri_uniform"); that one is left out, so that there are the 58 numbers of the paper
+    and they add up to at most 1.
+
+    Args:
+        grey: uint8 [height, width]. What remains at the right and the bottom beside whole blocks is not
+            counted; of an image smaller than a block all is. Outside, the image is mirrored.
+
+    Returns:
+        float32 [58] in 0..1.
+    """
+    _check(grey)
+    framed = cv2.copyMakeBorder(grey, 1, 1, 1, 1, cv2.BORDER_REFLECT)
+    patterns = local_binary_pattern(framed, P=8, R=1, method="nri_uniform")  # type: ignore[no-untyped-call]
+    labels = patterns[1:-1, 1:-1]
+    # Shares of blocks of one size have the mean that all their pixels together have.
+    counted = labels[: _whole_blocks(grey.shape[0]), : _whole_blocks(grey.shape[1])]
+    counts = np.bincount(counted.ravel().astype(np.intp), minlength=NUM_PATTERNS + 1)
+    return (counts[:NUM_PATTERNS] / counted.size).astype(np.float32)
+
+
+def dense_sift(grey: Grey, step: int = 40) -> Features:
+    """Mean of the SIFT descriptors at the nodes of a square grid.
+
+    The descriptors are upright, and each covers the square of a step's side around its node. The grid is in
+    the middle of the image, with one node at least.
+
+    Args:
+        grey: uint8 [height, width].
+        step: distance of the nodes in pixels.
+
+    Returns:
+        float32 [128]; descriptors have about unit length, their mean less. Zero for an image of one level.
+    """
+    _check(grey)
+    size = step / (_CELLS * _CELL_OF_SIZE)
+    nodes = [
+        cv2.KeyPoint(x, y, size, 0.0)
+        for y in _nodes(grey.shape[0], step)
+        for x in _nodes(grey.shape[1], step)
+    ]
+    _, descriptors = _sift().compute(np.ascontiguousarray(grey), nodes)
+    mean = np.asarray(descriptors, np.float32).mean(axis=0)
+    return (mean / np.float32(_DESCRIPTOR_NORM)).astype(np.float32)
+
+
+@cache
+def _sift() -> cv2.SIFT:
+    return cv2.SIFT.create()
+
+
+def _nodes(extent: int, step: int) -> npt.NDArray[np.float64]:
+    """Coordinates of pixel centres, where the first pixel has its centre at 0."""
+    number = max(1, extent // step)
+    return (extent - 1) / 2 + step * (np.arange(number) - (number - 1) / 2)
+
+
+def _whole_blocks(extent: int) -> int:
+    return extent // _BLOCK * _BLOCK or extent
+
+
+def _check(grey: Grey) -> None:
+    if grey.dtype != np.uint8 or grey.ndim != 2 or not grey.size:
+        raise ValueError(
+            f"Expected a uint8 image [height, width] with pixels, found {grey.dtype} {grey.shape}."
+        )
