@@ -187,11 +187,25 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         """Likelihood of the GP heads; None takes theirs by the number of classes."""
         return None
 
+    def head_network(self, name: HeadName, settings: SettingsKind, run: RunKind) -> keras.Model:  # noqa: ARG002 - others need it
+        """The network as a head has it: with the same weights for all, but perhaps other features."""
+        return self.make_network(settings, run)
+
+    def views(self, settings: SettingsKind, run: RunKind) -> Sequence[slice] | None:  # noqa: ARG002 - others need it
+        """Columns of each view of the features, where these come in views."""
+        return None
+
     def make_model(self, name: HeadName, settings: SettingsKind, run: RunKind) -> HybridModel:
         """An untrained, built model with a head."""
-        head = make_head(name, settings, num_classes=run.num_classes, likelihood=self.likelihood(settings))
+        head = make_head(
+            name,
+            settings,
+            num_classes=run.num_classes,
+            likelihood=self.likelihood(settings),
+            views=self.views(settings, run),
+        )
         model = HybridModel(
-            self.make_network(settings, run),
+            self.head_network(name, settings, run),
             head,
             num_data=run.num_data,
             # The linear head costs nothing per point, and a subset would only add noise.

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pipelines.runs import RunDescription
 
-HeadName = Literal["linear", "svgp", "hgp"]
+HeadName = Literal["linear", "svgp", "hgp", "dfgp", "dfgp_mkl"]
 
 
 class HeadRun(RunDescription):
@@ -31,7 +31,8 @@ class HeadTrainSettings(BaseModel):
         default=("linear", "svgp", "hgp"),
         min_length=1,
         description="Heads to train from one pretrained network; the report compares them all. "
-        "Whatever order is given, it is linear, svgp, hgp.",
+        "Whatever order is given, it is linear, svgp, hgp, dfgp, dfgp_mkl (the last for applications whose "
+        "features come in views).",
     )
     pretraining_epochs: int = Field(
         default=40, ge=0, description="Epochs with the linear head before the heads part."

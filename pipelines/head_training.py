@@ -297,8 +297,8 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
 
     def _fixed(self) -> tuple[str, ...]:
         """Settings that what the run has trained so far depends on."""
-        gp_head = any(has_checkpoint(head_folder(self.out, name)) for name in ("svgp", "hgp"))
-        head = gp_head or has_checkpoint(head_folder(self.out, "linear"))
+        begun = {name for name in get_args(HeadName) if has_checkpoint(head_folder(self.out, name))}
+        head, gp_head = bool(begun), bool(begun - {"linear"})
         return (
             *_FIXED,
             *self.application.fixed_settings,

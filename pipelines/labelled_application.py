@@ -28,7 +28,7 @@ from pipelines.classification_scores import (
 from pipelines.evaluation import MethodResult, classification_result, score_values
 from pipelines.head_application import HeadApplication, JudgedExample, Prepared
 from pipelines.head_settings import HeadName
-from pipelines.heads import DESCRIPTIONS
+from pipelines.heads import DESCRIPTIONS, has_single_latent
 from pipelines.labelled_gallery import LabelledImage, labelled_gallery, select_labelled
 from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
 from pipelines.overlays import Picture, side_by_side
@@ -157,9 +157,15 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
 
         return draw
 
+    def inputs(
+        self, data: Prepared[ManifestKind], names: Sequence[str]
+    ) -> Iterator[tuple[str, NDArray[Any], int]]:
+        """Name, what the network is given, and label of prepared examples, in the order of names."""
+        return labelled_records(data.folder, data.manifest, names)
+
     def examples(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Images; the truth is the label."""
-        for name, image, label in labelled_records(data.folder, data.manifest, names):
+        for name, image, label in self.inputs(data, names):
             yield JudgedExample(name, image, label)
 
     def examples_named(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
@@ -209,7 +215,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
 
     def metadata(self, name: str, head: HeadName, settings: SettingsKind, run: RunKind) -> Metadata:
         """Description of a bundle."""
-        probit = head == "linear" or settings.likelihood in {None, "bernoulli"}
+        single_latent = has_single_latent(head, run.num_classes, self.likelihood(settings))
         return Metadata(
             name=name,
             application=self.name,
@@ -218,7 +224,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
             network_size=run.size,
             preprocessing=f"Inside the graph: {self.inside(run)} To be done before: {self.preprocessing}",
             preprocessing_settings=self.preprocessing_settings(run),
-            signatures=self.signatures(run, single_latent=probit and run.num_classes == 2),
+            signatures=self.signatures(run, single_latent=single_latent),
             versions=current_versions(),
             training_data={
                 self.kind: run.counts["train"],

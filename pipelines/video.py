@@ -30,11 +30,11 @@ from pipelines.bundle_metadata import load_metadata
 from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.head_application import Prepared
 from pipelines.labelled_steps import bundle_preprocessing, predict_sources, say_prepared
+from pipelines.machines import train_machines
 from pipelines.prediction import find_sources
 from pipelines.progress import stage_bars
-from pipelines.video_application import VIDEO, PreparedFeatures, machine_file
+from pipelines.video_application import VIDEO, PreparedFeatures
 from pipelines.video_extraction import Extraction, extract_features
-from pipelines.video_machines import TITLES, fit_machine, save_machine
 from pipelines.video_prediction import VideoPrediction, VideoPredictor, columns
 from pipelines.video_settings import FeaturesSettings, PredictSettings, TrainSettings, VideoRun
 from pipelines.video_trunk import load_trunk
@@ -163,32 +163,19 @@ def train(settings: TrainSettings, *, data: Path, out: Path, resume: bool, conso
     run = head_training.train(VIDEO, settings, data=data, out=out, resume=resume, console=console)
     prepared = VIDEO.prepared(data)
     if isinstance(prepared, PreparedFeatures):
-        train_machines(settings, prepared, out, console)
+        splits = manifest_splits(
+            prepared.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
+        )
+        train_machines(
+            settings.machines,
+            prepared.part(splits.train),
+            prepared.part(splits.selection),
+            prepared.manifest.class_names,
+            run=out,
+            seed=settings.seed,
+            console=console,
+        )
     return run
-
-
-def train_machines(settings: TrainSettings, data: PreparedFeatures, run: Path, console: Console) -> None:
-    """Train the support vector machines that the run does not have yet.
-
-    Raises:
-        InputError: The training clips of a class are of one group, or a file cannot be written.
-    """
-    splits = manifest_splits(
-        data.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
-    )
-    for name in settings.machines:
-        if machine_file(run, name).is_file():
-            continue
-        with console.status(f"Training {TITLES[name]}"):
-            machine = fit_machine(
-                name,
-                data.part(splits.train),
-                data.part(splits.selection),
-                data.manifest.class_names,
-                seed=settings.seed,
-            )
-        save_machine(machine, machine_file(run, name))
-        console.print(f"{TITLES[name]}: C {machine.cost:g}, temperature {machine.temperature:.3f}")
 
 
 def predict(

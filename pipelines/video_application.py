@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from scipy import ndimage
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
-from data_prep.labelled import labelled_records
 from data_prep.manifest import load_manifest
 from data_prep.splits import Splits
 from data_prep.video_features import (
@@ -38,25 +36,19 @@ from gpmodels.networks.res3d import Res3D, res3d
 from pipelines.bundle_metadata import SignatureDescription, clip_signatures
 from pipelines.head_application import JudgedExample, Prepared
 from pipelines.head_training import PRETRAINING
-from pipelines.labelled_application import LabelledApplication
+from pipelines.machines import TrainingFeatures, cross_validation_parts, machine_predictors
 from pipelines.overlays import Picture, side_by_side
-from pipelines.predictors import Outputs, Predictor
+from pipelines.pooled_application import PooledApplication, pools_of
+from pipelines.predictors import Predictor
 from pipelines.runs import head_folder
-from pipelines.serving import ClipServer, per_class
+from pipelines.serving import ClipServer
 from pipelines.training import BEST, load_checkpoint
-from pipelines.video_machines import (
-    TrainingFeatures,
-    cross_validation_parts,
-    load_machine,
-    machine_predictor,
-)
-from pipelines.video_settings import MachineName, TrainSettings, VideoRun
+from pipelines.video_settings import TrainSettings, VideoRun
 from pipelines.video_trunk import load_trunk, require_weights, start_from, trunk_facts
 
 _OF_CLIPS = ("width", "weights", "augmentation")
 _OF_FEATURES = ("machines",)
 _SHOWN_FRAMES = 3
-_CLIPS_AT_ONCE = 8
 _FEATURES_SAMPLE = 100_000
 
 
@@ -82,7 +74,7 @@ class PreparedFeatures(Prepared[VideoManifest]):
         )
 
 
-class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifest]):
+class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]):
     """Actions in videos (thesis 4.4.3.1), from clips or from the cached features of a fixed network."""
 
     name = "video"
@@ -90,6 +82,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
     point = "clip"
     kind = "clips"
     judged = "videos"
+    predicted_at_once = 8
     settings_class = TrainSettings
     run_class = VideoRun
     manifest_class = VideoManifest
@@ -130,7 +123,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
             trunk, learned = data.manifest.trunk, data.manifest.learned
         else:
             trunk = None
-            learned = LearnedVideos(train=videos_of(splits.train), selection=videos_of(splits.selection))
+            learned = LearnedVideos(train=pools_of(splits.train), selection=pools_of(splits.selection))
         facts = {"clips": data.manifest.clip_settings, "trunk": trunk, "learned": learned}
         return {**super().run_facts(data, splits), **facts}
 
@@ -182,7 +175,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
 
     def judged_at_once(self, data: Prepared[VideoManifest]) -> int:
         """Of features, which are small, many."""
-        return 4096 if isinstance(data, PreparedFeatures) else _CLIPS_AT_ONCE
+        return 4096 if isinstance(data, PreparedFeatures) else self.predicted_at_once
 
     # Models
 
@@ -206,10 +199,7 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
 
     def predictors(self, run_folder: Path, settings: TrainSettings, run: VideoRun) -> list[Predictor]:
         """Support vector machines first, where the run has them."""
-        paths = {name: machine_file(run_folder, name) for name in settings.machines}
-        machines = [
-            machine_predictor(name, load_machine(path)) for name, path in paths.items() if path.is_file()
-        ]
+        machines = machine_predictors(settings.machines, run_folder)
         return [*machines, *super().predictors(run_folder, settings, run)]
 
     def trunk(self, run_folder: Path) -> tuple[Res3D, VideoRun]:
@@ -227,39 +217,15 @@ class VideoApplication(LabelledApplication[TrainSettings, VideoRun, VideoManifes
 
     # What is judged
 
-    def num_judged(self, data: Prepared[VideoManifest], names: Sequence[str]) -> int:  # noqa: ARG002 - the base class has it
-        """How many videos these clips are of."""
-        return len(videos_of(names))
-
-    def examples(self, data: Prepared[VideoManifest], names: Sequence[str]) -> Iterator[JudgedExample]:
-        """Videos: their clips, or the features of these, and the label."""
-        for video, of_video in groupby(sorted(names), key=video_of):
-            clips = list(of_video)
-            if isinstance(data, PreparedFeatures):
-                part = data.part(clips)
-                yield JudgedExample(video, part.features, int(part.labels[0]))
-            else:
-                records = list(labelled_records(data.folder, data.manifest, clips))
-                yield JudgedExample(video, np.stack([clip for _, clip, _ in records]), records[0][2])
-
-    def examples_named(self, data: Prepared[VideoManifest], names: Sequence[str]) -> Iterator[JudgedExample]:
-        """Videos by their names."""
-        wanted = set(names)
-        return self.examples(data, [e.name for e in data.manifest.examples if e.video in wanted])
-
-    def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
-        """The mean over the clips of a video.
-
-        The entropy is that of the mean probability, and so counts how much the clips differ; the mutual
-        information is the mean of the clips'.
-        """
-        batches = [
-            predictor.predict(tf.constant(example.image[start : start + _CLIPS_AT_ONCE], tf.float32))
-            for start in range(0, len(example.image), _CLIPS_AT_ONCE)
-        ]
-        probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
-        information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])
-        return mean_outputs(probability, information)
+    def inputs(
+        self, data: Prepared[VideoManifest], names: Sequence[str]
+    ) -> Iterator[tuple[str, NDArray[Any], int]]:
+        """Clips, or their features, and labels."""
+        if not isinstance(data, PreparedFeatures):
+            return super().inputs(data, names)
+        names = sorted(names)
+        part = data.part(names)
+        return zip(names, part.features, map(int, part.labels), strict=True)
 
     def picture(self, data: Prepared[VideoManifest], example: JudgedExample) -> Picture:
         """Some frames of the middle clip side by side."""
@@ -333,14 +299,14 @@ def learned_warnings(data: PreparedFeatures, splits: Splits) -> list[str]:
         InputError: The network learned from videos of the test part.
     """
     learned = data.manifest.learned
-    seen = {*learned.train, *learned.selection}.intersection(videos_of(splits.test))
+    seen = {*learned.train, *learned.selection}.intersection(pools_of(splits.test))
     if seen:
         raise InputError(
             f"{data.folder} has features of a network that learned from {len(seen)} of the videos to judge "
             f"by ({', '.join(sorted(seen)[:3])}): the scores would flatter. Train with the fold and the "
             "split that the network was trained with, or extract features with another network."
         )
-    fitted = set(learned.train).intersection(videos_of(splits.selection))
+    fitted = set(learned.train).intersection(pools_of(splits.selection))
     warning = (
         f"{len(fitted)} of the selection videos trained the network of the features: temperatures and best "
         "epochs chosen by them are too sure. Use the selection_fraction that the network was trained with."
@@ -355,47 +321,11 @@ def ignored(settings: TrainSettings, kind: str, names: Sequence[str]) -> list[st
     return [f"{', '.join(changed)}: no use for training on {kind}"] if changed else []
 
 
-def machine_file(run: Path, name: MachineName) -> Path:
-    """Where a run has a support vector machine."""
-    return run / "machines" / f"{name}.npz"
-
-
-def mean_outputs(probability: NDArray[np.floating[Any]], information: NDArray[np.floating[Any]]) -> Outputs:
-    """Outputs of a video from those of its clips.
-
-    Args:
-        probability: ``[clips, C]``.
-        information: Mutual information ``[clips]``, nats.
-
-    Returns:
-        ``probability [C]``, ``label []``, ``predictive_entropy []`` of the mean probability and
-        ``mutual_information []``, the mean.
-    """
-    mean = probability.mean(axis=0)
-    positive = mean[mean > 0]
-    return {
-        "probability": mean,
-        "label": np.asarray(mean.argmax(), np.int32),
-        "predictive_entropy": np.asarray(-(positive * np.log(positive)).sum(), mean.dtype),
-        "mutual_information": np.asarray(information.mean()),
-    }
-
-
 def clip_strip(clips: Picture) -> Picture:
     """First, middle and last frame of the middle one of clips ``[K, F, H, W, 3]``, side by side."""
     clip = clips[len(clips) // 2]
     places = np.linspace(0, len(clip) - 1, min(_SHOWN_FRAMES, len(clip)), dtype=int)
     return side_by_side([clip[place] for place in places])
-
-
-def videos_of(clips: Sequence[str]) -> tuple[str, ...]:
-    """Names of the videos of clips, each once, in the order of names."""
-    return tuple(sorted({video_of(clip) for clip in clips}))
-
-
-def video_of(clip: str) -> str:
-    """Name of a clip's video: a clip's name is that, a slash and its number."""
-    return clip.rpartition("/")[0]
 
 
 VIDEO = VideoApplication()

@@ -17,6 +17,7 @@ from data_prep.errors import InputError
 from data_prep.video_clips import VideoClip, video_windows
 from data_prep.video_settings import ClipSettings
 from pipelines.bundle import Signature
+from pipelines.pooled_application import mean_outputs
 from pipelines.prediction import (
     ClassPredictionLine,
     Source,
@@ -25,7 +26,6 @@ from pipelines.prediction import (
     printable,
     probability_column,
 )
-from pipelines.video_application import mean_outputs
 from pipelines.video_pictures import timeline_plot, write_annotated
 from pipelines.video_settings import PredictSettings
 from pipelines.video_timeline import Timeline, Values, segments

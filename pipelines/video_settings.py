@@ -5,24 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.video_manifest import LearnedVideos, TrunkFacts
 from data_prep.video_settings import ClipSettings
 from pipelines.head_settings import EvaluateSettings, ExportSettings
 from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
+from pipelines.machine_settings import MachineSettings
 
 __all__ = [
     "EvaluateSettings",
     "ExportSettings",
     "FeaturesSettings",
-    "MachineName",
     "PredictSettings",
     "TrainSettings",
     "VideoRun",
 ]
-
-MachineName = Literal["linear_svm", "rbf_svm"]
 
 
 class VideoRun(LabelledRun):
@@ -52,7 +50,7 @@ class FeaturesSettings(BaseModel):
     )
 
 
-class TrainSettings(LabelledTrainSettings):
+class TrainSettings(LabelledTrainSettings, MachineSettings):
     """Settings of `video train`, on clips or on cached features."""
 
     width: int = Field(
@@ -67,18 +65,6 @@ class TrainSettings(LabelledTrainSettings):
         "of the same width; null begins at random.",
     )
     batch_size: int = Field(default=16, ge=1, description="Clips in a training step.")
-    machines: tuple[MachineName, ...] = Field(
-        default=("linear_svm", "rbf_svm"),
-        description="On cached features: support vector machines to compare with, as in thesis table 4.4. "
-        "The one with an RBF kernel takes long for more than some thousand clips.",
-    )
-
-    @field_validator("machines")
-    @classmethod
-    def _check_machines(cls, machines: tuple[MachineName, ...]) -> tuple[MachineName, ...]:
-        if len(set(machines)) < len(machines):
-            raise ValueError("a machine is named twice")
-        return machines
 
 
 class PredictSettings(BaseModel):

@@ -18,7 +18,7 @@ from data_prep.video_manifest import LearnedVideos
 from data_prep.video_settings import ClipSettings, VideoPrepareSettings
 from gpmodels.networks.res3d import res3d
 from pipelines import head_training, video
-from pipelines.video_application import VIDEO, PreparedFeatures, clip_strip, kept_trunk, mean_outputs
+from pipelines.video_application import VIDEO, PreparedFeatures, clip_strip, kept_trunk
 from pipelines.video_extraction import Extraction, extract_features
 from pipelines.video_settings import FeaturesSettings, TrainSettings, VideoRun
 from pipelines.video_trunk import save_trunk
@@ -67,15 +67,6 @@ def trunk(number: int):
 def extract(clips: Path, out: Path, number: int = 0, learned: LearnedVideos = LearnedVideos()):  # noqa: B008 - frozen
     out.mkdir(exist_ok=True)
     return extract_features(VIDEO.prepared(clips), trunk(number), out, learned=learned, clips_at_once=3)
-
-
-def test_a_video_is_the_mean_of_its_clips():
-    probability = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    outputs = mean_outputs(probability, np.array([0.1, 0.3]))
-    np.testing.assert_allclose(outputs["probability"], [0.5, 0.5, 0.0])
-    # Clips that are sure of different classes make the video unsure.
-    assert outputs["predictive_entropy"] == pytest.approx(np.log(2))
-    assert outputs["mutual_information"] == pytest.approx(0.2)
 
 
 def test_features_of_a_video_are_judged_as_its_clips_are(clips, tmp_path):

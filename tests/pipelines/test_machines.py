@@ -8,8 +8,8 @@ import tensorflow as tf
 from sklearn.model_selection import GridSearchCV
 
 from data_prep.errors import InputError
-from pipelines import video_machines
-from pipelines.video_machines import (
+from pipelines import machines
+from pipelines.machines import (
     TrainingFeatures,
     cross_validation_parts,
     fit_machine,
@@ -21,7 +21,7 @@ from pipelines.video_machines import (
 NAMES = ("a", "b", "c", "d")
 
 
-def clips(classes: int, groups: int, seed: int) -> TrainingFeatures:
+def examples(classes: int, groups: int, seed: int) -> TrainingFeatures:
     rng = np.random.default_rng(seed)
     labels = np.tile(np.arange(classes, dtype=np.int32), 3 * groups)
     centres = np.random.default_rng(9).normal(size=(classes, 6))
@@ -34,20 +34,20 @@ def clips(classes: int, groups: int, seed: int) -> TrainingFeatures:
 def searches(monkeypatch) -> list[GridSearchCV]:
     """The searches that were made, to compare with."""
     made: list[GridSearchCV] = []
-    search = video_machines._search
+    search = machines._search
 
     def remember(*arguments: object) -> GridSearchCV:
         made.append(search(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(video_machines, "_search", remember)
+    monkeypatch.setattr(machines, "_search", remember)
     return made
 
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("name", ["linear_svm", "rbf_svm"])
 def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, searches, tmp_path):
-    train, selection, judged = (clips(classes, groups, seed) for seed, groups in ((0, 4), (1, 2), (2, 2)))
+    train, selection, judged = (examples(classes, groups, seed) for seed, groups in ((0, 4), (1, 2), (2, 2)))
     machine = fit_machine(name, train, selection, NAMES[:classes], seed=0)
     (search,) = searches
     scaled = (judged.features - machine.mean) / machine.deviation
@@ -63,16 +63,16 @@ def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, s
     np.testing.assert_array_equal(outputs["label"], search.predict(scaled))
 
 
-def test_selection_clips_decide_how_sure_it_is():
-    train, selection = clips(3, 4, 0), clips(3, 2, 1)
+def test_selection_examples_decide_how_sure_it_is():
+    train, selection = examples(3, 4, 0), examples(3, 2, 1)
     shuffled = TrainingFeatures(selection.features, selection.labels[::-1].copy(), selection.groups)
     sure = fit_machine("linear_svm", train, selection, NAMES[:3], seed=0)
     unsure = fit_machine("linear_svm", train, shuffled, NAMES[:3], seed=0)
     assert unsure.temperature > 3 * sure.temperature
 
 
-def test_no_temperature_is_taken_from_clips_that_are_all_right(caplog):
-    train = clips(2, 4, 0)
+def test_no_temperature_is_taken_from_examples_that_are_all_right(caplog):
+    train = examples(2, 4, 0)
     apart = TrainingFeatures(
         train.features + 20 * train.labels[:, None].astype(np.float32), train.labels, train.groups
     )
@@ -86,12 +86,12 @@ def of_class(train: TrainingFeatures, kept: np.ndarray) -> TrainingFeatures:
 
 
 def test_each_class_is_in_each_part_of_the_cross_validation():
-    train = clips(2, 6, 0)
+    train = examples(2, 6, 0)
     apart = TrainingFeatures(train.features, train.labels, np.where(train.labels, train.groups, "h"))
-    with pytest.raises(InputError, match=r"'a' has training clips of 1 groups.*machines=\[\]"):
+    with pytest.raises(InputError, match=r"'a' has training examples of 1 groups.*machines=\[\]"):
         cross_validation_parts(apart, NAMES[:2])
-    with pytest.raises(InputError, match="'b' has training clips of 0 groups"):
-        cross_validation_parts(of_class(clips(3, 6, 0), clips(3, 6, 0).labels != 1), NAMES[:3])
+    with pytest.raises(InputError, match="'b' has training examples of 0 groups"):
+        cross_validation_parts(of_class(examples(3, 6, 0), examples(3, 6, 0).labels != 1), NAMES[:3])
     assert cross_validation_parts(train, NAMES[:2]) == 5
     # Two classes in three groups each, none of them shared: five parts would be too many.
     few = of_class(train, np.isin(train.groups, ("g0", "g1", "g2")) == (train.labels == 0))

@@ -1,11 +1,11 @@
-"""Support vector machines on cached features, to compare the heads with (thesis table 4.4)."""
+"""Support vector machines on fixed features, to compare the heads with (thesis table 4.4)."""
 
 from __future__ import annotations
 
 import logging
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from rich.console import Console
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC, LinearSVC
@@ -21,8 +22,8 @@ from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
+from pipelines.machine_settings import MachineName
 from pipelines.predictors import Predictor
-from pipelines.video_settings import MachineName
 
 TITLES: dict[MachineName, str] = {"linear_svm": "Linear SVM", "rbf_svm": "RBF-SVM"}
 
@@ -63,7 +64,7 @@ class Machine:
         coefficients: ``[V, K]``, or ``[D, K]`` of a linear machine.
         intercepts: ``[K]``.
         gamma: Of the kernel exp(-γ |x - v|²); 0 for a linear machine.
-        temperature: Fitted on the selection clips.
+        temperature: Fitted on the selection examples.
         cost: C, chosen by cross-validation.
     """
 
@@ -111,7 +112,7 @@ def fit_machine(
     *,
     seed: int,
 ) -> Machine:
-    """Train a machine: C and γ by cross-validation over training groups, temperature on selection clips.
+    """Train a machine: C and γ by cross-validation over training groups, temperature on selection examples.
 
     Args:
         name: Which.
@@ -121,7 +122,7 @@ def fit_machine(
         seed: Of the parts of the cross-validation and of the linear solver.
 
     Raises:
-        InputError: A class has fewer than two groups of training clips.
+        InputError: A class has fewer than two groups of training examples.
     """
     deviation = float(np.var(train.features, axis=0, dtype=np.float64).mean()) ** 0.5 or 1.0
     mean = train.features.mean(axis=0)
@@ -134,13 +135,13 @@ def fit_machine(
     temperature = fit_temperature(logits, selection.labels)
     if temperature <= TEMPERATURE_LIMITS[0]:
         # As for the linear head: where all is right no temperature fits, and 0 would make mistakes certain.
-        LOGGER.warning("Every selection clip is predicted right: %s keeps the temperature 1", TITLES[name])
+        LOGGER.warning("Every selection example is predicted right: %s keeps the temperature 1", TITLES[name])
         temperature = 1.0
     return Machine(**{**vars(machine), "temperature": temperature})
 
 
 def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) -> int:
-    """In how many parts of whole groups a cross-validation divides training clips; every class is in each.
+    """In how many parts of whole groups a cross-validation divides training examples; every class is in each.
 
     Args:
         train: To train on.
@@ -153,7 +154,7 @@ def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) 
     fewest, rarest = min((len(names), label) for label, names in enumerate(groups))
     if fewest < 2:
         raise InputError(
-            f"The class {class_names[rarest]!r} has training clips of {fewest} groups; support vector "
+            f"The class {class_names[rarest]!r} has training examples of {fewest} groups; support vector "
             "machines need two, one to learn from and one to choose C by. Prepare more groups or another "
             "split, or train without these machines (--set machines=[])."
         )
@@ -241,12 +242,75 @@ def load_machine(path: Path) -> Machine:
         raise InputError(f"{path} holds no support vector machine ({error}). Train again.") from error
 
 
-def machine_predictor(name: MachineName, machine: Machine) -> Predictor:
-    """The row of a report."""
+def machine_file(run: Path, name: MachineName) -> Path:
+    """Where a run has a support vector machine."""
+    return run / "machines" / f"{name}.npz"
+
+
+def train_machines(
+    names: Sequence[MachineName],
+    train: TrainingFeatures,
+    selection: TrainingFeatures,
+    class_names: Sequence[str],
+    *,
+    run: Path,
+    seed: int,
+    console: Console,
+) -> None:
+    """Train the machines that a run does not have yet.
+
+    Args:
+        names: Which are wanted.
+        train: To train on.
+        selection: Neither trained on nor judged.
+        class_names: In the order of the labels.
+        run: Its folder.
+        seed: See :func:`fit_machine`.
+        console: For progress.
+
+    Raises:
+        InputError: The training examples of a class are of one group, or a file cannot be written.
+    """
+    for name in names:
+        if machine_file(run, name).is_file():
+            continue
+        with console.status(f"Training {TITLES[name]}"):
+            machine = fit_machine(name, train, selection, class_names, seed=seed)
+        save_machine(machine, machine_file(run, name))
+        console.print(f"{TITLES[name]}: C {machine.cost:g}, temperature {machine.temperature:.3f}")
+
+
+def machine_predictors(
+    names: Sequence[MachineName], run: Path, network: Callable[[tf.Tensor], tf.Tensor] | None = None
+) -> list[Predictor]:
+    """The rows of a report: the machines that a run has.
+
+    Args:
+        names: Which are wanted.
+        run: Its folder.
+        network: From what the heads' network is given to the features of the machines, where these differ.
+
+    Raises:
+        InputError: A file is damaged.
+    """
+    paths = {name: machine_file(run, name) for name in names}
+    return [
+        machine_predictor(name, load_machine(path), network) for name, path in paths.items() if path.is_file()
+    ]
+
+
+def machine_predictor(
+    name: MachineName, machine: Machine, network: Callable[[tf.Tensor], tf.Tensor] | None = None
+) -> Predictor:
+    """The row of a report; ``network`` as in :func:`machine_predictors`."""
     details: dict[str, float | int | str] = {
         "C": machine.cost,
         "temperature": round(machine.temperature, 4),
     }
     if machine.vectors is not None:
         details |= {"gamma": round(machine.gamma, 6), "support vectors": len(machine.vectors)}
-    return Predictor(TITLES[name], tf.function(machine.predict, reduce_retracing=True), details)
+
+    def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return machine.predict(inputs if network is None else network(inputs))
+
+    return Predictor(TITLES[name], tf.function(predict, reduce_retracing=True), details)

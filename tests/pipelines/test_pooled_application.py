@@ -1,0 +1,19 @@
+"""A pool is judged by the mean of its examples."""
+
+import numpy as np
+import pytest
+
+from pipelines.pooled_application import mean_outputs, pools_of
+
+
+def test_a_pool_is_the_mean_of_its_examples():
+    probability = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    outputs = mean_outputs(probability, np.array([0.1, 0.3]))
+    np.testing.assert_allclose(outputs["probability"], [0.5, 0.5, 0.0])
+    # Examples that are sure of different classes make the pool unsure.
+    assert outputs["predictive_entropy"] == pytest.approx(np.log(2))
+    assert outputs["mutual_information"] == pytest.approx(0.2)
+
+
+def test_pools_are_what_names_begin_with():
+    assert pools_of(["b/c/1", "a/1", "b/c/0"]) == ("a", "b/c")
