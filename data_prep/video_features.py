@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
-from data_prep.labelled import epoch_order
 from data_prep.manifest import MANIFEST_NAME, file_sha256
-from data_prep.prefetching import prefetched
 from data_prep.video_manifest import (
     FeaturesExample,
     FeaturesManifest,
@@ -114,42 +111,6 @@ def read_picture(folder: Path, example: FeaturesExample) -> bytes:
         InputError: the file is damaged.
     """
     return _read(folder / example.shard)["picture"].tobytes()
-
-
-def features_dataset(
-    features: npt.NDArray[np.float32],
-    labels: npt.NDArray[np.int32],
-    *,
-    batch_size: int,
-    seed: int = 0,
-    epoch: int = 0,
-    shuffle: bool = False,
-    steps: int | None = None,
-) -> tf.data.Dataset:
-    """One epoch of features in batches, in the order of `data_prep.labelled.labelled_dataset`.
-
-    Args:
-        features: float32 [clips, features].
-        labels: int32 [clips].
-        batch_size: clips per batch.
-        seed: of the order.
-        epoch: number of the epoch.
-        shuffle: whether to permute the clips, anew in each pass.
-        steps: batches of an epoch; None for one pass.
-
-    Returns:
-        dataset of (float32 [batch, features], int32 [batch]).
-
-    Raises:
-        InputError: no clips.
-    """
-    if not len(features):
-        raise InputError("No clips were chosen. Expected at least one. Check the split settings.")
-    length = None if steps is None else steps * batch_size
-    order = epoch_order(len(features), seed, epoch, shuffle=shuffle, length=length)
-    rows = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
-    x, y = tf.constant(features), tf.constant(labels)
-    return prefetched(rows.map(lambda row: (tf.gather(x, row), tf.gather(y, row))))
 
 
 def is_features_folder(folder: Path) -> bool:

@@ -9,6 +9,7 @@
       config.yaml                  settings of the training run
       model_card.md                the same in words
       sample.npz                   an input and the outputs it must give
+      preprocessing.json           of a model on features: how they are computed
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ def write_bundle(
     server: Server,
     metadata: Metadata,
     *,
-    sample: NDArray[np.uint8],
+    sample: NDArray[Any],
     config: Path,
     metrics: Mapping[str, Any] | None,
+    files: Mapping[str, str],
     overwrite: bool = False,
 ) -> None:
     """Write a bundle, complete or not at all.
@@ -68,9 +70,11 @@ def write_bundle(
         out: Folder of the bundle.
         server: The graph.
         metadata: Its description, without checksums.
-        sample: A decoded image ``[H, W, 3]`` or a clip, stored with its outputs for :func:`verify_bundle`.
+        sample: A decoded image ``[H, W, 3]``, a clip or features, stored with its outputs for
+            :func:`verify_bundle`.
         config: Settings of the run, copied.
         metrics: Contents of ``metrics.json``; None if the model was not evaluated.
+        files: Contents of further text files of the application, by name.
         overwrite: Replace an existing bundle.
 
     Raises:
@@ -85,13 +89,15 @@ def write_bundle(
         (folder / "metrics.json").write_text(json.dumps(metrics or {}, indent=1, allow_nan=False) + "\n")
         (folder / CARD).write_text(model_card(metadata, metrics), encoding="utf-8")
         shutil.copyfile(config, folder / "config.yaml")
+        for name, content in files.items():
+            (folder / name).write_text(content, encoding="utf-8")
         np.savez_compressed(folder / SAMPLE, **_stored_sample(folder, server, metadata, sample))
         complete = metadata.model_copy(update={"sha256": _checksums(folder)})
         (folder / METADATA).write_text(complete.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def _stored_sample(
-    folder: Path, server: Server, metadata: Metadata, sample: NDArray[np.uint8]
+    folder: Path, server: Server, metadata: Metadata, sample: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
     """Inputs under their names, outputs under ``signature/output``."""
     inputs = server.sample_inputs(sample)

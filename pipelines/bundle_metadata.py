@@ -153,6 +153,35 @@ def clip_signatures(
     }
 
 
+def view_signatures(
+    class_names: tuple[str, ...], views: Mapping[str, int], *, single_latent: bool
+) -> dict[str, SignatureDescription]:
+    """What :class:`pipelines.serving.ViewServer` takes and returns.
+
+    Args:
+        class_names: In the order of the labels.
+        views: Number of features of each view.
+        single_latent: Whether one latent function decides between two classes.
+    """
+    inputs = {
+        name: TensorDescription(
+            shape=(None, number),
+            dtype="float32",
+            range=(None, None),
+            unit="",
+            meaning=f"features of the view {name}, as preprocessing.json says",
+        )
+        for name, number in views.items()
+    }
+    return {
+        "serving_default": SignatureDescription(
+            inputs=inputs,
+            outputs=_class_outputs(class_names, single_latent=single_latent),
+            notes="One prediction for each example.",
+        )
+    }
+
+
 def _class_outputs(class_names: tuple[str, ...], *, single_latent: bool) -> dict[str, TensorDescription]:
     latents = () if single_latent else ("latent_mean", "latent_variance")
     return _outputs(

@@ -328,3 +328,7 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
     @abc.abstractmethod
     def sample(self, run: RunKind) -> NDArray[Any]:
         """An image, or what the bundle takes instead, on which it is verified."""
+
+    def bundle_files(self, run: RunKind) -> dict[str, str]:  # noqa: ARG002 - others need it
+        """Contents of further text files of a bundle, by name."""
+        return {}

@@ -48,6 +48,7 @@ def export(
         sample=application.sample(run),
         config=model / CONFIG_NAME,
         metrics=None if metrics is None else read_metrics(metrics),
+        files=application.bundle_files(run),
         overwrite=overwrite,
     )
     console.print(f"Bundle written to {out}. Check it with: gpimaging verify {out}", markup=False)

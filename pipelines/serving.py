@@ -1,4 +1,4 @@
-"""The graph inside a bundle: decoding, resizing, network, folded head, maps; clips are decoded before.
+"""The graph inside a bundle: decoding, resizing, network, folded head, maps; clips and features come made.
 
 Facts behind the code, checked on TensorFlow 2.21: baseline JPEG equals OpenCV's only with INTEGER_ACCURATE;
 alpha WebP is refused at ``channels=3``; an animated WebP without alpha corrupts the process' memory (three
@@ -8,7 +8,7 @@ there is no TIFF, so callers of ``serve_bytes`` rotate and convert first (``gpim
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import cv2
@@ -32,7 +32,7 @@ class Server(tf.Module):
         """The functions to serve, by name."""
         raise NotImplementedError
 
-    def sample_inputs(self, sample: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+    def sample_inputs(self, sample: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Every input of the signatures, by name; of an encoded one its bytes."""
         raise NotImplementedError
 
@@ -77,7 +77,7 @@ class ImageServer(Server):
         """Of decoded and of encoded images."""
         return {"serving_default": self.serving_default, "serve_bytes": self.serve_bytes}
 
-    def sample_inputs(self, sample: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+    def sample_inputs(self, sample: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Of a decoded image ``[H, W, 3]``."""
         encoded = cv2.imencode(".png", sample[..., ::-1])[1]
         return {"images": sample[None], "encoded": np.asarray(encoded, np.uint8)}
@@ -141,9 +141,42 @@ class ClipServer(Server):
         """Of clips."""
         return {"serving_default": self.serving_default}
 
-    def sample_inputs(self, sample: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
+    def sample_inputs(self, sample: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Of a clip."""
         return {"clips": sample[None]}
+
+
+class ViewServer(Server):
+    """Signature ``serving_default`` of a model from views of features to a class for each example.
+
+    Args:
+        predict: From features ``[B, D]`` of all views to named outputs ``[B, ...]``.
+        views: Number of features of each view, in their order.
+        network: What holds the variables, so that they are saved.
+    """
+
+    def __init__(
+        self, predict: Callable[[tf.Tensor], Outputs], views: Mapping[str, int], network: tf.Module
+    ) -> None:
+        super().__init__(name="view_server")
+        self.network = network
+        self._views = dict(views)
+
+        def serving_default(*values: tf.Tensor) -> Outputs:
+            outputs = predict(tf.concat(values, axis=-1))
+            return {**outputs, "probability": per_class(outputs["probability"])}
+
+        specs = [tf.TensorSpec([None, number], tf.float32, name=name) for name, number in views.items()]
+        self.serving_default = tf.function(serving_default, input_signature=specs, autograph=False)
+
+    def signatures(self) -> dict[str, Any]:
+        """Of views."""
+        return {"serving_default": self.serving_default}
+
+    def sample_inputs(self, sample: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Of the features of one example, all views after each other."""
+        ends = np.cumsum(list(self._views.values()))[:-1]
+        return {name: part[None] for name, part in zip(self._views, np.split(sample, ends), strict=True)}
 
 
 def decode_image(encoded: tf.Tensor) -> tf.Tensor:

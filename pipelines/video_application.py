@@ -20,11 +20,11 @@ from scipy import ndimage
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
+from data_prep.feature_dataset import features_dataset
 from data_prep.manifest import load_manifest
 from data_prep.splits import Splits
 from data_prep.video_features import (
     TRUNK_NAME,
-    features_dataset,
     is_features_folder,
     read_features,
     read_picture,

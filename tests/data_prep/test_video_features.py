@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.labelled import epoch_order
 from data_prep.manifest import load_manifest
 from data_prep.video_features import (
     TRUNK_NAME,
     VideoFeatures,
-    features_dataset,
     features_file,
     is_cached,
     is_features_folder,
@@ -117,15 +115,3 @@ def test_damaged_files_are_named(folder):
         load_manifest(folder, FeaturesManifest)
     with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
         is_cached(path, clip_names("a/y"), "network and clips")
-
-
-def test_batches_follow_the_order_that_clips_would_have():
-    features, labels = np.arange(10, dtype=np.float32)[:, None], np.arange(10, dtype=np.int32)
-    options = {"seed": 3, "epoch": 2, "shuffle": True}
-    batches = list(features_dataset(features, labels, batch_size=4, steps=3, **options))
-    seen = np.concatenate([label for _, label in batches])
-    np.testing.assert_array_equal(seen, epoch_order(10, 3, 2, shuffle=True, length=12))
-    np.testing.assert_array_equal(np.concatenate([x[:, 0] for x, _ in batches]), seen)
-    assert [len(y) for _, y in features_dataset(features, labels, batch_size=4)] == [4, 4, 2]
-    with pytest.raises(InputError, match="No clips"):
-        features_dataset(features[:0], labels[:0], batch_size=4)

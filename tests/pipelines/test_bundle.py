@@ -76,6 +76,7 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
         sample=LANE.sample(run),
         config=config,
         metrics=None,
+        files={},
         overwrite=overwrite,
     )
     return folder
