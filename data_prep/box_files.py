@@ -149,15 +149,23 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
     return boxes
 
 
-def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[dict[str, str]]:
     """Read some columns of a CSV file with a header, without surrounding blanks.
+
+    Args:
+        path: the file.
+        columns: those that it must have.
+        optional: those that are read where it has them.
+
+    Returns:
+        texts by column of each row, without columns that the file does not have.
 
     Raises:
         InputError: no such file, a field too long for one, or a missing column.
     """
     reader = csv.DictReader(io.StringIO(_read_text(path), newline=""))
     try:
-        return _columns(reader, path, columns)
+        return _columns(reader, path, columns, optional)
     except csv.Error as error:
         raise InputError(
             f"{path}, line {reader.line_num}: {error}. Expected a CSV file; look for a quotation mark "
@@ -165,7 +173,9 @@ def read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         ) from error
 
 
-def _columns(reader: "csv.DictReader[str]", path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+def _columns(
+    reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], optional: Sequence[str]
+) -> list[dict[str, str]]:
     header = [name.strip() for name in reader.fieldnames or ()]
     missing = [name for name in columns if name not in header]
     if missing:
@@ -174,7 +184,8 @@ def _columns(reader: "csv.DictReader[str]", path: Path, columns: Sequence[str]) 
             f"Expected the columns {','.join(columns)}."
         )
     reader.fieldnames = header
-    return [{name: (row[name] or "").strip() for name in columns} for row in reader]
+    found = [*columns, *(name for name in optional if name in header and name not in columns)]
+    return [{name: (row[name] or "").strip() for name in found} for row in reader]
 
 
 def _read_text(path: Path) -> str:

@@ -1,0 +1,81 @@
+"""Steps of `gpimaging histopathology` with options of their own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.steps import StepCall, height_and_width
+from pipelines.tensorflow_start import start_tensorflow
+
+
+def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    call: StepCall,
+    images: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of images or whole slides; without --labels and --masks, with a subfolder for each "
+            "class."
+        ),
+    ],
+    out: Path,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="CSV with the columns file,label,patient, or file,months,event,patient."),
+    ] = None,
+    masks: Annotated[
+        Path | None, typer.Option(help="Folder of masks of the positive class, named as the images.")
+    ] = None,
+    patch_size: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="Side of a patch; 200 without it.")
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="ROWSxCOLUMNS", help="Divide each image into so many patches, e.g. 7x7."),
+    ] = None,
+    mpp: Annotated[
+        float | None, typer.Option(help="Micrometres per pixel to reduce images to; else as they are.")
+    ] = None,
+    stain: Annotated[
+        str | None, typer.Option(metavar="none|macenko|reinhard", help="Stain normalisation of each image.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    group_pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="Names that agree in its first group stay in one part, e.g. a patient."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
+    ] = False,
+) -> None:
+    """Cut images or whole slides of tissue into patches and describe them, for training."""
+    from data_prep.histopathology_settings import (  # noqa: PLC0415 - others need no time for it
+        HistopathologyPrepareSettings,
+    )
+
+    settings = call.settings(
+        HistopathologyPrepareSettings,
+        patch_size=patch_size,
+        grid=None if grid is None else height_and_width("--grid", grid),
+        mpp=mpp,
+        stain=stain,
+        folds=folds,
+        group_pattern=group_pattern,
+    )
+    start_tensorflow(call.jobs)
+    from joblib import cpu_count  # noqa: PLC0415 - help answers without it
+
+    from pipelines import histopathology_preparing  # noqa: PLC0415 - imports TensorFlow
+
+    histopathology_preparing.prepare(
+        settings,
+        images=images,
+        labels=labels,
+        masks=masks,
+        out=out,
+        jobs=call.jobs or cpu_count(),
+        overwrite=overwrite,
+        console=call.console,
+    )
