@@ -62,7 +62,7 @@ def consecutive_groups(names: Iterable[str], length: int) -> dict[str, str]:
     """
     groups: dict[str, str] = {}
     seen: dict[str, int] = {}
-    for name in sorted(names, key=_natural):
+    for name in sorted(names, key=natural_order):
         folder = name.rpartition("/")[0]
         number = seen.get(folder, 0)
         seen[folder] = number + 1
@@ -94,6 +94,11 @@ def joined_groups(
     return {name: leader.setdefault(int(number), name) for name, number in zip(names, numbers, strict=True)}
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A sorting key in which digits count as numbers."""
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A sorting key in which digits count as numbers.
+
+    Example:
+        >>> sorted(["a10", "a2"], key=natural_order)
+        ['a2', 'a10']
+    """
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]

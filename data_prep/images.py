@@ -6,9 +6,11 @@ bit. So a model sees the same image whether it was decoded here or inside an exp
 """
 
 import struct
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -133,15 +135,40 @@ def read_levels(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         InputError: as `read_image`.
     """
     with _decoding(path):
-        image, _ = _open_upright(path)
-        if image.mode == "F":
-            raise InputError(
-                f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 16 "
-                "bits."
-            )
-        if image.mode.startswith("I"):
-            return _sixteen_bit_levels(image, path)
-        return np.array(image.convert("RGB").convert("L"))
+        return _grey_levels(_open_upright(path)[0], path)
+
+
+def has_several_pages(path: Path) -> bool:
+    """Tell whether a file holds more than one image, as the pages of a TIFF file are.
+
+    Raises:
+        InputError: as `read_image`.
+    """
+    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        return _seek(image, 1)
+
+
+def read_pages(path: Path, first: int = 0) -> Iterator[npt.NDArray[np.uint8] | npt.NDArray[np.uint16]]:
+    """Decode the pages of a TIFF file one after another, each as `read_levels` does; one is in memory.
+
+    Args:
+        path: a TIFF file.
+        first: page to begin with, from 0.
+
+    Yields:
+        uint8 or uint16 [height, width].
+
+    Raises:
+        InputError: as `read_image`; what comes after a damaged page is not read.
+    """
+    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        # One after another: to count them all first would fail on a file with a damaged last page.
+        for page in count(first):
+            if not _seek(image, page):
+                return
+            _require_few_pixels(image, path)
+            image.load()
+            yield _grey_levels(ImageOps.exif_transpose(image), path)
 
 
 def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
@@ -230,16 +257,42 @@ def _open_upright(path: Path) -> tuple[Image.Image, str | None]:
     """Load all pixels, apply the EXIF orientation; return the image and the file's format."""
     # Given a path, Pillow maps uncompressed TIFFs into memory and then turns them wrongly.
     with path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise InputError(
-                f"{path}: {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are accepted. "
-                "Reduce the image first."
-            )
+        _require_few_pixels(image, path)
         image_format = image.format
         image.load()
         # Pillow warns of a palette with alpha when it drops the alpha, which is what is wanted here.
         image.info.pop("transparency", None)
         return ImageOps.exif_transpose(image), image_format
+
+
+def _seek(image: Image.Image, page: int) -> bool:
+    """Go to a page, if there is one."""
+    with warnings.catch_warnings():
+        # Before it fails on a truncated page, Pillow warns of what the page's tags lack.
+        warnings.filterwarnings("ignore", "Corrupt EXIF data", UserWarning)
+        try:
+            image.seek(page)
+        except EOFError:
+            return False
+    return True
+
+
+def _require_few_pixels(image: Image.Image, path: Path) -> None:
+    if image.width * image.height > MAX_PIXELS:
+        raise InputError(
+            f"{path}: {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are accepted. "
+            "Reduce the image first."
+        )
+
+
+def _grey_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    if image.mode == "F":
+        raise InputError(
+            f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 16 bits."
+        )
+    if image.mode.startswith("I"):
+        return _sixteen_bit_levels(image, path)
+    return np.array(image.convert("RGB").convert("L"))
 
 
 def _sixteen_bit_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:

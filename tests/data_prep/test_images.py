@@ -315,3 +315,20 @@ def test_image_files_are_told_by_suffix(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "folder.png").mkdir()
     assert sorted(path.name for path in tmp_path.iterdir() if is_image_file(path)) == ["a.PNG", "b.jpeg"]
+
+
+def test_pages_are_read_as_levels_one_after_another(tmp_path: Path) -> None:
+    first = picture()[..., 0]
+    others = [first.astype(np.uint16) * 200, picture()]
+    path = tmp_path / "stack.tif"
+    Image.fromarray(first).save(path, save_all=True, append_images=[Image.fromarray(page) for page in others])
+    pages = list(images.read_pages(path))
+    assert images.has_several_pages(path)
+    np.testing.assert_array_equal(pages[0], first)
+    np.testing.assert_array_equal(pages[1], others[0])
+    np.testing.assert_array_equal(pages[2], np.array(Image.fromarray(others[1]).convert("L")))
+    assert pages[1].dtype == np.uint16
+    np.testing.assert_array_equal(next(images.read_pages(path, first=2)), pages[2])
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(InputError, match="unreadable or truncated"):
+        list(images.read_pages(path))

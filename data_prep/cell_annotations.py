@@ -1,0 +1,215 @@
+"""Annotated cell events, and which candidate is which of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from data_prep.box_files import read_table
+from data_prep.cell_candidates import Candidate, SurveyedSequence
+from data_prep.cells_settings import CellsPrepareSettings
+from data_prep.errors import InputError
+from data_prep.pairing import Skipped
+
+ANNOTATION_COLUMNS = ("frame", "x", "y", "kind")
+"""Columns of a CSV file of events; `sequence` too, where there are several sequences."""
+
+
+@dataclass(frozen=True)
+class CellEvent:
+    """An annotated event.
+
+    Attributes:
+        frame: number of the frame in which it is seen to happen, from 0.
+        x: column in pixels.
+        y: row in pixels.
+        kind: such as "mitosis".
+        line: of the CSV file, for messages.
+    """
+
+    frame: int
+    x: float
+    y: float
+    kind: str
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which candidates of a sequence are events.
+
+    Attributes:
+        event_of: number of the event of each matched candidate, by the candidate's number.
+        left_out: numbers of candidates near a matched event that are not its own.
+        unmatched: numbers of the events without a candidate.
+    """
+
+    event_of: Mapping[int, int]
+    left_out: frozenset[int]
+    unmatched: tuple[int, ...]
+
+
+def read_annotations(path: Path, settings: CellsPrepareSettings) -> dict[str | None, list[CellEvent]]:
+    """Read events from a CSV file with the columns frame, x, y, kind and perhaps sequence.
+
+    A row with a sequence and nothing else says that the sequence shows no event, or no other one.
+
+    Args:
+        path: the CSV file.
+        settings: the number of the first frame, and the names of classes.
+
+    Returns:
+        events of each sequence by its name; all under None where there is no column sequence.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or a row is not as expected.
+
+    Example:
+        >>> read_annotations(Path("events.csv"), CellsPrepareSettings())  # doctest: +SKIP
+        {'well_1': [CellEvent(frame=14, x=208.5, y=91.0, kind='mitosis', line=2)]}
+    """
+    try:
+        rows = read_table(path, (*ANNOTATION_COLUMNS, "sequence"))
+    except InputError:
+        rows = [row | {"sequence": ""} for row in read_table(path, ANNOTATION_COLUMNS)]
+    events: dict[str | None, list[CellEvent]] = {}
+    for line, row in enumerate(rows, 2):
+        of_sequence = events.setdefault(row["sequence"] or None, [])
+        if any(row[column] for column in ANNOTATION_COLUMNS):
+            of_sequence.append(_event(path, line, row, settings))
+    return events
+
+
+def events_of_sequences(
+    path: Path, settings: CellsPrepareSettings, surveyed: Sequence[SurveyedSequence]
+) -> tuple[dict[str, list[CellEvent]], list[Skipped]]:
+    """Read events and give them to their sequences.
+
+    Args:
+        path: the CSV file; see `read_annotations`.
+        settings: of `prepare`.
+        surveyed: the sequences.
+
+    Returns:
+        events of each annotated sequence by its name, and what cannot be used: events outside their sequence,
+        or of one that is not there.
+
+    Raises:
+        InputError: as `read_annotations`, or there are several sequences and no column that tells which.
+    """
+    events = read_annotations(path, settings)
+    if None in events and len(surveyed) == 1:
+        only = surveyed[0].sequence.name
+        events[only] = events.pop(None) + events.get(only, [])
+    if None in events:
+        raise InputError(
+            f"{path}: has rows that tell no sequence, but there are {len(surveyed)} "
+            f"({surveyed[0].sequence.name}, ...). Expected a column sequence with the name of each event's."
+        )
+    by_name = {one.sequence.name: one for one in surveyed}
+    found: dict[str, list[CellEvent]] = {}
+    skipped = []
+    for name, some in events.items():
+        sequence = by_name.get(name or "")
+        if sequence is None:
+            skipped.append(
+                Skipped(
+                    path,
+                    f"{path}: {len(some)} events of the sequence {name!r}, which is not there. Expected one "
+                    f"of {', '.join(sorted(by_name)[:5])}. Correct the name or add the sequence.",
+                )
+            )
+            continue
+        outside = {event.line: _outside(path, event, sequence, settings) for event in some}
+        found[sequence.sequence.name] = [event for event in some if outside[event.line] is None]
+        skipped += [complaint for complaint in outside.values() if complaint is not None]
+    return found, skipped
+
+
+def match_events(
+    candidates: Sequence[Candidate], events: Sequence[CellEvent], settings: CellsPrepareSettings
+) -> Matching:
+    """Match events with candidates, one to one, within a radius and a time window.
+
+    As many as possible are matched; of the ways to do so, the one with the least sum of distances (as shares
+    of the radius) and of frames between (as shares of the window and one more). A candidate within the radius
+    and window of a matched event that is not its own shows the same event again, as it goes on for more than
+    one frame or in more than one piece: it is no example of anything.
+
+    Args:
+        candidates: of one sequence.
+        events: of the same.
+        settings: radius and window.
+
+    Example:
+        >>> some = [Candidate(3, 10.0, 10.0, 50), Candidate(4, 12.0, 10.0, 50), Candidate(9, 10.0, 10.0, 50)]
+        >>> match_events(some, [CellEvent(3, 11.0, 10.0, "mitosis")], CellsPrepareSettings())
+        Matching(event_of={0: 0}, left_out=frozenset({1}), unmatched=())
+    """
+    if not candidates or not events:
+        return Matching({}, frozenset(), tuple(range(len(events))))
+    cost, allowed = _costs(candidates, events, settings)
+    # More than all matches can cost together, so that none is given up for cheaper others.
+    forbidden = 2.0 * min(cost.shape) + 1.0
+    rows, columns = linear_sum_assignment(np.where(allowed, cost, forbidden))
+    pairs = {int(c): int(e) for c, e in zip(rows, columns, strict=True) if allowed[c, e]}
+    near = np.flatnonzero(allowed[:, sorted(pairs.values())].any(axis=1))
+    return Matching(
+        event_of=pairs,
+        left_out=frozenset(int(i) for i in near) - pairs.keys(),
+        unmatched=tuple(sorted(set(range(len(events))) - set(pairs.values()))),
+    )
+
+
+def _costs(
+    candidates: Sequence[Candidate], events: Sequence[CellEvent], settings: CellsPrepareSettings
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Cost of each match and whether it is allowed, [candidates, events]; allowed ones cost at most 2."""
+    places = np.array([(one.column, one.row) for one in candidates])
+    annotated = np.array([(one.x, one.y) for one in events])
+    distance = np.linalg.norm(places[:, np.newaxis] - annotated, axis=2)
+    frames = np.array([one.frame for one in candidates])[:, np.newaxis]
+    apart = np.abs(frames - np.array([one.frame for one in events]))
+    cost = distance / settings.radius + apart / (settings.window + 1)
+    return cost, (distance <= settings.radius) & (apart <= settings.window)
+
+
+def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSettings) -> CellEvent:
+    try:
+        frame, x, y = int(row["frame"]), float(row["x"]), float(row["y"])
+    except ValueError as error:
+        raise InputError(
+            f"{path}, line {line}: {error}. Expected a whole number as frame, and numbers as x and y."
+        ) from error
+    if not (math.isfinite(x) and math.isfinite(y)):
+        raise InputError(f"{path}, line {line}: x {x:g}, y {y:g}. Expected finite numbers, in pixels.")
+    kind = settings.one_kind or row["kind"]
+    if not row["kind"] or kind == settings.none_name:
+        raise InputError(
+            f"{path}, line {line}: the kind is {row['kind']!r}. Expected the name of a kind of event, not "
+            f"that of candidates without one ({settings.none_name!r}). Remove the row or name the kind."
+        )
+    return CellEvent(frame - settings.first_frame, x, y, kind, line)
+
+
+def _outside(
+    path: Path, event: CellEvent, surveyed: SurveyedSequence, settings: CellsPrepareSettings
+) -> Skipped | None:
+    height, width = surveyed.size
+    if (
+        0 <= event.frame < surveyed.num_frames
+        and -0.5 <= event.x <= width - 0.5
+        and -0.5 <= event.y <= height - 0.5
+    ):
+        return None
+    first, last = settings.first_frame, settings.first_frame + surveyed.num_frames - 1
+    return Skipped(
+        path,
+        f"{path}, line {event.line}: an event in frame {event.frame + first} at x {event.x:g}, y "
+        f"{event.y:g}, but {surveyed.sequence.name} has the frames {first} to {last} of {width} x {height} "
+        "pixels. Correct the row, or the setting first_frame.",
+    )

@@ -1,0 +1,153 @@
+"""Candidates for cell events: where two consecutive frames of a sequence differ much."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.cell_sequences import CellSequence, Levels, read_sequence
+from data_prep.cells_settings import CandidateSettings
+from data_prep.errors import InputError
+from data_prep.pairing import Skipped
+
+_PERCENTILES = (0.1, 99.9)  # of a sequence's levels of 16 bits; a few hot pixels do not count
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A place where an event may be.
+
+    Attributes:
+        frame: number, from 0, of the later one of the two frames that differ.
+        row: of the centroid of the changed pixels.
+        column: likewise.
+        area: number of changed pixels.
+    """
+
+    frame: int
+    row: float
+    column: float
+    area: int
+
+
+@dataclass(frozen=True)
+class SurveyedSequence:
+    """What is known of a sequence after it has been read once.
+
+    Attributes:
+        sequence: it.
+        size: height and width of its frames in pixels.
+        num_frames: good ones and bad ones.
+        level_range: levels that become 0 and 255; None for frames of 8 bits.
+        candidates: in the order of their frames.
+        complaints: frames that cannot be used.
+    """
+
+    sequence: CellSequence
+    size: tuple[int, int]
+    num_frames: int
+    level_range: tuple[float, float] | None
+    candidates: tuple[Candidate, ...]
+    complaints: tuple[Skipped, ...]
+
+
+def find_candidates(
+    previous: Levels, current: Levels, settings: CandidateSettings, *, frame: int = 0
+) -> list[Candidate]:
+    """Find the connected regions in which a frame differs much from the one before it.
+
+    Args:
+        previous: uint8 or uint16 [H, W].
+        current: the frame after it, likewise.
+        settings: the threshold and the smallest area.
+        frame: number of the current one.
+
+    Returns:
+        candidates from the uppermost changed row on; none where the frames are equal.
+
+    Source:
+        DFGP paper, section 5.3. It is read so that the difference is absolute, its maximum that of the pair,
+        and that pixels of a component touch by side or corner.
+
+    Example:
+        >>> before, after = np.zeros((60, 60), np.uint8), np.zeros((60, 60), np.uint8)
+        >>> after[10:20, 30:40] = 200
+        >>> [(one.row, one.column, one.area) for one in find_candidates(before, after, CandidateSettings())]
+        [(14.5, 34.5, 100)]
+    """
+    difference = np.abs(current.astype(np.int32) - previous)
+    largest = int(difference.max())
+    if largest == 0:
+        return []
+    changed = (difference > settings.threshold * largest).astype(np.uint8)
+    number, _, statistics, centroids = cv2.connectedComponentsWithStats(changed, connectivity=8)
+    areas = statistics[:, cv2.CC_STAT_AREA]
+    return [
+        Candidate(frame, float(centroids[i, 1]), float(centroids[i, 0]), int(areas[i]))
+        for i in range(1, number)  # 0 is what has not changed
+        if areas[i] >= settings.smallest_area
+    ]
+
+
+def survey_sequence(sequence: CellSequence, settings: CandidateSettings) -> SurveyedSequence:
+    """Read a sequence once, two frames in memory at a time, and find its candidates.
+
+    A frame that cannot be read or is of another size than the first one is left out, and with it the two
+    pairs it belongs to.
+
+    Raises:
+        InputError: there are not two consecutive frames that can be used.
+    """
+    previous: Levels | None = None
+    size: tuple[int, ...] | None = None
+    counts = np.zeros(2**16, np.int64)
+    candidates: list[Candidate] = []
+    complaints: list[Skipped] = []
+    num_frames, num_pairs, deep = 0, 0, False
+    for number, levels in read_sequence(sequence):
+        num_frames = number + 1
+        size = levels.shape if size is None and not isinstance(levels, Skipped) else size
+        if isinstance(levels, Skipped) or levels.shape != size:
+            complaints.append(levels if isinstance(levels, Skipped) else _other_size(sequence, number, size))
+            previous = None
+            continue
+        if levels.dtype == np.uint16:
+            deep = True
+            counts += np.bincount(levels.ravel(), minlength=len(counts))
+        if previous is not None:
+            num_pairs += 1
+            candidates += find_candidates(previous, levels, settings, frame=number)
+        previous = levels
+    if size is None or num_pairs == 0:
+        reasons = "".join(f"\n  {entry.reason}" for entry in complaints[:5])
+        raise InputError(
+            f"{sequence.path}: no two consecutive frames that can be read, among {num_frames}. Expected a "
+            f"folder of frames, a TIFF file of several pages or a video.{reasons}"
+        )
+    return SurveyedSequence(
+        sequence=sequence,
+        size=(size[0], size[1]),
+        num_frames=num_frames,
+        level_range=_level_range(counts, settings) if deep else None,
+        candidates=tuple(candidates),
+        complaints=tuple(complaints),
+    )
+
+
+def _other_size(sequence: CellSequence, number: int, size: tuple[int, ...] | None) -> Skipped:
+    path = sequence.frames[number] if sequence.frames else sequence.path
+    height, width = size or (0, 0)
+    return Skipped(
+        path,
+        f"{path}: frame {number} (from 0) is not of the {width} x {height} pixels of the first frame. "
+        "Expected frames of one size. Export it again, or remove it.",
+    )
+
+
+def _level_range(counts: npt.NDArray[np.int64], settings: CandidateSettings) -> tuple[float, float]:
+    if settings.levels is not None:
+        return float(settings.levels[0]), float(settings.levels[1])
+    share = 100.0 * np.cumsum(counts) / max(int(counts.sum()), 1)
+    low, high = (float(np.searchsorted(share, percentile)) for percentile in _PERCENTILES)
+    return low, max(high, low + 1.0)

@@ -1,0 +1,188 @@
+"""Frame sequences of time-lapse microscopy: a folder of images, a TIFF file of many pages, or a video.
+
+One frame is decoded at a time, whatever the length.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.class_folders import listed
+from data_prep.errors import InputError
+from data_prep.grouping import natural_order
+from data_prep.images import has_several_pages, is_image_file, read_levels, read_pages
+from data_prep.pairing import Skipped, is_text
+from data_prep.videos import VIDEO_SUFFIXES, Video
+
+TIFF_SUFFIXES = frozenset({".tif", ".tiff"})
+"""Suffixes, in lower case, of the files whose pages may be frames."""
+
+SEQUENCE_SUFFIXES = VIDEO_SUFFIXES | TIFF_SUFFIXES
+"""Suffixes, in lower case, of the files that can be a sequence by themselves."""
+
+Levels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
+"""A grey frame, [height, width], at the depth it was stored with."""
+
+
+@dataclass(frozen=True)
+class CellSequence:
+    """Frames in the order of time.
+
+    Attributes:
+        name: of the sequence.
+        path: the file, or the folder of the frames.
+        frames: files of the frames, where the sequence is a folder.
+    """
+
+    name: str
+    path: Path
+    frames: tuple[Path, ...] = ()
+
+
+def find_sequences(path: Path) -> tuple[list[CellSequence], list[Skipped]]:
+    """List the sequences of a file or folder.
+
+    A video and a TIFF file of several pages are a sequence each; the other images of a folder are the frames
+    of one, in the natural order of their names (frame2 before frame10). Subfolders are searched in the same
+    way. Hidden files and files of other kinds are passed over.
+
+    Args:
+        path: a video, a TIFF file, or a folder of frames, of such files or of folders of these.
+
+    Returns:
+        the sequences in the order of their names, and what cannot be used.
+
+    Raises:
+        InputError: there is no sequence, or two have the same name.
+
+    Example:
+        >>> sequences, skipped = find_sequences(Path("time_lapse"))  # doctest: +SKIP
+        >>> [(one.name, len(one.frames)) for one in sequences]  # doctest: +SKIP
+        [('well_1', 134), ('well_2', 134)]
+    """
+    if path.is_dir():
+        sequences, skipped = _of_folder(path, path.resolve().name, "")
+        for folder in listed(path):
+            if folder.is_dir() and not folder.name.startswith("."):
+                more, complaints = _of_folder(folder, folder.name, f"{folder.name}/")
+                sequences += more
+                skipped += complaints
+    else:
+        sequences, skipped = [_of_file(path, "")], []
+    if not sequences:
+        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
+        raise InputError(
+            f"{path}: no sequence found. Expected at least two image files in a folder, a TIFF file of "
+            f"several pages or a video.{reasons}"
+        )
+    _require_names(sequences)
+    return sorted(sequences, key=lambda sequence: sequence.name), skipped
+
+
+def read_sequence(sequence: CellSequence, first: int = 0) -> Iterator[tuple[int, Levels | Skipped]]:
+    """Decode the frames of a sequence one after another.
+
+    Args:
+        sequence: from `find_sequences`.
+        first: number of the frame to begin with, from 0.
+
+    Yields:
+        number of each frame from 0, and its levels, or why it cannot be used. After a damaged page of a TIFF
+        file there are no more.
+
+    Raises:
+        InputError: a video or TIFF file cannot be opened.
+    """
+    if sequence.frames:
+        yield from _read_files(sequence.frames, first)
+    elif sequence.path.suffix.lower() in TIFF_SUFFIXES:
+        yield from _read_stack(sequence.path, first)
+    else:
+        yield from _read_video(sequence.path, first)
+
+
+def _of_folder(folder: Path, name: str, prefix: str) -> tuple[list[CellSequence], list[Skipped]]:
+    images, files, skipped = [], [], []
+    for entry in listed(folder):
+        if entry.name.startswith(".") or not entry.is_file():
+            continue
+        if not is_text(entry.name):
+            skipped.append(Skipped(entry, f"{entry}: the name is not valid UTF-8. Rename the file."))
+        elif entry.suffix.lower() in VIDEO_SUFFIXES or _is_stack(entry):
+            files.append(entry)
+        elif is_image_file(entry):
+            images.append(entry)
+    sequences = [_of_file(file, prefix) for file in files]
+    if len(images) == 1:
+        reason = f"{images[0]}: a single image. Expected the frames of a sequence in its folder. Add them."
+        skipped.append(Skipped(images[0], reason))
+    elif images:
+        in_order = sorted(images, key=lambda image: natural_order(image.name))
+        sequences.append(CellSequence(unicodedata.normalize("NFC", name), folder, tuple(in_order)))
+    return sequences, skipped
+
+
+def _of_file(path: Path, prefix: str) -> CellSequence:
+    if path.suffix.lower() not in SEQUENCE_SUFFIXES or not path.is_file():
+        raise InputError(
+            f"{path}: no sequence. Expected a folder of frames, or a file with a suffix of "
+            f"{', '.join(sorted(SEQUENCE_SUFFIXES))}. Check the path."
+        )
+    return CellSequence(unicodedata.normalize("NFC", f"{prefix}{path.stem}"), path)
+
+
+def _is_stack(path: Path) -> bool:
+    if path.suffix.lower() not in TIFF_SUFFIXES:
+        return False
+    try:
+        return has_several_pages(path)
+    except InputError:
+        return False  # reading the frame tells what is wrong with it
+
+
+def _require_names(sequences: Iterable[CellSequence]) -> None:
+    by_name: dict[str, CellSequence] = {}
+    for sequence in sequences:
+        other = by_name.setdefault(sequence.name, sequence)
+        if other is not sequence:
+            raise InputError(
+                f"{sequence.path}: gives a sequence of the name {sequence.name!r}, as {other.path} does. "
+                "Expected a name for each. Rename one."
+            )
+
+
+def _read_files(files: tuple[Path, ...], first: int) -> Iterator[tuple[int, Levels | Skipped]]:
+    for number, path in enumerate(files[first:], first):
+        try:
+            yield number, read_levels(path)
+        except InputError as error:
+            yield number, Skipped(path, str(error))
+
+
+def _read_stack(path: Path, first: int) -> Iterator[tuple[int, Levels | Skipped]]:
+    number = first
+    try:
+        for levels in read_pages(path, first):
+            yield number, levels
+            number += 1
+    except InputError as error:
+        if number == 0:
+            raise
+        yield number, Skipped(path, f"{error} Its pages from {number} on (from 0) are not used.")
+
+
+def _read_video(path: Path, first: int) -> Iterator[tuple[int, Levels | Skipped]]:
+    with Video(path) as video:
+        for number, _ in enumerate(video):
+            if number < first:
+                continue
+            frame = video.frame()
+            if frame is None:
+                yield number, Skipped(path, f"{path}: frame {number} (from 0) cannot be decoded.")
+            else:
+                yield number, np.asarray(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY), dtype=np.uint8)

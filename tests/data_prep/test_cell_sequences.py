@@ -1,0 +1,82 @@
+"""Frame sequences from folders, stacks and videos, in the order of time, with what is damaged left out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.cell_sequences import CellSequence, find_sequences, read_sequence
+from data_prep.errors import InputError
+from data_prep.pairing import Skipped
+from tests.data_prep.cell_files import still_frames, write_folder, write_stack
+from tests.data_prep.video_files import LEVEL_STEP, write_video
+
+
+def numbered(count: int, dtype: type = np.uint8) -> list[np.ndarray]:
+    return [np.full((20, 24), 10 * number, dtype) for number in range(count)]
+
+
+def levels_of(sequence: CellSequence, first: int = 0) -> list[tuple[int, int]]:
+    """Number and level of each good frame."""
+    return [
+        (number, int(frame[0, 0]))
+        for number, frame in read_sequence(sequence, first)
+        if not isinstance(frame, Skipped)
+    ]
+
+
+def test_folders_stacks_and_videos_are_found(tmp_path: Path) -> None:
+    write_folder(tmp_path / "well_2", numbered(12))
+    write_stack(tmp_path / "well_1.tif", numbered(3, np.uint16))
+    write_video(tmp_path / "day_2" / "well_3.avi", 4)
+    (tmp_path / "day_2" / ".hidden.png").write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("none")
+    sequences, skipped = find_sequences(tmp_path)
+    assert [one.name for one in sequences] == ["day_2/well_3", "well_1", "well_2"]
+    assert skipped == []
+    video, stack, folder = sequences
+    assert levels_of(folder) == [(number, 10 * number) for number in range(12)]  # frame2 before frame10
+    assert levels_of(stack, first=1) == [(1, 10), (2, 20)]
+    assert next(iter(read_sequence(stack)))[1].dtype == np.uint16
+    assert levels_of(video, first=2) == [
+        (2, pytest.approx(2 * LEVEL_STEP, abs=4)),
+        (3, pytest.approx(3 * LEVEL_STEP, abs=4)),
+    ]
+
+
+def test_single_pages_and_single_files(tmp_path: Path) -> None:
+    folder = tmp_path / "frames"
+    for number, frame in enumerate(numbered(3)):
+        write_stack(folder / f"{number}.tif", [frame])
+    (sequence,), _ = find_sequences(folder)
+    assert (sequence.name, len(sequence.frames)) == ("frames", 3)
+    stack = write_stack(tmp_path / "stack.TIF", numbered(2))
+    assert find_sequences(stack)[0] == [CellSequence("stack", stack)]
+
+
+def test_what_is_damaged_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "frames", numbered(4))
+    (folder / "frame2.png").write_bytes(b"no image")
+    (sequence,), _ = find_sequences(folder)
+    assert [number for number, _ in levels_of(sequence)] == [0, 2, 3]
+    stack = write_stack(tmp_path / "stack.tif", still_frames(6))
+    stack.write_bytes(stack.read_bytes()[:-9000])
+    frames = list(read_sequence(CellSequence("stack", stack)))
+    bad = [frame.reason for _, frame in frames if isinstance(frame, Skipped)]
+    assert len(bad) == 1
+    assert "pages from" in bad[0]
+    assert 0 < len(frames) - 1 < 6
+
+
+def test_nothing_to_find_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no sequence found"):
+        find_sequences(tmp_path)
+    write_stack(tmp_path / "alone.tif", numbered(1))
+    with pytest.raises(InputError, match="a single image"):
+        find_sequences(tmp_path)
+    with pytest.raises(InputError, match=r"no sequence\. Expected a folder"):
+        find_sequences(tmp_path / "missing.avi")
+    write_stack(tmp_path / "a.tif", numbered(2))
+    write_video(tmp_path / "a.avi", 2)
+    with pytest.raises(InputError, match="the name 'a'"):
+        find_sequences(tmp_path)
