@@ -61,7 +61,7 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
         diagram.legend(loc="upper left")
         shares.set(xlabel="confidence", ylabel="share of\npredictions", yscale="log", xlim=(low - 0.01, 1.01))
         shares.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-        return _svg(figure)
+        return svg_text(figure)
 
 
 def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
@@ -88,7 +88,7 @@ def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
         axes.set_ylim(bottom=0.0)
         _percent_axes(axes)
         axes.legend(loc="upper left")
-        return _svg(figure)
+        return svg_text(figure)
 
 
 def referral_figure(results: Sequence[MethodResult]) -> str | None:
@@ -116,7 +116,7 @@ def referral_figure(results: Sequence[MethodResult]) -> str | None:
         axes.set_xlim(0.0, _MOST_REFERRED)
         _percent_axes(axes)
         axes.legend(loc="lower right")
-        return _svg(figure)
+        return svg_text(figure)
 
 
 def legend_text(name: str) -> str:
@@ -149,7 +149,7 @@ def confusion_figure(result: MethodResult, class_names: Sequence[str]) -> str:
             colour = "white" if shares[row, column] > 0.5 else "#222222"
             text = f"{int(confusion[row, column])}"
             axes.text(column, row, text, ha="center", va="center", color=colour)
-        return _svg(figure)
+        return svg_text(figure)
 
 
 def uncertainty_figure(result: MethodResult) -> str | None:
@@ -179,7 +179,7 @@ def uncertainty_figure(result: MethodResult) -> str | None:
         axes.set(xlabel="predictive entropy (nats)", ylabel="share of these predictions", yscale="log")
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
         axes.legend(loc="upper center")
-        return _svg(figure)
+        return svg_text(figure)
 
 
 def _percent_axes(axes: Axes) -> None:
@@ -199,7 +199,8 @@ def _line(index: int, count: int) -> dict[str, Any]:
     }
 
 
-def _svg(figure: Figure) -> str:
+def svg_text(figure: Figure) -> str:
+    """The figure as an SVG file, the same for the same results."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

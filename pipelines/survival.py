@@ -1,0 +1,214 @@
+"""``gpimaging histopathology survival``: survival times of patients from patches of tissue."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from data_prep.atomic import atomic_file, refuse_existing
+from pipelines.metrics_file import METRICS, METRICS_SCHEMA_VERSION
+from pipelines.progress import stage_bars
+from pipelines.results_tables import format_number
+from pipelines.survival_data import PatientSplit, SurvivalData, load_survival, patient_splits
+from pipelines.survival_figure import CURVES, survival_figure
+from pipelines.survival_models import Months, predict_months, project
+from pipelines.survival_scores import SURVIVAL_SCORES, score
+from pipelines.survival_settings import SurvivalSettings
+
+PREDICTIONS = "predictions.csv"
+
+CENSORING = (
+    "Regressions are fitted to patients with an event. Censored ones, of whom a time is known that they "
+    "outlived, count in Cox' model, in the concordance and in the observed curve, not in NMSE and NLL. The "
+    "more patients are censored, the more are the months of the regressions too short."
+)
+
+
+@dataclass(frozen=True)
+class SplitResult:
+    """What a model says of the test patients of a division.
+
+    Attributes:
+        split: Which patients they are.
+        months: Of all patients.
+        scores: On the test patients.
+        seconds: Of fitting and predicting.
+    """
+
+    split: PatientSplit
+    months: Months
+    scores: Mapping[str, float]
+    seconds: float
+
+
+Results = Mapping[str, Sequence[SplitResult]]
+"""By model, in the order of the divisions."""
+
+
+def survival(settings: SurvivalSettings, *, data: Path, out: Path, console: Console) -> Results:
+    """Compare models of survival times by cross-validation; writes metrics, predictions and curves.
+
+    Raises:
+        InputError: The data has no survival times or too few events, or ``out`` exists or cannot be written.
+    """
+    refuse_existing(out, overwrite=False)
+    loaded = load_survival(data)
+    with stage_bars(console) as advance:
+        results = cross_validate(loaded, settings, advance)
+    out.mkdir(parents=True, exist_ok=True)
+    write_predictions(out / PREDICTIONS, loaded, results)
+    with atomic_file(out / CURVES) as temporary:
+        temporary.write_text(survival_figure(loaded, judged_months(loaded, results)), encoding="utf-8")
+    content = {"settings": settings.model_dump(mode="json"), **summarise(loaded, results)}
+    with atomic_file(out / METRICS) as temporary:  # last: with it the folder is complete
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    console.print(scores_table(loaded, results))
+    console.print(CENSORING, markup=False)
+    return results
+
+
+def cross_validate(data: SurvivalData, settings: SurvivalSettings, progress: Any = None) -> Results:
+    """Fit every model on the training patients of every division and judge it on the others.
+
+    Args:
+        data: All patients.
+        settings: Models and divisions.
+        progress: Called as ``progress(stage, done, total)``.
+    """
+    results: dict[str, list[SplitResult]] = {name: [] for name in settings.models}
+    total = settings.repeats * settings.folds * len(settings.models)
+    for split in patient_splits(data, settings):
+        projected = project(data, split.train, settings.components)
+        for name in settings.models:
+            started = perf_counter()
+            months = predict_months(name, data, projected, split.train, settings)
+            seconds = perf_counter() - started
+            of_test = Months(
+                months.mean[split.test], None if months.deviation is None else months.deviation[split.test]
+            )
+            scores = score(of_test, data.months[split.test], data.event[split.test])
+            results[name].append(SplitResult(split, months, scores, seconds))
+            if progress is not None:
+                progress("Fitting models", sum(map(len, results.values())), total)
+    return results
+
+
+def judged_months(data: SurvivalData, results: Results) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Months [P] that each model predicts of patients it was not fitted to, averaged over the divisions."""
+    averages = {}
+    for name, of_model in results.items():
+        sums, counts = np.zeros(len(data.names)), np.zeros(len(data.names))
+        for result in of_model:
+            sums += np.where(result.split.test, result.months.mean, 0.0)
+            counts += result.split.test
+        averages[name] = sums / counts
+    return averages
+
+
+def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
+    """What metrics.json says beside the settings."""
+    return {
+        "schema_version": METRICS_SCHEMA_VERSION,
+        "application": "histopathology survival",
+        "data": {
+            "patients": len(data.names),
+            "events": int(data.event.sum()),
+            "patches": len(data.patient),
+        },
+        "warnings": [CENSORING],
+        "scores": {key: asdict(definition) for key, definition in SURVIVAL_SCORES.items()},
+        "methods": {
+            name: {
+                "scores": {key: _spread([r.scores[key] for r in of_model]) for key in SURVIVAL_SCORES},
+                "seconds": float(np.mean([r.seconds for r in of_model])),
+                "splits": [
+                    {
+                        "repeat": r.split.repeat,
+                        "fold": r.split.fold,
+                        **{key: _plain(value) for key, value in r.scores.items()},
+                    }
+                    for r in of_model
+                ],
+            }
+            for name, of_model in results.items()
+        },
+    }
+
+
+def write_predictions(path: Path, data: SurvivalData, results: Results) -> None:
+    """Write a line for each model, division and test patient.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    header = [
+        "model",
+        "repeat",
+        "fold",
+        "patient",
+        "months",
+        "event",
+        "predicted_months",
+        "predicted_deviation",
+    ]
+    with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for name, of_model in results.items():
+            for result in of_model:
+                for patient in np.flatnonzero(result.split.test):
+                    deviation = result.months.deviation
+                    writer.writerow(
+                        [
+                            name,
+                            result.split.repeat,
+                            result.split.fold,
+                            data.names[patient],
+                            data.months[patient],
+                            int(data.event[patient]),
+                            f"{result.months.mean[patient]:.4f}",
+                            "" if deviation is None else f"{deviation[patient]:.4f}",
+                        ]
+                    )
+
+
+def scores_table(data: SurvivalData, results: Results) -> Table:
+    """Mean and standard deviation of each score over the divisions."""
+    number = len(next(iter(results.values())))
+    title = f"survival: {len(data.names)} patients, {data.event.sum()} with an event, {number} divisions"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("Model")
+    for definition in SURVIVAL_SCORES.values():
+        table.add_column(definition.title, justify="right")
+    table.add_column("Seconds", justify="right")
+    for name, of_model in results.items():
+        cells = []
+        for key in SURVIVAL_SCORES:
+            spread = _spread([result.scores[key] for result in of_model])
+            mean, deviation = spread["mean"], spread["deviation"]
+            cells.append(format_number(mean, 2) + ("" if deviation is None else f" ± {deviation:.2f}"))
+        table.add_row(name, *cells, format_number(float(np.mean([r.seconds for r in of_model])), 1))
+    return table
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    defined = [value for value in values if math.isfinite(value)]
+    return {
+        "mean": float(np.mean(defined)) if defined else None,
+        "deviation": float(np.std(defined, ddof=1)) if len(defined) > 1 else None,
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,122 @@
+"""Patches with their features and the survival times of their patients, and how patients are divided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError
+from data_prep.histopathology_manifest import HistopathologyManifest
+from data_prep.manifest import load_manifest
+from data_prep.stratified_splits import stratified_parts
+from data_prep.view_features import read_views
+from pipelines.survival_settings import SurvivalSettings
+
+FEWEST_EVENTS = 2
+"""Patients with an event that training and test each need: with one there is no spread to explain."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SurvivalData:
+    """N patches of P patients.
+
+    Attributes:
+        features: float32 [N, D], the views side by side.
+        views: Number of features of each view.
+        patient: int [N], whose patch it is, from 0.
+        names: Of the patients, P.
+        groups: Which patients must stay together, P.
+        months: float64 [P], time to the event or to the end of observation.
+        event: bool [P], whether the event was observed.
+    """
+
+    features: npt.NDArray[np.float32]
+    views: tuple[int, ...]
+    patient: npt.NDArray[np.intp]
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    months: npt.NDArray[np.float64]
+    event: Mask
+
+    def patient_means(self, values: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+        """Mean over the patches of each patient, ``[P, ...]`` of ``[N, ...]``."""
+        sums = np.zeros((len(self.names), *values.shape[1:]))
+        np.add.at(sums, self.patient, values)
+        counts = np.bincount(self.patient, minlength=len(self.names))
+        return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+
+
+@dataclass(frozen=True)
+class PatientSplit:
+    """Which patients train and which are judged.
+
+    Attributes:
+        repeat: Number of the division.
+        fold: Number of the part, judged or, with ``train_on_one``, trained on.
+        train: bool [P].
+        test: bool [P].
+    """
+
+    repeat: int
+    fold: int
+    train: Mask
+    test: Mask
+
+
+def load_survival(folder: Path) -> SurvivalData:
+    """Read a prepared folder.
+
+    Raises:
+        InputError: It cannot be used, or has no survival times.
+    """
+    manifest = load_manifest(folder, HistopathologyManifest)
+    if not manifest.has_survival:
+        raise InputError(
+            f"{folder}: prepared without survival times. Prepare it with a table that has the columns "
+            "file,months,event,patient: `gpimaging histopathology prepare --labels`."
+        )
+    views = read_views(folder, manifest)
+    first = {example.patient: example for example in manifest.examples}
+    names = tuple(sorted(first))
+    number = {name: index for index, name in enumerate(names)}
+    return SurvivalData(
+        features=np.concatenate(list(views.values()), axis=1),
+        views=tuple(manifest.views.values()),
+        patient=np.array([number[example.patient] for example in manifest.examples]),
+        names=names,
+        groups=tuple(first[name].group for name in names),
+        months=np.array([first[name].months for name in names], np.float64),
+        event=np.array([first[name].event for name in names], np.bool_),
+    )
+
+
+def patient_splits(data: SurvivalData, settings: SurvivalSettings) -> Iterator[PatientSplit]:
+    """Divide the patients into folds, events spread evenly, once for each repeat.
+
+    Raises:
+        InputError: There are too few patients with an event.
+    """
+    groups = dict(zip(data.names, data.groups, strict=True))
+    labels = dict(zip(data.names, data.event.astype(int).tolist(), strict=True))
+    for repeat in range(settings.repeats):
+        parts = stratified_parts(
+            groups, labels, (1 / settings.folds,) * settings.folds, settings.seed + repeat
+        )
+        part = np.array([parts[name] for name in data.names])
+        for fold in range(settings.folds):
+            chosen = part == fold
+            train, test = (chosen, ~chosen) if settings.train_on_one else (~chosen, chosen)
+            if min(data.event[train].sum(), data.event[test].sum()) < FEWEST_EVENTS:
+                raise InputError(
+                    f"{data.event.sum()} of {len(data.names)} patients have an event, which {settings.folds} "
+                    f"folds leave with fewer than {FEWEST_EVENTS} to train on or to judge by. Use fewer "
+                    "folds, or more patients."
+                )
+            yield PatientSplit(repeat, fold, train, test)

@@ -1,0 +1,146 @@
+"""Models of survival times: regression of months from patches, averaged per patient, and Cox' model.
+
+Regression knows only times of events, so it is fitted to the patches of patients with an event; leaving out
+the others, who live longer, makes its times short. Cox' model uses all patients.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from lifelines import CoxPHFitter
+from lifelines.exceptions import ApproximationWarning, ConvergenceWarning
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import BayesianRidge
+
+from gpmodels import DFGPRegressor, HGPRegressor, SVGPRegressor
+from gpmodels.networks.view_projection import ViewProjection
+from pipelines.survival_data import Mask, SurvivalData
+from pipelines.survival_settings import ModelName, SurvivalSettings
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Projected:
+    """Patches as models see them.
+
+    Attributes:
+        joint: [N, K], principal components of all views together.
+        apart: [N, L], of each view, side by side.
+        columns: Columns of each view in ``apart``.
+    """
+
+    joint: Floats
+    apart: Floats
+    columns: tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class Months:
+    """What a model says of each patient.
+
+    Attributes:
+        mean: [P], expected months.
+        deviation: [P], standard deviation; None where the model has none.
+    """
+
+    mean: Floats
+    deviation: Floats | None
+
+
+def project(data: SurvivalData, train: Mask, components: int) -> Projected:
+    """Principal components of all patches, fitted on those of the training patients, ``[P]``."""
+    rows = train[data.patient]
+    outputs = []
+    for by_view in (False, True):
+        layer = ViewProjection(data.views, components=components, by_view=by_view)
+        layer.build((None, sum(data.views)))
+        layer.adapt(data.features[rows])
+        outputs.append(layer(data.features).numpy().astype(np.float64))
+    return Projected(outputs[0], outputs[1], layer.view_columns)
+
+
+def predict_months(
+    name: ModelName, data: SurvivalData, projected: Projected, train: Mask, settings: SurvivalSettings
+) -> Months:
+    """Fit a model to the training patients and predict all patients.
+
+    Args:
+        name: Of the model.
+        data: All patients.
+        projected: Their patches.
+        train: bool [P].
+        settings: Of the models.
+    """
+    if name == "cox":
+        return _cox(data, projected.joint, train, settings.cox_penalty)
+    inputs = projected.apart if name == "dfgp_mkl" else projected.joint
+    rows = (train & data.event)[data.patient]
+    model = make_regressor(name, settings, projected.columns)
+    model.fit(inputs[rows], data.months[data.patient[rows]])
+    mean, deviation = model.predict(inputs, return_std=True)
+    return average(data, mean, deviation if name != "constant" else None)
+
+
+def average(data: SurvivalData, mean: Floats, deviation: Floats | None) -> Months:
+    """Mean over the patches of each patient, with the deviation of the equal mixture of their distributions.
+
+    Args:
+        data: Says whose patches they are.
+        mean: [N], months of each patch.
+        deviation: [N], their standard deviations.
+    """
+    months = data.patient_means(mean)
+    if deviation is None:
+        return Months(months, None)
+    spread = (mean - months[data.patient]) ** 2
+    return Months(months, np.sqrt(data.patient_means(deviation**2 + spread)))
+
+
+def make_regressor(name: ModelName, settings: SurvivalSettings, columns: tuple[slice, ...]) -> Any:
+    """An unfitted regressor of months on the rows of one patch each."""
+    shared: dict[str, Any] = {
+        "num_inducing": settings.num_inducing,
+        "max_iterations": settings.max_iterations,
+        "random_state": settings.seed,
+    }
+    if name == "constant":
+        return DummyRegressor()
+    if name == "linear":
+        return BayesianRidge()
+    if name == "svgp":
+        return SVGPRegressor(**shared)
+    if name == "hgp":
+        return HGPRegressor(**shared)
+    return DFGPRegressor(views=columns if name == "dfgp_mkl" else None, **shared)
+
+
+def _cox(data: SurvivalData, inputs: Floats, train: Mask, penalty: float) -> Months:
+    """Expected months under Cox' model on each patient's mean components, up to the last training time."""
+    means = data.patient_means(inputs)
+    means = means[:, np.ptp(means[train], axis=0) > 0]
+    table = pd.DataFrame(means, columns=[f"component_{column}" for column in range(means.shape[1])])
+    observed = table.assign(months=data.months, event=data.event)[train]
+    with warnings.catch_warnings():
+        # They advise what the penalty does already.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", ApproximationWarning)
+        model = CoxPHFitter(penalizer=penalty).fit(observed, "months", "event")
+        curves = model.predict_survival_function(table)
+    return Months(_restricted_means(curves.index.to_numpy(np.float64), curves.to_numpy(np.float64)), None)
+
+
+def _restricted_means(times: Floats, alive: Floats) -> Floats:
+    """Expected months up to the last time: areas under survival curves ``[T, P]``, 1 before the first time.
+
+    lifelines' own expectation leaves out the months before the first time.
+    """
+    steps = np.diff(times, prepend=0.0)
+    before = np.concatenate([np.ones((1, alive.shape[1])), alive[:-1]])
+    return steps @ before
