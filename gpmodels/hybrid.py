@@ -361,6 +361,13 @@ class HybridModel(keras.Model):
 
         return tf.autograph.experimental.do_not_convert(infer)
 
+    @property
+    def inference_holders(self) -> list[Any]:
+        """What holds the variables of :meth:`inference_function`, for whoever saves it."""
+        likelihood = getattr(self.head, "likelihood", None)
+        # The folded head is constant but for the noise variances.
+        return [self.network, *([likelihood] if likelihood is not None and likelihood.variables else [])]
+
     def export(self, filepath: str, **kwargs: Any) -> None:
         """Write a SavedModel whose ``serve`` endpoint runs the network and the folded head.
 
@@ -373,10 +380,8 @@ class HybridModel(keras.Model):
             tf.TensorSpec([None, *self._build_shape[1:]], self.network.compute_dtype)
         ]
         archive = keras.export.ExportArchive()
-        archive.track(self.network)
-        likelihood = getattr(self.head, "likelihood", None)
-        if likelihood is not None and likelihood.variables:
-            archive.track(likelihood)  # the folded head is constant but for the noise variances
+        for holder in self.inference_holders:
+            archive.track(holder)
         archive.add_endpoint("serve", self.inference_function(), input_signature=signature)
         archive.write_out(filepath, **({"verbose": False} | kwargs))
 

@@ -13,11 +13,11 @@ from typing import Annotated
 
 import typer
 
-from pipelines import lane_steps, sonar_steps, video_steps
-from pipelines.config import CONFIG_NAME
-from pipelines.console import FAILED, configure_logging, exit_codes, make_console, show_error, show_table
+from pipelines import histopathology_steps, lane_steps, sonar_steps, video_steps
+from pipelines.console import configure_logging, exit_codes, make_console, show_table
 from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
 from pipelines.tensorflow_start import start_tensorflow
+from pipelines.train_steps import run_training
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Application:
         prepare_settings: its settings.
         predict: the predict step, whose options depend on what is predicted.
         between: steps between prepare and train that only this application has.
+        train: the train step, where it has options of its own.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Application:
     prepare_settings: SettingsClass
     predict: StepFunction
     between: Mapping[str, StepFunction] = field(default_factory=dict)
+    train: StepFunction | None = None
 
 
 APPLICATIONS = (
@@ -74,6 +76,16 @@ APPLICATIONS = (
         predict=video_steps.predict,
         between={"features": video_steps.features},
     ),
+    Application(
+        name="histopathology",
+        purpose="Tell tumours from other tissue in patches of images and slides, with maps of both.",
+        module="pipelines.histopathology",
+        settings="pipelines.histopathology_settings",
+        prepare=histopathology_steps.prepare,
+        prepare_settings=SettingsClass("data_prep.histopathology_settings", "HistopathologyPrepareSettings"),
+        predict=histopathology_steps.predict,
+        train=histopathology_steps.train,
+    ),
 )
 
 
@@ -82,16 +94,7 @@ def train_step(application: Application, settings: SettingsClass) -> StepFunctio
 
     def train(call: StepCall, data: Path, out: Path, resume: bool = False) -> None:
         """Train the network with each head; write checkpoints and a TensorBoard log."""
-        start_tensorflow(call.jobs)
-        module = import_module(application.module)
-        # A run is continued with the settings it was started with.
-        earlier = out / CONFIG_NAME
-        chosen = call.settings(settings.load(), config=earlier if resume and earlier.is_file() else None)
-        try:
-            module.train(chosen, data=data, out=out, resume=resume, console=call.console)
-        except import_module("pipelines.training").TrainingDiverged as error:
-            show_error(str(error))
-            raise typer.Exit(FAILED) from error
+        run_training(call, application.module, settings, data=data, out=out, resume=resume)
 
     return train
 
@@ -205,7 +208,7 @@ def _application_app(application: Application) -> typer.Typer:
             name: (SettingsClass(application.settings, f"{name.capitalize()}Settings"), function)
             for name, function in application.between.items()
         },
-        "train": (train, train_step(application, train)),
+        "train": (train, application.train or train_step(application, train)),
         "evaluate": (evaluate, evaluate_step(application, evaluate)),
         "predict": (predict, application.predict),
         "export": (export, export_step(application, export)),

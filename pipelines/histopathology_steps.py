@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.steps import StepCall, height_and_width
+from pipelines.steps import SettingsClass, StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
+from pipelines.train_steps import run_training
 
 
 def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -79,3 +80,63 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         overwrite=overwrite,
         console=call.console,
     )
+
+
+def train(
+    call: StepCall,
+    data: Path,
+    out: Path,
+    resume: bool = False,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="handmade|cnn",
+            help="Handmade features, or towers that learn from the patches; handmade without it.",
+        ),
+    ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A head to train: linear, svgp, hgp, dfgp or dfgp-mkl; may be given again. All without it.",
+        ),
+    ] = None,
+) -> None:
+    """Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log."""
+    heads = tuple(name.replace("-", "_") for name in head) if head else None
+    run_training(
+        call,
+        "pipelines.histopathology",
+        SettingsClass("pipelines.histopathology_settings", "TrainSettings"),
+        data=data,
+        out=out,
+        resume=resume,
+        features=features,
+        heads=heads,
+    )
+
+
+def predict(
+    call: StepCall,
+    inputs: Annotated[
+        list[Path],
+        typer.Option(
+            "--input", metavar="PATH...", help="Images of tissue, whole slides, or folders of them."
+        ),
+    ],
+    model: Path,
+    out: Path,
+    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    refer_above: Annotated[
+        float | None, typer.Option(help="Refer an image to a pathologist above this entropy, in nats.")
+    ] = None,
+) -> None:
+    """Write classes of images, maps and GeoJSON for QuPath, with an exported bundle."""
+    start_tensorflow(call.jobs)
+    from pipelines import histopathology  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.histopathology_settings import PredictSettings  # noqa: PLC0415 - help answers without it
+
+    # A wildcard after --input leaves all names but the first as arguments.
+    inputs = [*inputs, *(more_inputs or ())]
+    settings = call.settings(PredictSettings, refer_above=refer_above)
+    histopathology.predict(settings, inputs=inputs, model=model, out=out, console=call.console)

@@ -211,7 +211,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
 
     def server(self, model: HybridModel, run: RunKind) -> Server:
         """One prediction for each image."""
-        return ClassServer(model.inference_function(), run.size, model.network)
+        return ClassServer(model.inference_function(), run.size, model.inference_holders)
 
     def metadata(self, name: str, head: HeadName, settings: SettingsKind, run: RunKind) -> Metadata:
         """Description of a bundle."""

@@ -137,7 +137,7 @@ class LaneApplication(HeadApplication[TrainSettings, LaneRun, LaneManifest]):
 
     def server(self, model: HybridModel, run: LaneRun) -> MapServer:
         """Maps at the size of the images."""
-        return MapServer(model.inference_function(), run.size, model.network)
+        return MapServer(model.inference_function(), run.size, model.inference_holders)
 
     def metadata(self, name: str, head: HeadName, settings: TrainSettings, run: LaneRun) -> Metadata:
         """Description of a lane bundle."""

@@ -7,8 +7,8 @@ its pool, a slash and what tells it from the others.
 from __future__ import annotations
 
 import abc
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -30,20 +30,27 @@ class PooledApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind]
 
     predicted_at_once: int = 64
 
-    def num_judged(self, data: Prepared[ManifestKind], names: Sequence[str]) -> int:  # noqa: ARG002 - the base class has it
+    def pool(self, example: Any) -> str:
+        """Name of an example's pool."""
+        return pool_of(example.name)
+
+    def num_judged(self, data: Prepared[ManifestKind], names: Sequence[str]) -> int:
         """How many pools these examples are of."""
-        return len(pools_of(names))
+        return len({self.pool(example) for example in data.manifest.select(names)})
 
     def examples(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Pools: what the network is given of their examples, stacked, and the label of the first."""
-        for pool, of_pool in groupby(sorted(names), key=pool_of):
-            inputs = list(self.inputs(data, list(of_pool)))
+        pools: dict[str, list[str]] = defaultdict(list)
+        for example in data.manifest.select(sorted(names)):
+            pools[self.pool(example)].append(example.name)
+        for pool, of_pool in sorted(pools.items()):
+            inputs = list(self.inputs(data, of_pool))
             yield JudgedExample(pool, np.stack([values for _, values, _ in inputs]), inputs[0][2])
 
     def examples_named(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Pools by their names."""
         wanted = set(names)
-        return self.examples(data, [e.name for e in data.manifest.examples if pool_of(e.name) in wanted])
+        return self.examples(data, [e.name for e in data.manifest.examples if self.pool(e) in wanted])
 
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
         """The mean over the examples of a pool, see :func:`mean_outputs`."""

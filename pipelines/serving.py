@@ -8,7 +8,7 @@ there is no TIFF, so callers of ``serve_bytes`` rotate and convert first (``gpim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cv2
@@ -46,16 +46,16 @@ class ImageServer(Server):
     Args:
         predict: From images ``[B, height, width, 3]`` in 0..255 to named outputs ``[B, ...]``.
         size: The network's height and width.
-        network: What holds the variables, so that they are saved.
+        holders: What holds the variables, so that they are saved.
     """
 
     def __init__(
-        self, predict: Callable[[tf.Tensor], Outputs], size: tuple[int, int], network: tf.Module
+        self, predict: Callable[[tf.Tensor], Outputs], size: tuple[int, int], holders: Sequence[tf.Module]
     ) -> None:
         super().__init__(name="image_server")
         self._predict = predict
         self._size = size
-        self.network = network
+        self.holders = list(holders)
 
     @tf.function(
         input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")], autograph=False
@@ -121,14 +121,14 @@ class ClipServer(Server):
     Args:
         predict: From clips ``[B, *shape]`` in 0..255 to named outputs ``[B, ...]``.
         shape: Frames, height, width and 3 of a clip.
-        network: What holds the variables, so that they are saved.
+        holders: What holds the variables, so that they are saved.
     """
 
     def __init__(
-        self, predict: Callable[[tf.Tensor], Outputs], shape: tuple[int, ...], network: tf.Module
+        self, predict: Callable[[tf.Tensor], Outputs], shape: tuple[int, ...], holders: Sequence[tf.Module]
     ) -> None:
         super().__init__(name="clip_server")
-        self.network = network
+        self.holders = list(holders)
 
         def serving_default(clips: tf.Tensor) -> Outputs:
             outputs = predict(tf.cast(clips, tf.float32))
@@ -152,22 +152,24 @@ class ViewServer(Server):
     Args:
         predict: From features ``[B, D]`` of all views to named outputs ``[B, ...]``.
         views: Number of features of each view, in their order.
-        network: What holds the variables, so that they are saved.
+        holders: What holds the variables, so that they are saved.
     """
 
     def __init__(
-        self, predict: Callable[[tf.Tensor], Outputs], views: Mapping[str, int], network: tf.Module
+        self, predict: Callable[[tf.Tensor], Outputs], views: Mapping[str, int], holders: Sequence[tf.Module]
     ) -> None:
         super().__init__(name="view_server")
-        self.network = network
+        self.holders = list(holders)
         self._views = dict(views)
 
-        def serving_default(*values: tf.Tensor) -> Outputs:
-            outputs = predict(tf.concat(values, axis=-1))
+        def serving_default(**values: tf.Tensor) -> Outputs:
+            outputs = predict(tf.concat([values[name] for name in views], axis=-1))
             return {**outputs, "probability": per_class(outputs["probability"])}
 
-        specs = [tf.TensorSpec([None, number], tf.float32, name=name) for name, number in views.items()]
-        self.serving_default = tf.function(serving_default, input_signature=specs, autograph=False)
+        function = tf.function(serving_default, autograph=False)
+        self.serving_default = function.get_concrete_function(
+            **{name: tf.TensorSpec([None, number], tf.float32, name=name) for name, number in views.items()}
+        )
 
     def signatures(self) -> dict[str, Any]:
         """Of views."""

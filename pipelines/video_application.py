@@ -247,7 +247,7 @@ class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]
 
     def server(self, model: HybridModel, run: VideoRun) -> ClipServer:
         """One prediction for each clip."""
-        return ClipServer(model.inference_function(), run.clip_shape, model.network)
+        return ClipServer(model.inference_function(), run.clip_shape, model.inference_holders)
 
     def inside(self, run: VideoRun) -> str:  # noqa: ARG002 - the base class has it
         """What Res3D does itself."""

@@ -67,7 +67,7 @@ class PreparedViews(Prepared[ManifestKind]):
 class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind]):
     """Base class of the applications that know their examples by views of features."""
 
-    fixed_settings = ("components", "steps_per_epoch", "class_balance")
+    fixed_settings: tuple[str, ...] = ("components", "steps_per_epoch", "class_balance")
 
     # Data
 
@@ -194,7 +194,7 @@ class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind])
 
     def server(self, model: HybridModel, run: RunKind) -> Server:
         """One prediction for each example."""
-        return ViewServer(model.inference_function(), described(run).views, model.network)
+        return ViewServer(model.inference_function(), described(run).views, model.inference_holders)
 
     def signatures(self, run: RunKind, *, single_latent: bool) -> dict[str, SignatureDescription]:
         """One input for each view."""

@@ -71,7 +71,7 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
     )
     write_bundle(
         folder,
-        MapServer(model, SIZE, model),
+        MapServer(model, SIZE, [model]),
         LANE.metadata(folder.name, "linear", SETTINGS, run),
         sample=LANE.sample(run),
         config=config,

@@ -1,0 +1,153 @@
+"""The histopathology application: what each step of ``gpimaging histopathology`` does.
+
+prepare (in :mod:`pipelines.histopathology_preparing`) -> train -> evaluate -> export -> predict. Each step
+takes settings and folders, writes one folder, and says what it did on a console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.histopathology_features import EXTRACTOR
+from data_prep.histopathology_manifest import HistopathologyManifest
+from data_prep.histopathology_settings import PatchSettings
+from data_prep.histopathology_slides import TISSUE_SUFFIXES
+from data_prep.splits import manifest_splits
+from pipelines import head_evaluation, head_export, head_training
+from pipelines.bundle import load_signatures
+from pipelines.bundle_metadata import load_metadata
+from pipelines.histopathology_application import (
+    TissueFeatures,
+    TissueTowers,
+    tissue_application,
+)
+from pipelines.histopathology_prediction import TissuePrediction, TissuePredictor, columns
+from pipelines.histopathology_settings import (
+    EvaluateSettings,
+    ExportSettings,
+    HistopathologyRun,
+    PredictSettings,
+    TrainSettings,
+)
+from pipelines.labelled_steps import bundle_preprocessing, predict_sources
+from pipelines.machines import train_machines
+from pipelines.prediction import find_sources
+from pipelines.runs import load_run
+from pipelines.view_preprocessing import PREPROCESSING, load_preprocessing
+
+
+def train(
+    settings: TrainSettings, *, data: Path, out: Path, resume: bool, console: Console
+) -> HistopathologyRun:
+    """Train the heads on handmade features, with machines to compare, or with towers on the patches.
+
+    Raises:
+        InputError: The data cannot be used, or ``out`` holds another run.
+        TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+    """
+    application = tissue_application(settings.features)
+    run = head_training.train(application, settings, data=data, out=out, resume=resume, console=console)
+    if isinstance(application, TissueFeatures):
+        prepared = application.prepared(data)
+        splits = manifest_splits(
+            prepared.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
+        )
+        projection = application.projection(out, settings, run)
+        train_machines(
+            settings.machines,
+            prepared.part(splits.train).through(projection),
+            prepared.part(splits.selection).through(projection),
+            prepared.manifest.class_names,
+            run=out,
+            seed=settings.seed,
+            console=console,
+        )
+    return run
+
+
+def evaluate(settings: EvaluateSettings, *, data: Path, model: Path, out: Path, console: Console) -> None:
+    """Judge every head of a run by patch, image or patient.
+
+    Raises:
+        InputError: The run or the data cannot be used, or images are to be judged that have no one class.
+    """
+    application = trained_application(model)
+    manifest = application.prepared(data).manifest
+    by = settings.by or ("patch" if _has_mixed_images(manifest) else "image")
+    if by != "patch" and _has_mixed_images(manifest):
+        raise InputError(
+            f"{data} has images with patches of several classes, so an image as a whole has none to be "
+            "judged by. Judge patches: --set by=patch."
+        )
+    application = tissue_application(_features_of(application), by)
+    head_evaluation.evaluate(application, settings, data=data, model=model, out=out, console=console)
+
+
+def export(
+    settings: ExportSettings,
+    *,
+    model: Path,
+    out: Path,
+    metrics: Path | None,
+    overwrite: bool,
+    console: Console,
+) -> None:
+    """Write a run's head as a bundle; see :func:`pipelines.head_export.export`.
+
+    Raises:
+        InputError: The run cannot be used, or ``out`` exists.
+    """
+    head_export.export(
+        trained_application(model),
+        settings,
+        model=model,
+        out=out,
+        metrics=metrics,
+        overwrite=overwrite,
+        console=console,
+    )
+
+
+def predict(
+    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
+) -> list[TissuePrediction]:
+    """Predict images and slides with a bundle; nothing else of the training is needed.
+
+    Raises:
+        InputError: The bundle cannot be loaded, or nothing can be predicted.
+    """
+    signature = load_signatures(model, application="histopathology")["serving_default"]
+    metadata = load_metadata(model)
+    views: tuple[str, ...] = ()
+    if (model / PREPROCESSING).exists():
+        preprocessing, patches = load_preprocessing(model, PatchSettings, extractor=EXTRACTOR)
+        views = tuple(preprocessing.views)
+    else:
+        patches = bundle_preprocessing(metadata, model, PatchSettings)
+    predictor = TissuePredictor(signature, metadata.class_names, patches, views, settings, out)
+    sources = find_sources(inputs, suffixes=TISSUE_SUFFIXES, kind="image of tissue")
+    names = columns(metadata.class_names)
+    return predict_sources(TissuePrediction, names, predictor, sources, out, console)
+
+
+def trained_application(model: Path) -> TissueFeatures | TissueTowers:
+    """The application that a run was trained with.
+
+    Raises:
+        InputError: It is no histopathology run.
+    """
+    run = load_run(model, HistopathologyRun)
+    return tissue_application("cnn" if run.features is None else "handmade")
+
+
+def _features_of(application: TissueFeatures | TissueTowers) -> str:
+    return "handmade" if isinstance(application, TissueFeatures) else "cnn"
+
+
+def _has_mixed_images(manifest: HistopathologyManifest) -> bool:
+    """Whether an image has patches of several classes, as masks make it."""
+    return len({(e.source, e.label) for e in manifest.examples}) > len({e.source for e in manifest.examples})
