@@ -111,8 +111,8 @@ class StageState(BaseModel):
 
     Attributes:
         epochs_done: Complete epochs.
-        best_epoch: Number from 1 of the best one; 0 before the first.
-        best: Its negative bound per point; None before the first.
+        best_epoch: Number from 1 of the best one; 0 where the start is better than all of them.
+        best: Its negative bound per point; None where that of the start is not finite, or not known.
         history: Numbers of each epoch.
         seconds: Wall-clock time of all complete epochs.
         weights: File with the weights and the optimiser at the end of the last complete epoch.
@@ -219,7 +219,7 @@ def train_stage(
     model.compile(optimizer=TwoRateAdam(schedule, faster=head, factor=settings.head_rate_factor))
     model.optimizer.build(model.trainable_variables)
 
-    state = _start(model, settings, folder, resume=resume)
+    state = _start(model, settings, data, folder, resume=resume)
     while state.epochs_done < settings.epochs:
         if 0 < settings.patience <= state.epochs_done - state.best_epoch:
             LOGGER.info("Stopping early: %d epochs without a better bound", settings.patience)
@@ -263,7 +263,9 @@ def require_same_schedule(folder: Path, settings: StageSettings) -> None:
         )
 
 
-def _start(model: HybridModel, settings: StageSettings, folder: Path, *, resume: bool) -> StageState:
+def _start(
+    model: HybridModel, settings: StageSettings, data: StageData, folder: Path, *, resume: bool
+) -> StageState:
     """The state to go on from, with the model's weights and optimiser as they were then."""
     schedule: dict[str, Any] = {"epochs": settings.epochs, "learning_rate": settings.learning_rate}
     if resume and has_checkpoint(folder):
@@ -272,8 +274,11 @@ def _start(model: HybridModel, settings: StageSettings, folder: Path, *, resume:
         load_checkpoint(model, folder / state.weights)
         LOGGER.info("Resuming %s after epoch %d", folder.name, state.epochs_done)
         return state.model_copy(update=schedule)
-    # Epoch 0: an interruption in the first epoch leaves a usable checkpoint too.
-    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", **schedule)
+    # Epoch 0: an interruption in the first epoch leaves a usable checkpoint too, and a model that the epochs
+    # make no better, such as one that was trained before, stays as it is.
+    least = float(model.evaluate(data.selection, verbose=0, return_dict=True)["loss"])
+    best = least if math.isfinite(least) else None
+    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", best=best, **schedule)
     _checkpoint(model, state, folder, is_best=True)
     return state
 

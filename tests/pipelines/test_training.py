@@ -164,10 +164,10 @@ def trained_epoch(model: HybridModel) -> float:
 
 
 def test_the_best_epoch_is_kept_and_restored(monkeypatch, tmp_path):
-    scripted(monkeypatch, [3.0, 1.0, 2.0, 1.0])
+    scripted(monkeypatch, [0.3, 0.1, 0.2, 0.1])
     model = make_model()
     state = train_stage(model, StageSettings(4, 0.1), stage_data(), folder=tmp_path)
-    assert (state.best_epoch, state.best, state.epochs_done) == (2, 1.0, 4)
+    assert (state.best_epoch, state.best, state.epochs_done) == (2, 0.1, 4)
     assert trained_epoch(model) == 2.0
     other = make_model()
     load_checkpoint(other, tmp_path / BEST)
@@ -176,8 +176,18 @@ def test_the_best_epoch_is_kept_and_restored(monkeypatch, tmp_path):
     assert trained_epoch(other) == 4.0
 
 
+def test_a_start_that_no_epoch_betters_is_kept(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0])
+    model = make_model()
+    before = [np.asarray(weight) for weight in model.weights]
+    state = train_stage(model, StageSettings(2, 0.1), stage_data(), folder=tmp_path)
+    kept = model.evaluate(stage_data().selection, verbose=0, return_dict=True)["loss"]
+    assert (state.best_epoch, state.best) == (0, pytest.approx(kept, rel=1e-6))
+    assert_bitwise([np.asarray(weight) for weight in model.weights], before)
+
+
 def test_early_stopping_counts_epochs_without_progress(monkeypatch, tmp_path):
-    scripted(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0, 0.0])
+    scripted(monkeypatch, [0.3, 0.2, 0.25, 0.2, 0.1, 0.0])
     settings = StageSettings(6, 0.1, patience=2)
     state = train_stage(make_model(), settings, stage_data(), folder=tmp_path)
     assert (state.epochs_done, state.best_epoch) == (4, 2)
@@ -205,7 +215,7 @@ def test_an_untrained_stage_leaves_a_checkpoint(tmp_path):
     model = make_model()
     before = [np.asarray(weight) for weight in model.weights]
     state = train_stage(model, StageSettings(0, 0.1), stage_data(), folder=tmp_path)
-    assert (state.epochs_done, state.best) == (0, None)
+    assert (state.epochs_done, state.best_epoch) == (0, 0)
     assert_bitwise([np.asarray(weight) for weight in model.weights], before)
     assert (tmp_path / BEST).exists()
 
