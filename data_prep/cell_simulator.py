@@ -41,7 +41,7 @@ _Kind = Literal["mitosis", "apoptosis", "rounding"]
 EVENTS_NAME = "events.csv"
 SEQUENCES_NAME = "sequences"
 
-_APART = 56.0  # pixels between the middles of two pasted cells
+_APART = 48.0  # pixels between the middles of two pasted cells
 _BORDER = 30  # pixels around a middle that are inside the frame
 _TRIES = 2000
 _COMPARED = 8  # places of which the emptiest is taken

@@ -37,9 +37,6 @@ class CandidateSettings(BaseModel):
         description="Levels of frames of 16 bits that become 0 and 255. Without it, the percentiles 0.1 and "
         "99.9 of each sequence. Frames of 8 bits stay as they are.",
     )
-    first_frame: int = Field(
-        default=0, ge=0, description="Number that annotations and events give a sequence's first frame."
-    )
 
     @field_validator("levels")
     @classmethod
@@ -62,6 +59,9 @@ class CellsPrepareSettings(CandidateSettings, SplitSettings):
         default=1,
         ge=0,
         description="Largest number of frames between a candidate and the annotation it is matched with.",
+    )
+    first_frame: int = Field(
+        default=0, ge=0, description="Number that the annotations give a sequence's first frame."
     )
     none_name: str = Field(
         default="none", min_length=1, description="Class of the candidates that are no event."

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines import histopathology_steps, lane_steps, sonar_steps, video_steps
+from pipelines import cells_steps, histopathology_steps, lane_steps, sonar_steps, video_steps
 from pipelines.console import configure_logging, exit_codes, make_console, show_table
 from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
 from pipelines.tensorflow_start import start_tensorflow
@@ -85,6 +85,15 @@ APPLICATIONS = (
         prepare_settings=SettingsClass("data_prep.histopathology_settings", "HistopathologyPrepareSettings"),
         predict=histopathology_steps.predict,
         train=histopathology_steps.train,
+    ),
+    Application(
+        name="cells",
+        purpose="Find dividing and dying cells in time-lapse microscopy, with their uncertainty.",
+        module="pipelines.cells",
+        settings="pipelines.cells_settings",
+        prepare=cells_steps.prepare,
+        prepare_settings=SettingsClass("data_prep.cells_settings", "CellsPrepareSettings"),
+        predict=cells_steps.predict,
     ),
 )
 

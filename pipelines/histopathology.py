@@ -16,7 +16,6 @@ from data_prep.histopathology_features import EXTRACTOR
 from data_prep.histopathology_manifest import HistopathologyManifest
 from data_prep.histopathology_settings import PatchSettings
 from data_prep.histopathology_slides import TISSUE_SUFFIXES
-from data_prep.splits import manifest_splits
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
@@ -34,7 +33,6 @@ from pipelines.histopathology_settings import (
     TrainSettings,
 )
 from pipelines.labelled_steps import bundle_preprocessing, predict_sources
-from pipelines.machines import train_machines
 from pipelines.prediction import find_sources
 from pipelines.runs import load_run
 from pipelines.view_preprocessing import PREPROCESSING, load_preprocessing
@@ -52,20 +50,7 @@ def train(
     application = tissue_application(settings.features)
     run = head_training.train(application, settings, data=data, out=out, resume=resume, console=console)
     if isinstance(application, TissueFeatures):
-        prepared = application.prepared(data)
-        splits = manifest_splits(
-            prepared.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
-        )
-        projection = application.projection(out, settings, run)
-        train_machines(
-            settings.machines,
-            prepared.part(splits.train).through(projection),
-            prepared.part(splits.selection).through(projection),
-            prepared.manifest.class_names,
-            run=out,
-            seed=settings.seed,
-            console=console,
-        )
+        application.train_machines(settings, data, out, run, console)
     return run
 
 

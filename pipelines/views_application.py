@@ -16,10 +16,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.feature_dataset import features_dataset
-from data_prep.splits import Splits
+from data_prep.splits import Splits, manifest_splits
 from data_prep.view_features import read_views
 from data_prep.view_manifest import ViewsManifest
 from gpmodels import HybridModel
@@ -29,7 +30,12 @@ from pipelines.head_application import JudgedExample, Prepared
 from pipelines.head_settings import HeadName
 from pipelines.head_training import PRETRAINING
 from pipelines.labelled_application import LabelledApplication
-from pipelines.machines import TrainingFeatures, cross_validation_parts, machine_predictors
+from pipelines.machines import (
+    TrainingFeatures,
+    cross_validation_parts,
+    machine_predictors,
+    train_machines,
+)
 from pipelines.overlays import Picture
 from pipelines.predictors import Predictor
 from pipelines.runs import head_folder
@@ -178,6 +184,31 @@ class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind])
         model = self.make_model("linear", settings, run)
         load_checkpoint(model, head_folder(run_folder, PRETRAINING) / BEST)
         return model.network
+
+    def train_machines(
+        self, settings: SettingsKind, data: Path, run_folder: Path, run: RunKind, console: Console
+    ) -> None:
+        """Train the support vector machines that a run is to be compared with, on what its heads see.
+
+        Raises:
+            InputError: The training examples of a class are of one group, or a file cannot be written.
+        """
+        if not settings.machines:
+            return
+        prepared = self.prepared(data)
+        splits = manifest_splits(
+            prepared.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
+        )
+        projection = self.projection(run_folder, settings, run)
+        train_machines(
+            settings.machines,
+            prepared.part(splits.train).through(projection),
+            prepared.part(splits.selection).through(projection),
+            prepared.manifest.class_names,
+            run=run_folder,
+            seed=settings.seed,
+            console=console,
+        )
 
     def predictors(self, run_folder: Path, settings: SettingsKind, run: RunKind) -> list[Predictor]:
         """Support vector machines first, where the run has them."""

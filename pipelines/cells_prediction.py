@@ -1,0 +1,192 @@
+"""What `cells predict` writes of sequences: a line for each, a table of all events, and marked frames."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from data_prep.atomic import atomic_file
+from data_prep.cell_candidates import SurveyedSequence, survey_sequence
+from data_prep.cell_sequences import CellSequence, find_sequences
+from data_prep.cell_views import VIEWS, DescribedCandidate, candidates_of
+from data_prep.cells_settings import CandidateSettings
+from data_prep.errors import InputError
+from pipelines.bundle import Signature
+from pipelines.cells_events import FoundEvent, distinct_events, event_label
+from pipelines.cells_pictures import write_marked
+from pipelines.cells_settings import PredictSettings
+from pipelines.prediction import (
+    PredictionLine,
+    Source,
+    UnreadableSourceError,
+    cell_text,
+    printable,
+    probability_column,
+)
+
+EVENTS = "events.csv"
+
+COLUMNS = (
+    *("file", "sequence", "frames", "candidates", "events", "referred_events", "referred"),
+    *("seconds", "status"),
+)
+"""Of ``predictions.csv``."""
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CellsPrediction(PredictionLine):
+    """A line of ``predictions.csv``.
+
+    Attributes:
+        sequence: Its name in ``events.csv``.
+        frames: Of the sequence.
+        candidates: Predicted.
+        events: Found among them.
+        referred_events: Of these, which a person should look at.
+    """
+
+    sequence: str | None = None
+    frames: int | None = None
+    candidates: int | None = None
+    events: int | None = None
+    referred_events: int | None = None
+
+
+def sequence_sources(inputs: Sequence[Path]) -> dict[Source, CellSequence]:
+    """The sequences of files and folders, each under a name of its own.
+
+    Raises:
+        InputError: A path does not exist or has no sequence.
+    """
+    found: dict[Source, CellSequence] = {}
+    taken: set[str] = set()
+    for path in inputs:
+        sequences, skipped = find_sequences(path)
+        for entry in skipped:
+            LOGGER.warning("Left out: %s", printable(entry.reason))
+        for sequence in sequences:
+            stem = sequence.name.replace("/", "_")
+            number = 2
+            while stem in taken:
+                stem, number = f"{sequence.name.replace('/', '_')}_{number}", number + 1
+            taken.add(stem)
+            found[Source(sequence.path, stem)] = sequence
+    return found
+
+
+@dataclass(frozen=True)
+class CellsPredictor:
+    """Predicts sequences with a bundle; a few frames and candidates are in memory, whatever the length.
+
+    Attributes:
+        signature: ``serving_default`` of the bundle.
+        class_names: In the order of the labels; the first one is that of no event.
+        candidates: How candidates are found and described.
+        sequences: To predict.
+        settings: Of the step.
+        out: Output folder.
+        found: Events of the sequences that are done, by the stem of each; filled while predicting.
+    """
+
+    signature: Signature
+    class_names: tuple[str, ...]
+    candidates: CandidateSettings
+    sequences: Mapping[Source, CellSequence]
+    settings: PredictSettings
+    out: Path
+    found: dict[str, list[FoundEvent]] = field(default_factory=dict)
+
+    def __call__(self, source: Source) -> Iterator[CellsPrediction]:
+        """The line of a sequence, after its events and pictures are written.
+
+        Raises:
+            UnreadableSourceError: The sequence cannot be read.
+            InputError: A file cannot be written.
+        """
+        started = time.perf_counter()
+        try:
+            surveyed = survey_sequence(self.sequences[source], self.candidates)
+            for entry in surveyed.complaints:
+                LOGGER.warning("Left out: %s", printable(entry.reason))
+            events = self._events(surveyed)
+        except InputError as error:
+            raise UnreadableSourceError(str(error)) from error
+        seconds = time.perf_counter() - started
+        self.found[source.stem] = events
+        self._write_events()
+        if self.settings.annotate:
+            with atomic_file(self.out / "marked" / f"{source.stem}.tif") as temporary:
+                temporary.parent.mkdir(exist_ok=True)
+                write_marked(
+                    surveyed,
+                    temporary,
+                    events,
+                    self.class_names,
+                    radius=self.candidates.patch // 2,
+                    refer_above=self.settings.refer_above,
+                )
+        referred = sum(self._is_referred(event) for event in events)
+        yield CellsPrediction(
+            file=printable(str(source.path)),
+            sequence=source.stem,
+            frames=surveyed.num_frames,
+            candidates=len(surveyed.candidates),
+            events=len(events),
+            referred_events=referred,
+            referred=referred > 0,
+            seconds=seconds,
+        )
+
+    def _events(self, surveyed: SurveyedSequence) -> list[FoundEvent]:
+        described = candidates_of(surveyed, self.candidates)
+        events: list[FoundEvent] = []
+        while batch := list(islice(described, self.settings.candidates_at_once)):
+            predicted = self._predicted(batch)
+            events += [event for event in predicted if event.event_probability > self.settings.threshold]
+        return distinct_events(events, self.settings.radius, self.settings.window)
+
+    def _predicted(self, batch: Sequence[DescribedCandidate]) -> Iterator[FoundEvent]:
+        """Each candidate as the event that it may be."""
+        inputs = {name: tf.constant(np.stack([one.views[name] for one in batch])) for name in VIEWS}
+        outputs = {name: value.numpy() for name, value in self.signature(**inputs).items()}
+        for row, one in enumerate(batch):
+            probability = outputs["probability"][row]
+            yield FoundEvent(
+                candidate=one.candidate,
+                label=event_label(probability),
+                probability=probability,
+                predictive_entropy=float(outputs["predictive_entropy"][row]),
+                mutual_information=float(outputs["mutual_information"][row]),
+            )
+
+    def _is_referred(self, event: FoundEvent) -> bool:
+        return self.settings.refer_above is not None and event.predictive_entropy > self.settings.refer_above
+
+    def _write_events(self) -> None:
+        """``events.csv``: the events of all sequences so far, with the columns that `prepare` reads."""
+        header = ["sequence", "frame", "x", "y", "kind", "probability", "predictive_entropy"]
+        header += ["mutual_information", "referred", *map(probability_column, self.class_names)]
+        with (
+            atomic_file(self.out / EVENTS) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.writer(file)
+            writer.writerow(header)
+            for name, events in self.found.items():
+                for event in events:
+                    place = event.candidate
+                    row: list[object] = [name, place.frame + self.settings.first_frame]
+                    row += [round(place.column, 1), round(place.row, 1), self.class_names[event.label]]
+                    row += [event.event_probability, event.predictive_entropy, event.mutual_information]
+                    row += [self._is_referred(event), *event.probability.tolist()]
+                    writer.writerow(cell_text(value) for value in row)
