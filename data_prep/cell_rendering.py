@@ -28,6 +28,7 @@ class CellLook:
         angle: of the longer axis to the columns, in radians.
         thickness: 0 for flat and faint, 1 for round and bright.
         opacity: 1 for a cell that hides what is behind it; less for one that fades.
+        contrast: 1 for a cell in focus; less where its ring and body differ less from what is around it.
     """
 
     x: float
@@ -37,6 +38,7 @@ class CellLook:
     angle: float = 0.0
     thickness: float = 0.0
     opacity: float = 1.0
+    contrast: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,13 @@ def _draw(levels: npt.NDArray[np.float32], look: CellLook, skin: CellSkin, backg
     # What lies behind a flat cell shows through it.
     inside = look.opacity * (0.65 + 0.35 * thick) / (1.0 + np.exp(np.clip(outside / 1.2, -30, 30)))
     texture = _textured(columns - look.x, rows - look.y, skin)
-    body = background - (10.0 + 30.0 * thick) + (9.0 + 9.0 * thick) * texture
+    body = background + look.contrast * ((9.0 + 9.0 * thick) * texture - (10.0 + 30.0 * thick))
     # A flat cell's bright edge is thin and outside; a round one's is broad, and the body's own rim.
     width = 1.5 + 3.0 * thick
     ring = (22.0 + 110.0 * thick) * np.exp(-(((outside - 1.5 + 5.0 * thick) / width) ** 2))
     halo = (6.0 + 24.0 * thick) * np.exp(-np.maximum(outside, 0.0) / 5.0) * (outside > 0)
     piece *= 1.0 - inside
-    piece += inside * body + look.opacity * (ring + halo)
+    piece += inside * body + look.opacity * look.contrast * (ring + halo)
 
 
 def _distance(

@@ -18,7 +18,7 @@ What the cells do follows the literature, in frames of about ten minutes:
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -62,6 +62,9 @@ class SimulationSettings(BaseModel):
     flat_radius: float = Field(
         default=1.5, gt=0, description="Mean radius of a flat cell, as a multiple of that of the rounded one."
     )
+    contrast: tuple[float, float] = Field(
+        default=(0.4, 1.0), description="Least and most contrast of a cell; 1 is in focus."
+    )
     rounding: tuple[int, int] = Field(default=(1, 3), description="Fewest and most frames to round up in.")
     round: tuple[int, int] = Field(default=(3, 6), description="Frames that a cell stays round.")
     spreading: tuple[int, int] = Field(default=(4, 9), description="Frames in which cells spread again.")
@@ -70,7 +73,7 @@ class SimulationSettings(BaseModel):
     )
     speed: float = Field(default=1.0, ge=0, description="Deviation of a cell's step a frame in pixels.")
 
-    @field_validator("radius", "rounding", "round", "spreading", "blebbing")
+    @field_validator("radius", "contrast", "rounding", "round", "spreading", "blebbing")
     @classmethod
     def _check_range(cls, value: tuple[float, float]) -> tuple[float, float]:
         if not 0 < value[0] <= value[1]:
@@ -102,6 +105,7 @@ class _Course:
         radius: when it is round.
         elongation: when it is flat.
         angle: of its longer axis, and of its division.
+        contrast: of all its pieces.
         rounding: frames.
         round: frames.
         spreading: frames.
@@ -116,6 +120,7 @@ class _Course:
     radius: float
     elongation: float
     angle: float
+    contrast: float
     rounding: int
     round: int
     spreading: int
@@ -159,7 +164,11 @@ def simulate_events(
     noise = np.random.default_rng([seed, 1])
     drawn = []
     for number, frame in enumerate(frames):
-        looks = [look for course in courses for look in _looks(course, number, settings)]
+        looks = [
+            (replace(look, contrast=course.contrast), skin)
+            for course in courses
+            for look, skin in _looks(course, number, settings)
+        ]
         pasted = draw_cells(frame, looks).astype(np.float32)
         pasted[pasted != frame] += noise.normal(0.0, _NOISE, int((pasted != frame).sum()))
         drawn.append(np.rint(np.clip(pasted, 0, 255)).astype(np.uint8))
@@ -262,6 +271,7 @@ def _courses(frames: Sequence[Grey], settings: SimulationSettings, rng: np.rando
                 radius=float(rng.uniform(*settings.radius)),
                 elongation=float(rng.uniform(1.3, 2.6)),
                 angle=float(rng.uniform(0, np.pi)),
+                contrast=float(rng.uniform(*settings.contrast)),
                 rounding=_drawn(settings.rounding, rng),
                 round=_drawn(settings.round, rng),
                 spreading=_drawn(settings.spreading, rng),

@@ -49,7 +49,9 @@ def test_every_simulated_event_is_a_candidate(frames: list[np.ndarray], tmp_path
 
 def test_a_dividing_cell_is_round_and_then_two() -> None:
     blank = [np.full((160, 160), 128, np.uint8)] * 14
-    settings = SimulationSettings(mitoses=1, apoptoses=0, roundings=0, spreading=(9, 9), rounding=(1, 1))
+    settings = SimulationSettings(
+        mitoses=1, apoptoses=0, roundings=0, spreading=(9, 9), rounding=(1, 1), contrast=(1, 1)
+    )
     simulated = simulate_events(blank, settings, seed=0)
     (event,) = simulated.events
     before, after = simulated.frames[event.frame - 1], simulated.frames[event.frame + 1]
