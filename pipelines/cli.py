@@ -13,7 +13,14 @@ from typing import Annotated
 
 import typer
 
-from pipelines import cells_steps, histopathology_steps, lane_steps, sonar_steps, video_steps
+from pipelines import (
+    cells_steps,
+    histopathology_steps,
+    lane_steps,
+    sonar_steps,
+    survival_steps,
+    video_steps,
+)
 from pipelines.console import configure_logging, exit_codes, make_console, show_table
 from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
 from pipelines.tensorflow_start import start_tensorflow
@@ -84,6 +91,7 @@ APPLICATIONS = (
         prepare=histopathology_steps.prepare,
         prepare_settings=SettingsClass("data_prep.histopathology_settings", "HistopathologyPrepareSettings"),
         predict=histopathology_steps.predict,
+        between={"survival": survival_steps.survival},
         train=histopathology_steps.train,
     ),
     Application(

@@ -10,9 +10,17 @@ from data_prep.augmentation_settings import LabelledAugmentation
 from data_prep.histopathology_settings import PatchSettings
 from pipelines import head_settings
 from pipelines.head_settings import ExportSettings
+from pipelines.survival_settings import SurvivalSettings
 from pipelines.views_settings import ViewsRun, ViewsTrainSettings
 
-__all__ = ["EvaluateSettings", "ExportSettings", "HistopathologyRun", "PredictSettings", "TrainSettings"]
+__all__ = [
+    "EvaluateSettings",
+    "ExportSettings",
+    "HistopathologyRun",
+    "PredictSettings",
+    "SurvivalSettings",
+    "TrainSettings",
+]
 
 
 class HistopathologyRun(ViewsRun):
