@@ -41,6 +41,37 @@ def stain_views(images: tf.Tensor) -> tf.Tensor:
     return tf.concat([stains, total - around], axis=-1)
 
 
+class _Tower(keras.layers.Layer):
+    """The network of one view: maps ``[B, H, W, 1]`` to features ``[B, features]``."""
+
+    def __init__(self, features: int, batch_norm_momentum: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stages = [
+            ConvolutionUnit((width,), 3, batch_norm_momentum, dtype=self.dtype_policy, name=f"stage_{number}")
+            for number, width in enumerate(_CHANNELS, start=1)
+        ]
+        self.pooling = keras.layers.MaxPooling2D(2, dtype=self.dtype_policy)
+        self.dense = keras.layers.Dense(
+            features,
+            activation="relu",
+            kernel_initializer="he_normal",
+            dtype=self.dtype_policy,
+            name="features",
+        )
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        shape = input_shape
+        for stage in self.stages:
+            stage.build(shape)
+            shape = self.pooling.compute_output_shape(stage.compute_output_shape(shape))
+        self.dense.build((shape[0], shape[-1]))
+
+    def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        for stage in self.stages:
+            maps = self.pooling(stage(maps, training=training))
+        return self.dense(tf.reduce_mean(maps, axis=(1, 2)))
+
+
 @keras.saving.register_keras_serializable(package="gpimaging")
 class StainTowers(keras.Model):
     """One small convolutional network for each view of stained tissue; their features side by side.
@@ -66,26 +97,9 @@ class StainTowers(keras.Model):
             raise ValueError(f"A view needs at least one feature; found features={features}.")
         self.features = features
         self.batch_norm_momentum = batch_norm_momentum
-        self.stages = [
-            [
-                ConvolutionUnit(
-                    (width,), 3, batch_norm_momentum, dtype=self.dtype_policy, name=f"{view}_{number}"
-                )
-                for number, width in enumerate(_CHANNELS, start=1)
-            ]
-            for view in VIEWS
+        self.towers = [
+            _Tower(features, batch_norm_momentum, dtype=self.dtype_policy, name=view) for view in VIEWS
         ]
-        self.dense = [
-            keras.layers.Dense(
-                features,
-                activation="relu",
-                kernel_initializer="he_normal",
-                dtype=self.dtype_policy,
-                name=f"{view}_features",
-            )
-            for view in VIEWS
-        ]
-        self.pooling = keras.layers.MaxPooling2D(2, dtype=self.dtype_policy)
 
     @property
     def view_columns(self) -> tuple[slice, ...]:
@@ -99,22 +113,14 @@ class StainTowers(keras.Model):
             raise ValueError(
                 f"The towers take images [batch, height, width, 3]; found shape {tuple(input_shape)}."
             )
-        for stages, dense in zip(self.stages, self.dense, strict=True):
-            shape: tuple[int | None, ...] = (*tuple(input_shape)[:3], 1)
-            for stage in stages:
-                stage.build(shape)
-                shape = self.pooling.compute_output_shape(stage.compute_output_shape(shape))
-            dense.build((shape[0], shape[-1]))
+        for tower in self.towers:
+            tower.build((*tuple(input_shape)[:3], 1))
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Features ``[B, 3 features]`` of images ``[B, H, W, 3]`` in 0..255."""
         views = tf.split(stain_views(tf.cast(images, self.compute_dtype)), len(VIEWS), axis=-1)
-        outputs = []
-        for maps, stages, dense in zip(views, self.stages, self.dense, strict=True):
-            for stage in stages:
-                maps = self.pooling(stage(maps, training=training))  # noqa: PLW2901 - from stage to stage
-            outputs.append(dense(tf.reduce_mean(maps, axis=(1, 2))))
-        return tf.concat(outputs, axis=-1)
+        features = [tower(maps, training=training) for tower, maps in zip(self.towers, views, strict=True)]
+        return tf.concat(features, axis=-1)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """One row of features for each image."""

@@ -31,9 +31,8 @@ def test_a_tower_depends_on_its_view_alone():
     towers = StainTowers(features=4)
     features = towers(IMAGES).numpy()
     assert features.shape == (4, 12)
-    for stage in towers.stages[1]:  # of eosin
-        for weight in stage.weights:
-            weight.assign(weight + 0.1)
+    for weight in towers.towers[1].weights:  # of eosin
+        weight.assign(weight + 0.1)
     changed = np.abs(towers(IMAGES).numpy() - features).max(axis=0) > 0
     assert changed[4:8].any()
     assert not changed[:4].any()
@@ -47,6 +46,11 @@ def test_a_tower_depends_on_its_view_alone():
 
 def test_an_equal_network_is_made_from_its_configuration(tmp_path):
     towers = StainTowers(features=3)
+    towers(IMAGES)
+    for weight in towers.weights:
+        weight.assign(tf.random.uniform(weight.shape))  # else a new network might begin with equal weights
+    # Of each tower: kernels and biases of four layers, and four numbers of each of three normalisations.
+    assert len(towers.weights) == 3 * (4 * 2 + 3 * 4)
     expected = towers(IMAGES)
     towers.save(tmp_path / "towers.keras")
     loaded = keras.models.load_model(tmp_path / "towers.keras")
