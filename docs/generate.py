@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pipelines.cells_scores import CELL_SCORES
 from pipelines.classification_scores import CLASSIFICATION_SCORES
 from pipelines.cli import APPLICATIONS
 from pipelines.config import describe_settings
@@ -49,7 +50,8 @@ def settings_table(application: str, step: str) -> str:
 
 def scores_table(application: str) -> str:
     """Every score of an application's evaluation, grouped, as Markdown tables."""
-    definitions = SEGMENTATION_SCORES if application == "lane" else CLASSIFICATION_SCORES
+    own = {"lane": SEGMENTATION_SCORES, "cells": CELL_SCORES}
+    definitions = own.get(application, CLASSIFICATION_SCORES)
     lines: list[str] = []
     for group in dict.fromkeys(score.group for score in definitions):
         lines += ["", f"**{group}**", "", "| Key | Name | Better | Meaning |", "|---|---|---|---|"]

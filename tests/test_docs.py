@@ -119,6 +119,7 @@ def test_generated_parts_are_up_to_date(page, generate):
 def test_every_step_and_every_public_name_is_documented():
     assert {page.name for page in GENERATED} == {
         "api.md",
+        "cells.md",
         "configuration.md",
         "lane.md",
         "sonar.md",

@@ -14,12 +14,19 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from data_prep.cell_simulator import (
+    SimulationSettings,
+    simulate_events,
+    synthetic_frames,
+    write_simulated,
+)
 from data_prep.scenes import write_scenes
 from gpmodels.networks.res3d import res3d, torchvision_state
 
 ROOT = Path(__file__).parents[2]
 SONAR_PAGE = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
 LANE_PAGE = (ROOT / "docs" / "lane.md").read_text(encoding="utf-8")
+CELLS_PAGE = (ROOT / "docs" / "cells.md").read_text(encoding="utf-8")
 VIDEO_PAGE = (ROOT / "docs" / "video.md").read_text(encoding="utf-8")
 TINY = (
     "network=C1K3",
@@ -226,6 +233,35 @@ def test_video_script_writes_what_is_documented(tmp_path):
     for folder, suffix in (("windows", "csv"), ("segments", "csv"), ("plots", "png"), ("annotated", "mp4")):
         assert [path.name for path in (predictions / folder).iterdir()] == [f"film.{suffix}"]
         assert f"`{folder}/<name>.{suffix}`" in documented
+    metadata = json.loads((tmp_path / "out" / "bundle" / "metadata.json").read_text(encoding="utf-8"))
+    signature = metadata["signatures"]["serving_default"]
+    assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
+
+
+def test_cells_script_writes_what_is_documented(tmp_path):
+    simulation = SimulationSettings(mitoses=2, apoptoses=2, roundings=0)
+    sequences = {
+        name: simulate_events(synthetic_frames(8, (160, 200), seed=seed), simulation, seed=seed)
+        for seed, name in enumerate("abcd")
+    }
+    write_simulated(tmp_path / "simulated", sequences)
+    settings = ("heads=[linear, dfgp_mkl]", *SONAR_TINY[1:], "components=4", "selection_fraction=0.4")
+    said = run_script(
+        "cells.sh",
+        tmp_path,
+        ["simulated/sequences", "simulated/events.csv", "simulated/sequences/d", "out"],
+        settings=settings,
+        size="",
+        environment={"ONE_KIND": "event"},
+    )
+    assert said.endswith("Events and marked sequences: out/predictions\n")
+    predictions = tmp_path / "out" / "predictions"
+    documented = set(re.findall(r"`[^`\n]+`", CELLS_PAGE))
+    for table in (predictions / "predictions.csv", predictions / "events.csv"):
+        header = table.read_text(encoding="utf-8").splitlines()[0].split(",")
+        classes = {"probability of none", "probability of event"}
+        assert {f"`{name}`" for name in set(header) - classes} <= documented
+    assert [path.name for path in (predictions / "marked").iterdir()] == ["d.tif"]
     metadata = json.loads((tmp_path / "out" / "bundle" / "metadata.json").read_text(encoding="utf-8"))
     signature = metadata["signatures"]["serving_default"]
     assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
