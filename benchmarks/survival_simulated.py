@@ -8,8 +8,8 @@ features in two views; log months of an image are the mean risk of its patches (
 noise. Each image stands for a patient of its own, but images of one group (the real patient or core) stay
 together. The "linear" risk adds a direction of each view; the "nonlinear" one is a wave along one and a
 product of both, which no linear model follows. Three in ten are censored by uniform times. A quarter trains
-and the rest is judged, as in the paper (section 5.2), or the other way round. The settings are the defaults of
-the survival step, the paper's numbers; nothing was chosen on these data.
+and the rest is judged, as in the paper (section 5.2), or the other way round. The settings are the defaults
+of the survival step, the paper's numbers; nothing was chosen on these data.
 
 A seed draws directions, noise, censoring and the division; its score is the mean over four divisions, and the
 paired test is over seeds. NMSE of all is by the months before censoring, which only a simulation knows; NMSE
