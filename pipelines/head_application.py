@@ -191,8 +191,8 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         """The network as a head has it: with the same weights for all, but perhaps other features."""
         return self.make_network(settings, run)
 
-    def views(self, settings: SettingsKind, run: RunKind) -> Sequence[slice] | None:  # noqa: ARG002 - others need it
-        """Columns of each view of the features, where these come in views."""
+    def views(self, settings: SettingsKind, run: RunKind) -> Mapping[str, slice] | None:  # noqa: ARG002 - others need it
+        """Columns of each view of the features, by its name, where these come in views."""
         return None
 
     def make_model(self, name: HeadName, settings: SettingsKind, run: RunKind) -> HybridModel:
@@ -202,7 +202,7 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
             settings,
             num_classes=run.num_classes,
             likelihood=self.likelihood(settings),
-            views=self.views(settings, run),
+            views=None if (views := self.views(settings, run)) is None else list(views.values()),
         )
         model = HybridModel(
             self.head_network(name, settings, run),

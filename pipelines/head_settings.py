@@ -12,9 +12,14 @@ HeadName = Literal["linear", "svgp", "hgp", "dfgp", "dfgp_mkl"]
 
 
 class HeadRun(RunDescription):
-    """Description of a run; ``heads`` are its trained heads in the order of the report."""
+    """Description of a run.
+
+    ``heads`` are its trained heads in the order of the report; ``view_weights`` says how much each view of
+    the features counts for the head that weighs them, see :meth:`gpmodels.DFGPHead.view_weights`.
+    """
 
     heads: tuple[HeadName, ...] = ()
+    view_weights: dict[str, float] = Field(default_factory=dict)
 
     @property
     def num_classes(self) -> int:

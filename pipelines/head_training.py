@@ -13,13 +13,13 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.manifest import MANIFEST_NAME, file_sha256
 from data_prep.splits import Splits, manifest_splits
-from gpmodels import HybridModel
+from gpmodels import DFGPHead, HybridModel
 from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
 from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.divergence import factorisation_errors, require_finite
 from pipelines.head_application import HeadApplication, ManifestKind, RunKind, SettingsKind
 from pipelines.head_settings import HeadName, HeadTrainSettings
-from pipelines.heads import momentum_for
+from pipelines.heads import momentum_for, view_text
 from pipelines.progress import EpochProgress
 from pipelines.runs import head_folder, load_run
 from pipelines.tensorboard import TensorBoardHook
@@ -158,6 +158,8 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         self._stage(name, model)
         if name == "linear":
             self._fit_temperature(model)
+        if name == "dfgp_mkl":
+            self._weigh_views(model)
         if name not in self.run.heads:
             trained = {*self.run.heads, name}
             self._update_run(heads=tuple(head for head in get_args(HeadName) if head in trained))
@@ -193,6 +195,16 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         self.console.print(
             f"Temperature of the linear head, fitted on the selection images: {temperature:.3f}"
         )
+
+    def _weigh_views(self, model: HybridModel) -> None:
+        """How much each view counts over the training examples."""
+        views = self.application.views(self.settings, self.run)
+        if views is None or not isinstance(model.head, DFGPHead):
+            raise TypeError(f"Expected a DFGPHead on views, got a {type(model.head).__name__} on {views}.")
+        features = [model.network(inputs, training=False).numpy() for inputs, *_ in self._plain_batches()]
+        weights = model.head.view_weights(np.concatenate(features))
+        self._update_run(view_weights=dict(zip(views, np.round(weights, 4).tolist(), strict=True)))
+        self.console.print(f"Weights of the views: {view_text(self.run.view_weights)}")
 
     def _stage(self, name: str, model: HybridModel) -> None:
         schedule = stage_settings(name, self.settings)
@@ -276,7 +288,7 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
                 on.
         """
         before = load_run(self.out, self.application.run_class)
-        reached = ("heads", "temperature", "seconds")
+        reached = ("heads", "temperature", "seconds", "view_weights")
         data_facts = [name for name in self.application.run_class.model_fields if name not in reached]
         changed = [name for name in data_facts if getattr(before, name) != getattr(now, name)]
         if not (self.out / CONFIG_NAME).is_file():

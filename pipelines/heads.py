@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,17 @@ def has_single_latent(name: HeadName, num_classes: int, likelihood: str | None) 
         likelihood: As :func:`make_head` takes it.
     """
     return num_classes == 2 and (name not in {"svgp", "hgp"} or likelihood in {None, "bernoulli"})
+
+
+def view_text(weights: Mapping[str, float]) -> str:
+    """Weights of views in words, the largest first.
+
+    Example:
+        >>> view_text({"lbp": 0.25, "sift": 0.75})
+        'sift 75%, lbp 25%'
+    """
+    by_weight = sorted(weights.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {weight:.0%}" for name, weight in by_weight)
 
 
 def momentum_for(steps_per_epoch: int) -> float:

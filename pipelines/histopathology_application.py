@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from data_prep.histopathology_manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.labelled import labelled_records
 from data_prep.splits import Splits
-from gpmodels.networks.stain_towers import StainTowers
+from gpmodels.networks.stain_towers import VIEWS, StainTowers
 from pipelines.head_application import JudgedExample, Prepared
 from pipelines.histopathology_settings import HistopathologyRun, TrainSettings
 from pipelines.overlays import Picture
@@ -111,9 +111,9 @@ class TissueTowers(TissueApplication):
         """One tower for each view."""
         return StainTowers(batch_norm_momentum=run.batch_norm_momentum)
 
-    def views(self, settings: TrainSettings, run: HistopathologyRun) -> Sequence[slice]:  # noqa: ARG002 - the base class has it
+    def views(self, settings: TrainSettings, run: HistopathologyRun) -> dict[str, slice]:  # noqa: ARG002 - the base class has it
         """Features of each tower."""
-        return StainTowers().view_columns
+        return dict(zip(VIEWS, StainTowers().view_columns, strict=True))
 
     def network_name(self, settings: TrainSettings, run: HistopathologyRun) -> str:  # noqa: ARG002 - the base class has it
         """Of the towers."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpmodels import HybridModel, LinearHead
 from pipelines.head_settings import HeadName, HeadRun
-from pipelines.heads import TEMPERED, TITLES
+from pipelines.heads import TEMPERED, TITLES, view_text
 from pipelines.overlays import Picture
 
 Outputs = dict[str, NDArray[Any]]
@@ -54,7 +54,10 @@ def run_predictors(run: HeadRun, load: Callable[[HeadName], HybridModel]) -> lis
     rows: list[Predictor] = []
     for name in run.heads:
         model = load(name)
-        rows.append(predictor(TITLES[name], model, **_head_details(model)))
+        details = _head_details(model)
+        if name == "dfgp_mkl":
+            details["weights of the views"] = view_text(run.view_weights)
+        rows.append(predictor(TITLES[name], model, **details))
         if isinstance(model.head, LinearHead) and run.temperature is not None:
             model.head.set_temperature(run.temperature)
             rows.append(predictor(TEMPERED, model, temperature=round(run.temperature, 4)))

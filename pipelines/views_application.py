@@ -155,9 +155,9 @@ class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind])
             return self.make_network(settings, run)
         return self._apart(settings, run)
 
-    def views(self, settings: SettingsKind, run: RunKind) -> Sequence[slice]:
+    def views(self, settings: SettingsKind, run: RunKind) -> dict[str, slice]:
         """Components of each view."""
-        return self._apart(settings, run).view_columns
+        return dict(zip(described(run).views, self._apart(settings, run).view_columns, strict=True))
 
     def _apart(self, settings: SettingsKind, run: RunKind) -> ViewProjection:
         return ViewProjection(views_of(run), components=settings.components, by_view=True, name="projection")

@@ -1,0 +1,205 @@
+"""The whole way of the histopathology application by its commands, on features and on towers."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from tensorflow.python.framework.config import disable_op_determinism
+from typer.testing import CliRunner
+
+from data_prep.stains import REFERENCE_STAINS, from_density
+from pipelines.bundle import load_signatures
+from pipelines.bundle_metadata import load_metadata
+from pipelines.cli import make_app
+
+pytestmark = pytest.mark.slow
+
+TINY = {
+    "pretraining_epochs": 2,
+    "head_epochs": 2,
+    "steps_per_epoch": 15,
+    "batch_size": 20,
+    "head_steps": 20,
+    "num_experts": 2,
+    "num_inducing": 6,
+    "components": 4,
+    "panel_images": 1,
+}
+SETTINGS = [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
+PATCH, IMAGE = 32, (64, 96)
+
+
+def run(*arguments: object, expected: int = 0) -> str:
+    """Call a command in this process; return what it said."""
+    try:
+        texts = ["histopathology", *map(str, arguments)]
+        if arguments[0] == "verify":
+            texts = texts[1:]
+        result = CliRunner(env={"COLUMNS": "200"}).invoke(make_app(), texts)
+    finally:
+        disable_op_determinism()  # other tests go on without
+    assert result.exit_code == expected, (result.output, result.exception)
+    return result.output
+
+
+def tissue(seed: int, *, tumour: bool) -> np.ndarray:
+    """Two stains in random amounts; a tumour has more haematoxylin, in finer grains; the corner is glass."""
+    rng = np.random.default_rng(seed)
+    grain = 2 if tumour else 8
+    shape = (IMAGE[0] // grain + 1, IMAGE[1] // grain + 1, 2)
+    amounts = rng.uniform(0.1, 1.0, shape) * ((1.4, 0.5) if tumour else (0.6, 1.0))
+    amounts = np.kron(amounts, np.ones((grain, grain, 1)))[: IMAGE[0], : IMAGE[1]]
+    amounts[:PATCH, :PATCH] = 0
+    return from_density(amounts @ REFERENCE_STAINS)
+
+
+class Way:
+    """Folders of the steps, and what each said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.images, self.table, self.new = folder / "slides", folder / "labels.csv", folder / "new"
+        self.prepared, self.run, self.evaluation = folder / "prepared", folder / "run", folder / "evaluation"
+        self.bundle, self.predictions = folder / "bundle", folder / "predictions"
+        self.towers, self.towers_bundle = folder / "towers", folder / "towers bundle"
+        self.said: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
+    way = Way(tmp_path_factory.mktemp("the whole way"))
+    rows = ["file,label,patient"]
+    for number in range(24):
+        name = f"slide {number}.png"
+        path = way.images / name if number < 22 else way.new / name
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(tissue(number, tumour=number % 2 == 1)).save(path)
+        if number < 22:
+            rows.append(f"{name},{('benign', 'tumour')[number % 2]},P{number // 2 % 8}")
+    (way.new / "Größe.png").write_bytes(b"no image")
+    Image.fromarray(np.full((*IMAGE, 3), 250, np.uint8)).save(way.new / "glass.png")
+    way.table.write_text("\n".join(rows) + "\n")
+    say, data = way.said, ("--data", way.prepared)
+    folders = ("--images", way.images, "--labels", way.table, "--out", way.prepared)
+    say["prepare"] = run("prepare", *folders, "--patch-size", PATCH, "--set", "size=[32, 32]", "--jobs", 1)
+    say["train"] = run("train", *data, "--out", way.run, *SETTINGS)
+    say["evaluate"] = run("evaluate", *data, "--model", way.run, "--out", way.evaluation)
+    metrics = ("--metrics", way.evaluation / "metrics.json")
+    say["export"] = run("export", "--model", way.run, "--out", way.bundle, *metrics)
+    say["verify"] = run("verify", way.bundle)
+    say["predict"] = run("predict", "--model", way.bundle, "--input", way.new, "--out", way.predictions)
+    heads = ("--features", "cnn", "--head", "dfgp-mkl")
+    say["towers"] = run("train", *data, "--out", way.towers, *heads, *SETTINGS)
+    say["towers export"] = run("export", "--model", way.towers, "--out", way.towers_bundle)
+    say["towers verify"] = run("verify", way.towers_bundle)
+    return way
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_step_says_what_it_did(way):
+    # Of six patches of an image one is glass.
+    assert "110 patches of 22 images (657 features each" in way.said["prepare"]
+    assert "8 groups" in way.said["prepare"]
+    assert "Weights of the views: " in way.said["train"]
+    assert "RBF-SVM: C" in way.said["train"]
+    assert "DFGP-MKL" in way.said["evaluate"]
+    assert "is good" in way.said["verify"]
+    assert "2 predictions written" in way.said["predict"]
+    assert "Größe.png" in way.said["predict"]
+    assert "glass.png: only background" in way.said["predict"]
+    assert "Weights of the views: " in way.said["towers"]
+    assert "is good" in way.said["towers verify"]
+    for text in way.said.values():
+        assert "Traceback" not in text
+
+
+def test_images_are_judged_by_all_heads(way):
+    metrics = json.loads((way.evaluation / "metrics.json").read_text())
+    titles = set(metrics["methods"])
+    assert titles >= {"Linear SVM", "RBF-SVM", "Linear", "SVGP", "HGP", "DFGP", "DFGP-MKL"}
+    assert metrics["methods"]["DFGP-MKL"]["scores"]["accuracy"] > 0.8
+    manifest = json.loads((way.prepared / "manifest.json").read_text())
+    tested = {entry["source"] for entry in manifest["examples"] if entry["split"] == "test"}
+    assert f"histopathology: {len(tested)} test examples" in way.said["evaluate"]
+    weights = json.loads((way.run / "run.json").read_text())["view_weights"]
+    assert list(weights) == ["intensity", "box_counting", "lbp", "sift"]
+    assert sum(weights.values()) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_patches_and_patients_can_be_judged_too(way, tmp_path):
+    manifest = json.loads((way.prepared / "manifest.json").read_text())
+    tested = [entry for entry in manifest["examples"] if entry["split"] == "test"]
+    expected = {"patch": len(tested), "patient": len({entry["patient"] for entry in tested})}
+    for by, number in expected.items():
+        folders = ("--data", way.prepared, "--model", way.run, "--out", tmp_path / by)
+        assert f"histopathology: {number} test examples" in run("evaluate", *folders, "--set", f"by={by}")
+
+
+def test_predictions_are_of_images_with_maps_and_geojson(way):
+    lines = {Path(row["file"]).name: row for row in rows(way.predictions / "predictions.csv")}
+    assert lines["slide 22.png"]["label"] == "benign"
+    assert lines["slide 23.png"]["label"] == "tumour"
+    assert lines["glass.png"]["status"] != "ok"
+    patches = rows(way.predictions / "patches" / "slide 23.csv")
+    assert [(row["row"], row["column"]) for row in patches] == [
+        *(("0", "32"), ("0", "64"), ("32", "0"), ("32", "32"), ("32", "64")),
+    ]
+    mean = np.mean([float(row["probability of tumour"]) for row in patches])
+    assert float(lines["slide 23.png"]["probability of tumour"]) == pytest.approx(mean, abs=1e-4)
+    content = json.loads((way.predictions / "geojson" / "slide 23.geojson").read_text())
+    first = content["features"][0]
+    assert first["geometry"]["coordinates"][0][0] == [32, 0]
+    assert first["properties"]["classification"]["name"] in {"benign", "tumour"}
+    with Image.open(way.predictions / "maps" / "slide 23.png") as picture:
+        assert np.asarray(picture).std() > 10
+
+
+def test_the_bundle_takes_one_input_for_each_view(way):
+    metadata = load_metadata(way.bundle)
+    inputs = metadata.signatures["serving_default"].inputs
+    assert {name: tensor.shape for name, tensor in inputs.items()} == {
+        "intensity": (None, 78),
+        "box_counting": (None, 21),
+        "lbp": (None, 174),
+        "sift": (None, 384),
+    }
+    preprocessing = json.loads((way.bundle / "preprocessing.json").read_text())
+    assert preprocessing["settings"]["patch_size"] == PATCH
+
+
+def test_features_of_another_version_are_refused(way, tmp_path):
+    copy = tmp_path / "bundle"
+    for path in way.bundle.rglob("*"):
+        target = copy / path.relative_to(way.bundle)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            target.write_bytes(path.read_bytes())
+    file = copy / "preprocessing.json"
+    changed = json.loads(file.read_text()) | {"extractor": "histopathology 0"}
+    file.write_text(json.dumps(changed))
+    metadata = json.loads((copy / "metadata.json").read_text())
+    del metadata["sha256"]["preprocessing.json"]
+    (copy / "metadata.json").write_text(json.dumps(metadata))
+    said = run("predict", "--model", copy, "--input", way.new, "--out", tmp_path / "out", expected=2)
+    assert "histopathology 0" in said
+    assert "prepare and train again" in said
+
+
+def test_towers_are_served_from_the_bytes_of_files(way):
+    signature = load_signatures(way.towers_bundle)["serve_bytes"]
+    outputs = signature(encoded=tf.constant([(way.new / "slide 22.png").read_bytes()]))
+    assert outputs["probability"].shape == (1, 2)
+    assert outputs["original_size"].numpy().tolist() == [list(IMAGE)]
+
+
+def test_a_head_without_views_is_all_that_other_features_allow(way, tmp_path):
+    out = ("--out", tmp_path / "run")
+    said = run("train", "--data", way.prepared, *out, "--set", "heads=[dfgp_mkl, other]", expected=2)
+    assert "other" in said
