@@ -118,7 +118,9 @@ def make_regressor(name: ModelName, settings: SurvivalSettings, columns: tuple[s
         return SVGPRegressor(**shared)
     if name == "hgp":
         return HGPRegressor(**shared)
-    return DFGPRegressor(views=columns if name == "dfgp_mkl" else None, **shared)
+    views = columns if name == "dfgp_mkl" else None
+    # The paper's output kernel; with one lengthscale for each hidden unit, training often ends at pure noise.
+    return DFGPRegressor(views=views, output_kernel="rbf", **shared)
 
 
 def _cox(data: SurvivalData, inputs: Floats, train: Mask, penalty: float) -> Months:

@@ -94,6 +94,7 @@ def test_scores_by_hand() -> None:
     assert math.isnan(mean["nll"])
     # Known are 10 < 15, 10 < 20, 10 < 30, 20 < 30; the patient seen until 15 may outlive 20 and 30.
     assert concordance(np.array([1.0, 3.0, 2.0, 9.0]), observed, event) == 3 / 4
+    assert concordance(20 + 1e-12 * observed, observed, event) == 0.5
     assert math.isnan(concordance(observed, observed, np.zeros(4, bool)))
     density = negative_log_density(np.array([1.0]), np.array([2.0]), np.array([3.0]))
     assert density == pytest.approx(0.5 + math.log(2) + 0.5 * math.log(2 * math.pi))
