@@ -123,7 +123,12 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
         split = split_again(prepared, Path(folder) / "prepared", SHARES[cell.share], cell.seed)
         settings = TrainSettings.model_validate({**changes, "features": cell.features, "seed": cell.seed})
         run = train(settings, split, Path(folder) / "run")
-        judged = {by: judge(cell.features, by, split, Path(folder) / "run", settings, run) for by in JUDGED}
+        manifest = load_manifest(split, HistopathologyManifest)
+        judged = {
+            by: judge(cell.features, by, split, Path(folder) / "run", settings, run)
+            for by in JUDGED
+            if histopathology.is_of_one_class(manifest, by)
+        }
     return {
         "cell": asdict(cell),
         "settings": dict(changes),
@@ -189,7 +194,7 @@ def write_report(out: Path, records: Sequence[Mapping[str, Any]]) -> None:
         members = [
             r for r in records if tuple(r["cell"][k] for k in ("data_set", "share", "features")) == key
         ]
-        for by in JUDGED:
+        for by in members[0]["judged"]:
             title = f"## {key[0]}, {key[2]} features, {key[1]} of the groups train, by {by}"
             title += f" ({len(members)} splits)"
             parts += [title, _table([record["judged"][by] for record in members])]
@@ -208,7 +213,7 @@ def _table(judged: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
             {split: one[method]["nll"] for split, one in enumerate(judged)} for method in (name, REFERENCE)
         )
         test = None if name == REFERENCE else paired_test(ours, theirs)
-        p = "" if test is None else f"{test.p_value:.3f}"
+        p = "" if test is None or np.isnan(test.p_value) else f"{test.p_value:.3f}"
         lines.append(f"| {name} | {' | '.join(cells)} | {p} |")
     return "\n".join(lines)
 
@@ -221,6 +226,8 @@ def _weights(records: Sequence[Mapping[str, Any]]) -> str:
 
 def _spread(values: Sequence[float], digits: int = 3) -> str:
     known = [value for value in values if np.isfinite(value)]
+    if not known:
+        return "-"
     return f"{np.mean(known):.{digits}f} ± {np.std(known, ddof=min(1, len(known) - 1)):.{digits}f}"
 
 

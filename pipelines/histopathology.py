@@ -20,6 +20,7 @@ from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
 from pipelines.histopathology_application import (
+    Judged,
     TissueFeatures,
     TissueTowers,
     tissue_application,
@@ -62,13 +63,14 @@ def evaluate(settings: EvaluateSettings, *, data: Path, model: Path, out: Path, 
     """
     application = trained_application(model)
     manifest = application.prepared(data).manifest
-    by = settings.by or ("patch" if _has_mixed_images(manifest) else "image")
-    if by != "patch" and _has_mixed_images(manifest):
+    features = _features_of(application)
+    by = settings.by or ("image" if is_of_one_class(manifest, "image") else "patch")
+    if not is_of_one_class(manifest, by):
         raise InputError(
-            f"{data} has images with patches of several classes, so an image as a whole has none to be "
-            "judged by. Judge patches: --set by=patch."
+            f"{data}: by={by}, but here one {by} may have patches of several classes, and so none to be "
+            "judged by. Judge smaller parts, such as --set by=patch."
         )
-    application = tissue_application(_features_of(application), by)
+    application = tissue_application(features, by)
     head_evaluation.evaluate(application, settings, data=data, model=model, out=out, console=console)
 
 
@@ -133,6 +135,15 @@ def _features_of(application: TissueFeatures | TissueTowers) -> str:
     return "handmade" if isinstance(application, TissueFeatures) else "cnn"
 
 
-def _has_mixed_images(manifest: HistopathologyManifest) -> bool:
-    """Whether an image has patches of several classes, as masks make it."""
-    return len({(e.source, e.label) for e in manifest.examples}) > len({e.source for e in manifest.examples})
+def is_of_one_class(manifest: HistopathologyManifest, by: Judged) -> bool:
+    """Whether every patch, image or patient has patches of one class only, to be judged by.
+
+    Images have not where masks gave the labels, nor have patients with images of several classes.
+
+    Args:
+        manifest: Of the prepared folder.
+        by: What is judged.
+    """
+    pool = tissue_application("handmade", by).pool
+    pools = {pool(example) for example in manifest.examples}
+    return len({(pool(example), example.label) for example in manifest.examples}) == len(pools)
