@@ -5,6 +5,8 @@ Runs in worker processes: no TensorFlow here.
 
 import importlib
 import re
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,6 +36,19 @@ TISSUE_SUFFIXES = IMAGE_SUFFIXES | SLIDE_SUFFIXES
 _TIFF_SUFFIXES = {".tif", ".tiff", ".svs", ".ndpi", ".scn", ".bif"}
 _LARGEST_PIXEL = 10.0  # micrometres; a resolution tag that says more is about paper, not about tissue
 _CACHED_TILES = 256
+_LARGEST_TILE = 64_000_000  # pixels, which are decoded at once
+# What tifffile and its codecs raise on damaged files (found by truncating and altering files).
+_DAMAGED = (
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,  # also a codec that is not installed
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
 _MICROMETRES = {2: 25_400.0, 3: 10_000.0}  # in the units of TIFF's ResolutionUnit: inch, centimetre
 
 
@@ -184,7 +199,11 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
     try:
         file = stack.enter_context(tifffile.TiffFile(path))
         pages: list[Any] = [level.keyframe for level in file.series[0].levels]
-    except (OSError, ValueError, IndexError, tifffile.TiffFileError) as error:
+        levels = [
+            Level((page.imagelength, page.imagewidth), _tile_reader(path, file, page)) for page in pages
+        ]
+        pixel_size = _stated_pixel_size(pages[0])
+    except _DAMAGED as error:
         raise _damaged(path, error) from error
     for page in pages:
         if page.dtype != np.uint8 or page.samplesperpixel not in {3, 4} or page.planarconfig != 1:
@@ -192,30 +211,33 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
                 f"{path}: {page.samplesperpixel} samples of {page.dtype} for each pixel; expected red, green "
                 "and blue of 8 bits, side by side. Export the slide again."
             )
-    levels = [Level((page.imagelength, page.imagewidth), _tile_reader(path, file, page)) for page in pages]
-    return Slide(levels, _stated_pixel_size(pages[0]))
+    return Slide(levels, pixel_size)
 
 
 def _tile_reader(path: Path, file: Any, page: Any) -> Callable[[int, int, int, int], Pixels]:
     """Read pieces of a page from its tiles, or from its strips, which are tiles of the page's width."""
     tile_height, tile_width = page.chunks[:2]
+    if not 0 < tile_height * tile_width <= _LARGEST_TILE:
+        raise ValueError(f"tiles of {tile_width} x {tile_height} pixels")
     across = -(-page.imagewidth // tile_width)
 
     @lru_cache(maxsize=_CACHED_TILES)
     def tile(number: int) -> Pixels:
         white = np.full((tile_height, tile_width, 3), 255, np.uint8)
-        if not page.databytecounts[number]:
-            return white  # not scanned
-        file.filehandle.seek(page.dataoffsets[number])
-        data = file.filehandle.read(page.databytecounts[number])
         try:
+            if not page.databytecounts[number]:
+                return white  # not scanned
+            file.filehandle.seek(page.dataoffsets[number])
+            data = file.filehandle.read(page.databytecounts[number])
             decoded, _, _ = page.decode(data, number, jpegtables=page.jpegtables)
-        except (KeyError, ValueError, RuntimeError) as error:  # KeyError: a codec that is not installed
+            white[: decoded.shape[1], : decoded.shape[2]] = decoded[
+                0, :, :, :3
+            ]  # the last strip may be lower
+        except _DAMAGED as error:
             raise InputError(
                 f"{path}: a tile of it cannot be decoded ({error}). Install OpenSlide or the codecs of "
-                "tifffile (pip install 'gpimaging[slides]'), or export the slide again."
+                "tifffile (pip install 'gpimaging[slides]'), or copy or export the slide again."
             ) from error
-        white[: decoded.shape[1], : decoded.shape[2]] = decoded[0, :, :, :3]  # the last strip may be lower
         return white
 
     def read(top: int, left: int, height: int, width: int) -> Pixels:
@@ -246,13 +268,16 @@ def _is_large_tiff(path: Path) -> bool:
             series = file.series[0]
             page = file.pages.first
             return len(series.levels) > 1 or page.imagelength * page.imagewidth > images.MAX_PIXELS
-    except (OSError, ValueError, IndexError, AttributeError):
+    except _DAMAGED:
         return False  # `read_image` says what is wrong with the file
 
 
 def _stated_in_tiff(path: Path) -> float | None:
-    with tifffile.TiffFile(path) as file:
-        return _stated_pixel_size(file.pages.first)
+    try:
+        with tifffile.TiffFile(path) as file:
+            return _stated_pixel_size(file.pages.first)
+    except _DAMAGED:
+        return None  # of a file whose pixels could be read
 
 
 def _stated_pixel_size(page: Any) -> float | None:

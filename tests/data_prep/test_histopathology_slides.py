@@ -120,3 +120,22 @@ def test_damaged_slides_and_other_samples_are_refused(tmp_path: Path, reader: st
     if reader == "tifffile":
         with pytest.raises(InputError, match=r"b\.svs: 1 samples of uint8"):
             open_slide(tmp_path / "b.svs").__enter__()
+
+
+@pytest.mark.usefixtures("reader")
+def test_altered_slides_are_read_or_refused(tmp_path: Path) -> None:
+    content = write_pyramid(tmp_path / "whole.tif", nested=True, compression="zlib").read_bytes()
+    rng = np.random.default_rng(0)
+    path, complaints = tmp_path / "altered.svs", []
+    for number in range(60):
+        altered = bytearray(content[: rng.integers(1, len(content)) if number % 2 else None])
+        for place in rng.integers(0, len(altered), 3):
+            altered[place] = rng.integers(0, 256)
+        path.write_bytes(altered)
+        try:
+            with open_slide(path) as slide:
+                slide.read(0, 0, slide.size, (30, 42))
+        except InputError as error:
+            complaints.append(str(error))
+    assert len(complaints) > 30
+    assert all(str(path) in complaint for complaint in complaints)
