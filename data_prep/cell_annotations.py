@@ -72,13 +72,10 @@ def read_annotations(path: Path, settings: CellsPrepareSettings) -> dict[str | N
         >>> read_annotations(Path("events.csv"), CellsPrepareSettings())  # doctest: +SKIP
         {'well_1': [CellEvent(frame=14, x=208.5, y=91.0, kind='mitosis', line=2)]}
     """
-    try:
-        rows = read_table(path, (*ANNOTATION_COLUMNS, "sequence"))
-    except InputError:
-        rows = [row | {"sequence": ""} for row in read_table(path, ANNOTATION_COLUMNS)]
+    rows = read_table(path, ANNOTATION_COLUMNS, optional=("sequence",))
     events: dict[str | None, list[CellEvent]] = {}
     for line, row in enumerate(rows, 2):
-        of_sequence = events.setdefault(row["sequence"] or None, [])
+        of_sequence = events.setdefault(row.get("sequence") or None, [])
         if any(row[column] for column in ANNOTATION_COLUMNS):
             of_sequence.append(_event(path, line, row, settings))
     return events
