@@ -157,7 +157,7 @@ def match_events(
     near = np.flatnonzero(allowed[:, sorted(pairs.values())].any(axis=1))
     return Matching(
         event_of=pairs,
-        left_out=frozenset(int(i) for i in near) - pairs.keys(),
+        left_out=frozenset(int(i) for i in near) - set(pairs),
         unmatched=tuple(sorted(set(range(len(events))) - set(pairs.values()))),
     )
 
