@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from skimage.data import brick
+from skimage.feature import local_binary_pattern
 
 from data_prep.texture_features import box_counting, dense_sift, intensity_histogram, lbp_histogram
 
@@ -63,6 +64,16 @@ def test_the_slope_of_box_counts_is_the_dimension():
     assert [a / b for a, b in pairwise(counts)] == pytest.approx(
         [2, 2]
     )  # a line halves; an area would quarter
+
+
+@pytest.mark.parametrize("image", [brick()[:70, :90], None])
+def test_patterns_are_those_of_scikit_image(image):
+    image = np.random.default_rng(4).integers(0, 256, (60, 80), np.uint8) if image is None else image
+    framed = np.pad(image, 1, mode="symmetric")
+    labels = local_binary_pattern(framed, P=8, R=1, method="nri_uniform")[1:-1, 1:-1]
+    counted = labels[: image.shape[0] // 20 * 20, : image.shape[1] // 20 * 20].astype(int)
+    expected = np.bincount(counted.ravel(), minlength=59)[:58] / counted.size
+    np.testing.assert_allclose(lbp_histogram(image), expected, atol=1e-7)
 
 
 def test_an_edge_has_two_patterns_and_flat_parts_one():
