@@ -117,6 +117,6 @@ def patient_splits(data: SurvivalData, settings: SurvivalSettings) -> Iterator[P
                 raise InputError(
                     f"{data.event.sum()} of {len(data.names)} patients have an event, which {settings.folds} "
                     f"folds leave with fewer than {FEWEST_EVENTS} to train on or to judge by. Use fewer "
-                    "folds, or more patients."
+                    "folds, more patients, or smaller groups of patients."
                 )
             yield PatientSplit(repeat, fold, train, test)
