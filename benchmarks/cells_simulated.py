@@ -79,8 +79,8 @@ Setting = dict[str, Any]
 
 def dfgp_mkl(views: list[slice], seed: int, setting: Setting) -> Any:
     """A hidden unit for each view."""
-    options = {key: value for key, value in setting.items() if key != "components"}
-    return DFGPClassifier(views=views, num_inducing=50, random_state=seed, **options)
+    options = {"num_inducing": 50} | {key: value for key, value in setting.items() if key != "components"}
+    return DFGPClassifier(views=views, random_state=seed, **options)
 
 
 def linear(views: list[slice], seed: int, setting: Setting) -> Any:  # noqa: ARG001 - as the others
@@ -91,6 +91,7 @@ def linear(views: list[slice], seed: int, setting: Setting) -> Any:  # noqa: ARG
 
 METHODS: dict[str, Callable[[list[slice], int, Setting], Any]] = {
     "DFGP-MKL": dfgp_mkl,
+    "DFGP-MKL, point posterior as in the paper": dfgp_mkl,
     "BEMKL": lambda views, seed, _: BEMKLClassifier(views=views, random_state=seed),
     "MKGP": lambda views, seed, _: MKGPClassifier(views=views, random_state=seed),
     "SVM, averaged kernels": lambda views, seed, _: AveragedKernelSVC(views=views, random_state=seed),
@@ -105,6 +106,12 @@ GRIDS: dict[str, Mapping[str, Sequence[Any]]] = {
         "components": (5, 10),
         "num_hidden_inducing": (50, 150),
         "max_iterations": (1, 5, 50),
+    },
+    "DFGP-MKL, point posterior as in the paper": {
+        "components": (5, 10),
+        "num_inducing": (10, 50),
+        "max_iterations": (1, 20, 100),
+        "hidden_posterior": ("point",),
     },
     "BEMKL": {"components": COMPONENTS},
     "MKGP": {"components": COMPONENTS},
@@ -224,10 +231,10 @@ def f1_scores(events: npt.NDArray[np.bool_], probability: Array) -> list[float]:
 def choose(sequences: Mapping[str, Candidates], work: Path) -> dict[str, Setting]:
     """Setting and threshold of each method by the mean F1 over the ordered pairs of these sequences."""
     path = work / "chosen.json"
-    if path.exists():
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    chosen: dict[str, Setting] = {}
+    chosen: dict[str, Setting] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for method, grid in GRIDS.items():
+        if method in chosen:
+            continue
         best = -1.0
         for values in product(*grid.values()):
             setting = dict(zip(grid, values, strict=True))
@@ -242,27 +249,39 @@ def choose(sequences: Mapping[str, Candidates], work: Path) -> dict[str, Setting
                 best = float(mean.max())
                 threshold = float(THRESHOLDS[int(mean.argmax())])
                 chosen[method] = {"setting": setting, "threshold": threshold, "f1": best}
-    path.write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
-    return chosen
+        path.write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
+    return {method: chosen[method] for method in GRIDS}
 
 
 def judge(
-    sequences: Mapping[str, Candidates], name: str, chosen: Mapping[str, Setting], seed: int
+    sequences: Mapping[str, Candidates], name: str, chosen: Mapping[str, Setting], seed: int, path: Path
 ) -> dict[str, dict[str, Any]]:
-    """Scores of all methods trained on one sequence, on each of the others."""
+    """Scores of all methods trained on one sequence, on each of the others; those in the file are kept."""
     train = sequences[name]
     others = [other for key, other in sequences.items() if key != name]
-    results = {}
-    for method, choice in chosen.items():
-        probabilities, seconds = predicted(method, choice["setting"], train, others, seed)
-        results[method] = scores(others, probabilities, choice["threshold"]) | {"seconds": seconds}
+    results: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    missing = [method for method in (*chosen, DIFFERENCE) if method not in results]
+    for method in missing:
+        if method == DIFFERENCE:
+            threshold, probabilities, seconds = *difference_threshold(train, others, seed), 0.0
+        else:
+            threshold = chosen[method]["threshold"]
+            probabilities, seconds = predicted(method, chosen[method]["setting"], train, others, seed)
+        results[method] = scores(others, probabilities, threshold) | {"seconds": seconds}
+    if missing:
+        with atomic_file(path) as temporary:
+            temporary.write_text(json.dumps(results), encoding="utf-8")
+    return {method: results[method] for method in (*chosen, DIFFERENCE)}
+
+
+def difference_threshold(
+    train: Candidates, others: Sequence[Candidates], seed: int
+) -> tuple[float, list[Array]]:
+    """The threshold of the difference that would have been best on the training rows, and the differences."""
     rows = training_rows(train, seed)
     own = difference_score(train)[rows]
-    # The threshold that would have been best on the training sequence.
     threshold = max(np.unique(own), key=lambda t: f1_score(train.events[rows], own >= t))
-    differences = [difference_score(other) for other in others]
-    results[DIFFERENCE] = scores(others, differences, float(threshold)) | {"seconds": 0.0}
-    return results
+    return float(threshold), [difference_score(other) for other in others]
 
 
 def scores(
@@ -323,11 +342,7 @@ def main() -> None:
         sequences = prepared(arguments.frames, arguments.work, seed)
         for name in sequences:
             path = arguments.work / f"seed_{seed}" / f"{name}.json"
-            if not path.exists():
-                result = judge(sequences, name, chosen, seed)
-                with atomic_file(path) as temporary:
-                    temporary.write_text(json.dumps(result), encoding="utf-8")
-            cells.append(json.loads(path.read_text(encoding="utf-8")))
+            cells.append(judge(sequences, name, chosen, seed, path))
         pairs = len(sequences) * (len(sequences) - 1) * done
         title = (
             f"Simulated cell events in real frames: {pairs} ordered pairs of training and test sequence "

@@ -1,9 +1,10 @@
 """The comparison on simulated cell events: what is trained on, how it is scored, and its table."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from benchmarks import cells_simulated
 from benchmarks.cells_simulated import (
     DIFFERENCE,
     NONE_PER_EVENT,
@@ -11,6 +12,7 @@ from benchmarks.cells_simulated import (
     chooses,
     difference_score,
     f1_scores,
+    judge,
     projected,
     scores,
     summarise,
@@ -63,6 +65,17 @@ def test_a_difference_is_measured_from_no_change() -> None:
     assert bright == pytest.approx(2 * (25.5 * 256 / 26 - 127))
 
 
+def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
+    sequences = {"a": candidates(80, 4), "b": candidates(60, 4, seed=1)}
+    linear = {"Linear + temperature": {"setting": {"components": 4, "C": 0.1}, "threshold": 0.5}}
+    path = tmp_path / "a.json"
+    first = judge(sequences, "a", linear, 0, path)
+    assert set(first) == {"Linear + temperature", DIFFERENCE}
+    assert len(first[DIFFERENCE]["f1"]) == 1  # b
+    other = {"Linear + temperature": linear["Linear + temperature"] | {"threshold": 2.0}}
+    assert judge(sequences, "a", other, 0, path) == first
+
+
 def test_scores_are_of_each_sequence() -> None:
     events = np.array([True, True, False, False])
     one = Candidates({}, events)
@@ -74,10 +87,7 @@ def test_scores_are_of_each_sequence() -> None:
 
 
 def test_the_table_tests_means_of_training_sequences() -> None:
-    chosen = {
-        method: {"setting": {"components": 5}, "threshold": 0.5}
-        for method in list(cells_simulated.METHODS)[:2]
-    }
+    chosen = {method: {"setting": {"components": 5}, "threshold": 0.5} for method in ("DFGP-MKL", "BEMKL")}
     rng = np.random.default_rng(0)
     cells = [
         {
