@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from lifelines import CoxPHFitter
-from lifelines.exceptions import ApproximationWarning, ConvergenceWarning
+from lifelines.exceptions import ApproximationWarning, ConvergenceError, ConvergenceWarning
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import BayesianRidge
 
+from data_prep.errors import InputError
 from gpmodels import DFGPRegressor, HGPRegressor, SVGPRegressor
 from gpmodels.networks.view_projection import ViewProjection
 from pipelines.survival_data import Mask, SurvivalData
@@ -133,7 +134,13 @@ def _cox(data: SurvivalData, inputs: Floats, train: Mask, penalty: float) -> Mon
         # They advise what the penalty does already.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", ApproximationWarning)
-        model = CoxPHFitter(penalizer=penalty).fit(observed, "months", "event")
+        try:
+            model = CoxPHFitter(penalizer=penalty).fit(observed, "months", "event")
+        except ConvergenceError as error:
+            raise InputError(
+                f"Cox' model of {len(observed)} patients with {means.shape[1]} components did not converge "
+                f"with cox_penalty {penalty:g}. Raise it, use fewer components, or leave cox out of the models."
+            ) from error
         curves = model.predict_survival_function(table)
     return Months(_restricted_means(curves.index.to_numpy(np.float64), curves.to_numpy(np.float64)), None)
 

@@ -160,6 +160,13 @@ def test_censored_patients_are_no_targets_of_regression(simulated: SurvivalData)
     assert (cox[1].mean > cox[0].mean + 1).mean() > 0.5  # Cox' model knows that they live longer
 
 
+def test_a_cox_model_without_penalty_of_too_many_components_is_refused(simulated: SurvivalData) -> None:
+    settings = SurvivalSettings(folds=12, train_on_one=True, components=9, cox_penalty=0)
+    train = np.arange(PATIENTS) < 6
+    with pytest.raises(InputError, match="6 patients with 9 components did not converge with cox_penalty 0"):
+        predict_months("cox", simulated, project(simulated, train, 9), train, settings)
+
+
 def test_predictions_of_unseen_patients_are_averaged_over_repeats(simulated: SurvivalData) -> None:
     settings = SurvivalSettings(models=("constant",), folds=3, repeats=2)
     results = cross_validate(simulated, settings)
