@@ -139,7 +139,7 @@ def _cox(data: SurvivalData, inputs: Floats, train: Mask, penalty: float) -> Mon
         except ConvergenceError as error:
             raise InputError(
                 f"Cox' model of {len(observed)} patients with {means.shape[1]} components did not converge "
-                f"with cox_penalty {penalty:g}. Raise it, use fewer components, or leave cox out of the models."
+                f"with cox_penalty {penalty:g}. Raise it, use fewer components, or leave out cox."
             ) from error
         curves = model.predict_survival_function(table)
     return Months(_restricted_means(curves.index.to_numpy(np.float64), curves.to_numpy(np.float64)), None)
