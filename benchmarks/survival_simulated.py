@@ -1,4 +1,4 @@
-"""Models of survival times on SIMULATED months of real tissue: no public set has images and survival times.
+"""Models of survival times on SIMULATED months of real tissue: none with survival times is at hand.
 
     gpimaging histopathology prepare --images glas/images --labels glas/labels.csv --out glas
     python -m benchmarks.survival_simulated --data glas ucsb --seeds 1 2 3 4
