@@ -21,12 +21,14 @@ from data_prep.cell_simulator import (
     write_simulated,
 )
 from data_prep.scenes import write_scenes
+from data_prep.stains import REFERENCE_STAINS, from_density
 from gpmodels.networks.res3d import res3d, torchvision_state
 
 ROOT = Path(__file__).parents[2]
 SONAR_PAGE = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
 LANE_PAGE = (ROOT / "docs" / "lane.md").read_text(encoding="utf-8")
 CELLS_PAGE = (ROOT / "docs" / "cells.md").read_text(encoding="utf-8")
+HISTOPATHOLOGY_PAGE = (ROOT / "docs" / "histopathology.md").read_text(encoding="utf-8")
 VIDEO_PAGE = (ROOT / "docs" / "video.md").read_text(encoding="utf-8")
 TINY = (
     "network=C1K3",
@@ -262,6 +264,41 @@ def test_cells_script_writes_what_is_documented(tmp_path):
         classes = {"probability of none", "probability of event"}
         assert {f"`{name}`" for name in set(header) - classes} <= documented
     assert [path.name for path in (predictions / "marked").iterdir()] == ["d.tif"]
+    metadata = json.loads((tmp_path / "out" / "bundle" / "metadata.json").read_text(encoding="utf-8"))
+    signature = metadata["signatures"]["serving_default"]
+    assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
+
+
+def test_histopathology_script_writes_what_is_documented(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = ["file,label,patient"]
+    for number in range(18):
+        label = ("benign", "tumour")[number % 2]
+        grain = 8 if number % 2 else 2
+        amounts = rng.uniform(0.2, 1.0, (64 // grain, 64 // grain, 2))
+        tissue = from_density(np.kron(amounts, np.ones((grain, grain, 1))) @ REFERENCE_STAINS)
+        path = tmp_path / ("new" if number > 15 else "biopsies") / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        cv2.imwrite(str(path), tissue[..., ::-1])
+        if number <= 15:
+            rows.append(f"{number}.png,{label},P{number // 2}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows) + "\n")
+    said = run_script(
+        "histopathology.sh",
+        tmp_path,
+        ["biopsies", "labels.csv", "new", "out"],
+        settings=("heads=[linear, dfgp_mkl]", *SONAR_TINY[1:], "components=4", "machines=[]"),
+        size="",
+        environment={"PATCH": "32"},
+    )
+    assert "out/evaluation/report.html" in said
+    predictions = tmp_path / "out" / "predictions"
+    documented = set(re.findall(r"`[^`\n]+`", HISTOPATHOLOGY_PAGE))
+    for table in (predictions / "predictions.csv", predictions / "patches" / "16.csv"):
+        header = table.read_text(encoding="utf-8").splitlines()[0].split(",")
+        classes = {"probability of benign", "probability of tumour"}
+        assert {f"`{name}`" for name in set(header) - classes} <= documented
+    assert sorted(path.name for path in (predictions / "maps").iterdir()) == ["16.png", "17.png"]
     metadata = json.loads((tmp_path / "out" / "bundle" / "metadata.json").read_text(encoding="utf-8"))
     signature = metadata["signatures"]["serving_default"]
     assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
