@@ -162,7 +162,9 @@ def summarise(work: Path, seeds: Sequence[int], folds: int, results: Path) -> No
     rows = []
     for method in next(iter(by_seed.values())):
         values = {key: [scores[method][key] for scores in by_seed.values()] for key in SCORES}
-        cells = {key: f"{np.mean(v):.4f} ± {np.std(v):.4f}" for key, v in values.items()}
+        cells = {
+            key: f"{np.mean(v):.4f} ± {np.std(v, ddof=min(1, len(v) - 1)):.4f}" for key, v in values.items()
+        }
         rows.append({"method": method, **cells, "NLL of each seed": np.round(values["nll"], 4).tolist()})
     trunk, heads = (median_and_spread(list(part))[0] for part in zip(*seconds, strict=True))
     title = (

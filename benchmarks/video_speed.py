@@ -1,9 +1,11 @@
 """How many frames a second are decoded, and how many Res3D takes: apart, for they share a processor.
 
-    python benchmarks/video_speed.py
+    python benchmarks/video_speed.py [--videos FOLDER]
 
-Videos of moving noise are made for it, MJPG and MPEG-4, 240 x 320. Decoding is `data_prep.videos.Video`;
-cutting clips is that with the resizing of what clips need; the network is Res3D on clips in memory.
+Videos of moving noise are made for it, MJPG and MPEG-4, 240 x 320; with --videos those in a folder and its
+subfolders are decoded as well, which shows that and how fast ordinary ones are. Decoding is
+`data_prep.videos.Video`; cutting clips is that with the resizing of what clips need; the network is Res3D on
+clips in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from common import host, median_and_spread, write_results
 
 from data_prep.video_clips import video_windows
 from data_prep.video_settings import ClipSettings
-from data_prep.videos import Video
+from data_prep.videos import VIDEO_SUFFIXES, Video
 from gpmodels.networks.res3d import res3d
 
 FRAMES = 500
@@ -56,11 +58,27 @@ def decode(path: Path) -> int:
         return sum(video.frame() is not None for _ in video)
 
 
-def cut(path: Path) -> int:
-    """Frames passed while clips of 16 frames a second are cut."""
+def cut(path: Path, frames: int) -> int:
+    """Frames passed while clips of 16 frames a second are cut; ``frames`` is how many the video has."""
     for _ in video_windows(path, ClipSettings(frames=16)):
         pass
-    return FRAMES
+    return frames
+
+
+def video_rows(path: Path, name: str, repeats: int) -> list[dict[str, Any]]:
+    """Frames per second of one video, decoded alone and cut into clips."""
+    frames = decode(path)
+    works: dict[str, Callable[[], int]] = {
+        "decoding": lambda: decode(path),
+        "decoding and cutting clips": lambda: cut(path, frames),
+    }
+    return [{"what": f"{what}, {name}", **frames_per_second(work, repeats)} for what, work in works.items()]
+
+
+def given_videos(folder: Path | None) -> list[Path]:
+    """Videos of a folder and its subfolders; none without a folder."""
+    files = [] if folder is None else folder.rglob("*")
+    return sorted(path for path in files if path.suffix.lower() in VIDEO_SUFFIXES)
 
 
 def frames_per_second(function: Callable[[], int], repeats: int) -> dict[str, float]:
@@ -93,6 +111,7 @@ def main() -> None:
     """Measure and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/video_speed"))
+    parser.add_argument("--videos", type=Path, help="folder of further videos to decode")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     rows = []
@@ -100,11 +119,9 @@ def main() -> None:
         for codec, suffix in CODECS.items():
             path = Path(folder, f"video{suffix}")
             write_video(path, codec)
-            for what, function in (("decoding", decode), ("decoding and cutting clips", cut)):
-                rate = frames_per_second(
-                    lambda function=function, path=path: function(path), arguments.repeats
-                )
-                rows.append({"what": f"{what}, {codec} {SIZE[0]} x {SIZE[1]}", **rate})
+            rows += video_rows(path, f"{codec} {SIZE[0]} x {SIZE[1]}", arguments.repeats)
+    for path in given_videos(arguments.videos):
+        rows += video_rows(path, path.name, arguments.repeats)
     for name, (width, shape, clips) in NETWORKS.items():
         rate = frames_per_second(network_call(width, shape, clips), arguments.repeats)
         rows.append({"what": f"Res3D, {name}", **rate})

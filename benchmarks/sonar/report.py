@@ -103,7 +103,7 @@ def _spread(values: Sequence[float], digits: int = 3) -> str:
     known = [value for value in values if np.isfinite(value)]
     if not known:
         return "-"
-    return f"{np.mean(known):.{digits}f} ± {np.std(known):.{digits}f}"
+    return f"{np.mean(known):.{digits}f} ± {np.std(known, ddof=min(1, len(known) - 1)):.{digits}f}"
 
 
 def _markdown(rows: Sequence[Row]) -> str:
