@@ -92,6 +92,7 @@ def linear(views: list[slice], seed: int, setting: Setting) -> Any:  # noqa: ARG
 METHODS: dict[str, Callable[[list[slice], int, Setting], Any]] = {
     "DFGP-MKL": dfgp_mkl,
     "DFGP-MKL, point posterior as in the paper": dfgp_mkl,
+    "DFGP-MKL, classes weighed alike": dfgp_mkl,
     "BEMKL": lambda views, seed, _: BEMKLClassifier(views=views, random_state=seed),
     "MKGP": lambda views, seed, _: MKGPClassifier(views=views, random_state=seed),
     "SVM, averaged kernels": lambda views, seed, _: AveragedKernelSVC(views=views, random_state=seed),
@@ -112,6 +113,11 @@ GRIDS: dict[str, Mapping[str, Sequence[Any]]] = {
         "num_inducing": (10, 50),
         "max_iterations": (1, 20, 100),
         "hidden_posterior": ("point",),
+    },
+    "DFGP-MKL, classes weighed alike": {
+        "components": (10,),
+        "max_iterations": (5, 50),
+        "class_weight": ("balanced",),
     },
     "BEMKL": {"components": COMPONENTS},
     "MKGP": {"components": COMPONENTS},

@@ -22,6 +22,17 @@ class CellsRun(ViewsRun):
 class TrainSettings(ViewsTrainSettings):
     """Settings of `cells train`."""
 
+    batch_size: int = Field(
+        default=512,
+        ge=1,
+        description="Candidates in a training step: one in a hundred is an event, and of fewer none may be.",
+    )
+    learning_rate: float = Field(
+        default=1e-2,
+        gt=0,
+        description="Adam's first learning rate of the linear head, which learns alone: there is no network "
+        "to train.",
+    )
     machines: tuple[MachineName, ...] = Field(
         default=(),
         description="Support vector machines to compare with (linear_svm, rbf_svm). They need events of two "
