@@ -1,7 +1,7 @@
 """Models of survival times on SIMULATED months of real tissue: none with survival times is at hand.
 
     gpimaging histopathology prepare --images glas/images --labels glas/labels.csv --out glas
-    python -m benchmarks.survival_simulated --data glas ucsb --seeds 1 2 3 4
+    python -m benchmarks.survival_simulated --data glas --seeds 1 2 3 4
 
 Images and features are real, months and censoring are not. Each patch has a known risk, a function of its
 features in two views; log months of an image are the mean risk of its patches (70 % of the variance) and
