@@ -5,9 +5,10 @@
 FOLDER has `ucsb_breast_histology` (58 images at the source, 48 here, 7 x 7 patches, 8 groups of the tissue
 microarray) and `glas_colon_histology` (165 images, 16 patients). A split divides groups, so that nobody is on
 both sides; half of the groups train, or a quarter. Every method of a split has the same training, selection
-and test patches, and for the heads the same steps. Settings are the defaults of `gpimaging histopathology
-train` but for those named in the report; none was chosen on these data's test parts. One file for each
-training run in OUT/cells; a second call computes what is missing.
+and test patches, and for the heads the same steps. On handmade features three other models of several kernels
+see the same views as DFGP-MKL; they have no use for the selection patches. Settings are the defaults of
+`gpimaging histopathology train` but for those named in the report; none was chosen on these data's test
+parts. One file for each training run in OUT/cells; a second call computes what is missing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import tensorflow as tf
 import yaml
 from rich.console import Console
 
@@ -41,9 +43,13 @@ from data_prep.histopathology_settings import HistopathologyPrepareSettings
 from data_prep.labelled_splits import LabelledName, assign_labelled
 from data_prep.manifest import MANIFEST_NAME, load_manifest
 from data_prep.splits import manifest_splits
+from gpmodels.comparison import AveragedKernelSVC, BEMKLClassifier, MKGPClassifier
+from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines import histopathology
-from pipelines.histopathology_application import Judged, tissue_application
+from pipelines.histopathology_application import Judged, TissueFeatures, tissue_application
 from pipelines.histopathology_settings import TrainSettings
+from pipelines.machines import TrainingFeatures
+from pipelines.predictors import Predictor
 
 SETS: dict[str, tuple[str, HistopathologyPrepareSettings]] = {
     "breast": (
@@ -62,6 +68,12 @@ SHARES = {"half": 0.5, "quarter": 0.25}
 
 STEPS = {"pretraining_epochs": 5, "head_epochs": 5}
 """500 and 500 steps instead of 2000 and 2000, to have the many splits in an hour."""
+
+KERNEL_METHODS = {
+    "BEMKL": BEMKLClassifier,
+    "MKGP": MKGPClassifier,
+    "SVM, averaged kernels": AveragedKernelSVC,
+}
 
 JUDGED: tuple[Judged, ...] = ("patch", "image", "patient")
 REFERENCE = "Linear + temperature"
@@ -124,8 +136,12 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
         settings = TrainSettings.model_validate({**changes, "features": cell.features, "seed": cell.seed})
         run = train(settings, split, Path(folder) / "run")
         manifest = load_manifest(split, HistopathologyManifest)
+        application = tissue_application(cell.features)
+        others: list[Predictor] = []
+        if isinstance(application, TissueFeatures):
+            others = kernel_predictors(application, split, Path(folder) / "run", settings, run)
         judged = {
-            by: judge(cell.features, by, split, Path(folder) / "run", settings, run)
+            by: judge(cell.features, by, split, Path(folder) / "run", settings, run, others)
             for by in JUDGED
             if histopathology.is_of_one_class(manifest, by)
         }
@@ -166,15 +182,55 @@ def train(settings: TrainSettings, data: Path, out: Path) -> Any:
         return histopathology.train(without, data=data, out=out, resume=False, console=console)
 
 
+def kernel_predictors(
+    application: TissueFeatures, data: Path, out: Path, settings: TrainSettings, run: Any
+) -> list[Predictor]:
+    """The other models of several kernels, on what DFGP-MKL sees of the training patches."""
+    prepared = application.prepared(data)
+    names = manifest_splits(prepared.manifest, selection_fraction=settings.selection_fraction).train
+    network = application.head_network("dfgp_mkl", settings, run)
+    network.build(application.input_shape(run))
+    network.set_weights(application.projection(out, settings, run).get_weights())
+    train = prepared.part(names).through(network)
+    views = list(application.views(settings, run).values())
+    return [
+        kernel_predictor(title, kind(views=views, random_state=settings.seed), train, network)
+        for title, kind in KERNEL_METHODS.items()
+    ]
+
+
+def kernel_predictor(title: str, model: Any, train: TrainingFeatures, network: Any) -> Predictor:
+    """A trained model with the outputs of a head."""
+    model.fit(train.features.astype(np.float64), train.labels)
+
+    def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        probability = tf.constant(model.predict_proba(np.asarray(network(inputs), np.float64)), tf.float32)
+        entropy = categorical_entropy(probability)
+        return {
+            "probability": probability,
+            "label": tf.argmax(probability, axis=1, output_type=tf.int32),
+            "predictive_entropy": entropy,
+            "mutual_information": tf.zeros_like(entropy),
+        }
+
+    return Predictor(title, predict, {})
+
+
 def judge(
-    features: str, by: Judged, data: Path, out: Path, settings: TrainSettings, run: Any
+    features: str,
+    by: Judged,
+    data: Path,
+    out: Path,
+    settings: TrainSettings,
+    run: Any,
+    others: Sequence[Predictor],
 ) -> dict[str, dict[str, float]]:
     """Scores of each method on the test part."""
     application = tissue_application(features, by)
     prepared = application.prepared(data)
     examples = list(application.examples(prepared, manifest_splits(prepared.manifest).test))
     scores = {}
-    for predictor in application.predictors(out, settings, run):
+    for predictor in [*application.predictors(out, settings, run), *others]:
         records = [application.record(one, application.outputs(predictor, one)) for one in examples]
         found = application.result(predictor.title, records).scores
         scores[predictor.title] = {key: float(found[key]) for key in SCORES}
