@@ -184,13 +184,12 @@ def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSet
         ) from error
     if not (math.isfinite(x) and math.isfinite(y)):
         raise InputError(f"{path}, line {line}: x {x:g}, y {y:g}. Expected finite numbers, in pixels.")
-    kind = settings.one_kind or row["kind"]
-    if not row["kind"] or kind == settings.none_name:
+    if row["kind"] in {"", settings.none_name}:
         raise InputError(
             f"{path}, line {line}: the kind is {row['kind']!r}. Expected the name of a kind of event, not "
             f"that of candidates without one ({settings.none_name!r}). Remove the row or name the kind."
         )
-    return CellEvent(frame - settings.first_frame, x, y, kind, line)
+    return CellEvent(frame - settings.first_frame, x, y, settings.one_kind or row["kind"], line)
 
 
 def _outside(

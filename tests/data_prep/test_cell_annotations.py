@@ -5,7 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.cell_annotations import CellEvent, events_of_sequences, match_events, read_annotations
+from data_prep.cell_annotations import (
+    CellEvent,
+    Matching,
+    events_of_sequences,
+    match_events,
+    read_annotations,
+)
 from data_prep.cell_candidates import Candidate, SurveyedSequence
 from data_prep.cell_sequences import CellSequence
 from data_prep.cells_settings import CellsPrepareSettings
@@ -57,6 +63,12 @@ def test_bad_rows_are_named(tmp_path: Path, row: str, message: str) -> None:
         read_annotations(write(tmp_path / "a.csv", f"frame,x,y,kind\n{row}\n"), SETTINGS)
 
 
+def test_no_event_is_none_where_all_kinds_are_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "frame,x,y,kind\n1,2,3,none\n")
+    with pytest.raises(InputError, match="the kind is 'none'"):
+        read_annotations(path, SETTINGS.model_copy(update={"one_kind": "event"}))
+
+
 def test_events_go_to_their_sequences(tmp_path: Path) -> None:
     text = "frame,x,y,kind,sequence\n1,2,3,mitosis,a\n6,2,3,mitosis,a\n1,100,3,mitosis,a\n1,2,3,mitosis,z\n"
     found, skipped = events_of_sequences(write(tmp_path / "a.csv", text), SETTINGS, [surveyed("a")])
@@ -106,4 +118,4 @@ def test_matching_is_one_to_one_and_unhurt_by_nothing() -> None:
     assert len(matching.event_of) + len(matching.unmatched) == 15
     assert not matching.left_out & matching.event_of.keys()
     assert match_events([], events, SETTINGS).unmatched == tuple(range(15))
-    assert match_events(candidates, [], SETTINGS) == match_events(candidates, [], SETTINGS)
+    assert match_events(candidates, [], SETTINGS) == Matching({}, frozenset(), ())
