@@ -18,7 +18,7 @@ Grey = npt.NDArray[np.uint8]
 Features = npt.NDArray[np.float32]
 """Numbers that describe an image, [D]."""
 
-VERSION = "texture features 1"
+VERSION = "texture features 2"
 """Changes with every change of a number that the functions return."""
 
 NUM_LEVEL_BINS = 26
@@ -99,8 +99,8 @@ def lbp_histogram(grey: Grey) -> Features:
     times as long.
 
     Args:
-        grey: uint8 [height, width]. What remains at the right and the bottom beside whole blocks is not
-            counted; of an image smaller than a block all is. Outside, the image is mirrored.
+        grey: uint8 [height, width]. The blocks are in the middle of the image; what remains around whole
+            ones is not counted, and of an image smaller than a block all is. Outside, the image is mirrored.
 
     Returns:
         float32 [58] in 0..1.
@@ -108,8 +108,7 @@ def lbp_histogram(grey: Grey) -> Features:
     _check(grey)
     framed = np.asarray(cv2.copyMakeBorder(grey, 1, 1, 1, 1, cv2.BORDER_REFLECT), np.uint8)
     # Shares of blocks of one size have the mean that all their pixels together have.
-    height, width = _whole_blocks(grey.shape[0]), _whole_blocks(grey.shape[1])
-    patterns = _patterns(framed)[:height, :width]
+    patterns = _patterns(framed)[_whole_blocks(grey.shape[0]), _whole_blocks(grey.shape[1])]
     counts = np.bincount(_LABELS[patterns.ravel()], minlength=NUM_PATTERNS + 1)
     return (counts[:NUM_PATTERNS] / patterns.size).astype(np.float32)
 
@@ -191,8 +190,11 @@ def _nodes(extent: int, step: int) -> npt.NDArray[np.float64]:
     return (extent - 1) / 2 + step * (np.arange(number) - (number - 1) / 2)
 
 
-def _whole_blocks(extent: int) -> int:
-    return extent // _BLOCK * _BLOCK or extent
+def _whole_blocks(extent: int) -> slice:
+    """The middle pixels, so that a patch around something is counted around it."""
+    counted = extent // _BLOCK * _BLOCK or extent
+    start = (extent - counted) // 2
+    return slice(start, start + counted)
 
 
 def _check(grey: Grey) -> None:

@@ -71,7 +71,9 @@ def test_patterns_are_those_of_scikit_image(image):
     image = np.random.default_rng(4).integers(0, 256, (60, 80), np.uint8) if image is None else image
     framed = np.pad(image, 1, mode="symmetric")
     labels = local_binary_pattern(framed, P=8, R=1, method="nri_uniform")[1:-1, 1:-1]
-    counted = labels[: image.shape[0] // 20 * 20, : image.shape[1] // 20 * 20].astype(int)
+    # 70 x 90 pixels have 3 x 4 blocks and 10 pixels beside them; 60 x 80 have none beside.
+    top, left = (extent % 20 // 2 for extent in image.shape)
+    counted = labels[top : image.shape[0] - top, left : image.shape[1] - left].astype(int)
     expected = np.bincount(counted.ravel(), minlength=59)[:58] / counted.size
     np.testing.assert_allclose(lbp_histogram(image), expected, atol=1e-7)
 
@@ -92,10 +94,11 @@ def test_patterns_of_noise_leave_a_share_for_those_that_are_not_uniform():
 
 def test_what_is_left_of_whole_blocks_is_not_counted():
     grey = np.random.default_rng(3).integers(0, 256, (47, 59), np.uint8)
-    other = grey.copy()
-    other[42:] = 0
-    other[:, 42:] = 0
+    other = np.zeros_like(grey)
+    other[2:44, 8:50] = grey[2:44, 8:50]  # 40 x 40 pixels in the middle, and their neighbours
     np.testing.assert_array_equal(lbp_histogram(grey), lbp_histogram(other))
+    other[3] = 0
+    assert (lbp_histogram(grey) != lbp_histogram(other)).any()
     assert (lbp_histogram(grey) != lbp_histogram(grey.T)).any()
 
 
