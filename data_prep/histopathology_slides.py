@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +35,9 @@ TISSUE_SUFFIXES = IMAGE_SUFFIXES | SLIDE_SUFFIXES
 
 _TIFF_SUFFIXES = {".tif", ".tiff", ".svs", ".ndpi", ".scn", ".bif"}
 _LARGEST_PIXEL = 10.0  # micrometres; a resolution tag that says more is about paper, not about tissue
-_CACHED_TILES = 256
+_CACHED_BYTES = 256_000_000  # of decoded tiles, all levels of a slide together
+_FEWEST_TILES = 4  # kept even if they are larger: a patch may lie on four
+_READ_AT_ONCE = 4_000_000  # pixels of a level that are reduced at once
 _LARGEST_TILE = 64_000_000  # pixels, which are decoded at once
 # What tifffile and its codecs raise on damaged files (found by truncating and altering files).
 _DAMAGED = (
@@ -85,6 +87,9 @@ class Slide:
     def read(self, top: int, left: int, extent: tuple[int, int], size: tuple[int, int]) -> Pixels:
         """Read a piece from the coarsest level that is fine enough, reduced by averaging over areas.
 
+        What is much larger than the result is read and reduced band by band, so that a small picture of a
+        whole slide takes little memory; bands begin at whole pixels of the level.
+
         Args:
             top: first row, in pixels of the finest level.
             left: first column.
@@ -100,8 +105,17 @@ class Slide:
         height, width = (max(1, round(e * s)) for e, s in zip(extent, scale, strict=True))
         first_row = min(round(top * scale[0]), level.size[0] - height)
         first_column = min(round(left * scale[1]), level.size[1] - width)
-        piece = level.read(first_row, first_column, height, width)
-        return piece if piece.shape[:2] == size else resize_image(piece, size)
+        if (height, width) == size:
+            return level.read(first_row, first_column, height, width)
+        result = np.empty((*size, 3), np.uint8)
+        at_once = max(1, _READ_AT_ONCE * size[0] // (height * width))
+        for start in range(0, size[0], at_once):
+            end = min(start + at_once, size[0])
+            upper, lower = (round(row * height / size[0]) for row in (start, end))
+            upper = min(upper, height - 1)
+            band = level.read(first_row + upper, first_column, max(lower - upper, 1), width)
+            result[start:end] = resize_image(band, (end - start, size[1]))
+        return result
 
     def _is_fine_enough(self, level: Level, extent: tuple[int, int], size: tuple[int, int]) -> bool:
         return all(
@@ -199,8 +213,10 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
     try:
         file = stack.enter_context(tifffile.TiffFile(path))
         pages: list[Any] = [level.keyframe for level in file.series[0].levels]
+        tile = _tile_decoder(path, file, pages)
         levels = [
-            Level((page.imagelength, page.imagewidth), _tile_reader(path, file, page)) for page in pages
+            Level((page.imagelength, page.imagewidth), _tile_reader(page, partial(tile, number)))
+            for number, page in enumerate(pages)
         ]
         pixel_size = _stated_pixel_size(pages[0])
     except _DAMAGED as error:
@@ -214,15 +230,19 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
     return Slide(levels, pixel_size)
 
 
-def _tile_reader(path: Path, file: Any, page: Any) -> Callable[[int, int, int, int], Pixels]:
-    """Read pieces of a page from its tiles, or from its strips, which are tiles of the page's width."""
-    tile_height, tile_width = page.chunks[:2]
-    if not 0 < tile_height * tile_width <= _LARGEST_TILE:
-        raise ValueError(f"tiles of {tile_width} x {tile_height} pixels")
-    across = -(-page.imagewidth // tile_width)
+def _tile_decoder(path: Path, file: Any, pages: Sequence[Any]) -> Callable[[int, int], Pixels]:
+    """Decode tiles by the number of their page and their own, and keep some of them decoded."""
+    largest = 0
+    for page in pages:
+        tile_height, tile_width = page.chunks[:2]
+        if not 0 < tile_height * tile_width <= _LARGEST_TILE:
+            raise ValueError(f"tiles of {tile_width} x {tile_height} pixels")
+        largest = max(largest, 3 * tile_height * tile_width)
 
-    @lru_cache(maxsize=_CACHED_TILES)
-    def tile(number: int) -> Pixels:
+    @lru_cache(maxsize=max(_FEWEST_TILES, _CACHED_BYTES // largest))
+    def tile(level: int, number: int) -> Pixels:
+        page = pages[level]
+        tile_height, tile_width = page.chunks[:2]
         white = np.full((tile_height, tile_width, 3), 255, np.uint8)
         try:
             if not page.databytecounts[number]:
@@ -239,6 +259,14 @@ def _tile_reader(path: Path, file: Any, page: Any) -> Callable[[int, int, int, i
                 "tifffile (pip install 'gpimaging[slides]'), or copy or export the slide again."
             ) from error
         return white
+
+    return tile
+
+
+def _tile_reader(page: Any, tile: Callable[[int], Pixels]) -> Callable[[int, int, int, int], Pixels]:
+    """Read pieces of a page from its tiles, or from its strips, which are tiles of the page's width."""
+    tile_height, tile_width = page.chunks[:2]
+    across = -(-page.imagewidth // tile_width)
 
     def read(top: int, left: int, height: int, width: int) -> Pixels:
         piece = np.empty((height, width, 3), np.uint8)

@@ -99,11 +99,11 @@ class TissuePredictor:
             np.array([entry.mutual_information for entry in predicted]),
         )
         self._write_table(source, predicted)
-        write_maps(self.out, source, predicted, self.class_names, longest_side=self.settings.map_side)
         path = self.out / "geojson" / f"{source.stem}.geojson"
         with atomic_file(path) as temporary:
             temporary.parent.mkdir(exist_ok=True)
             temporary.write_text(geojson(predicted, self.class_names), encoding="utf-8")
+        write_maps(self.out, source, predicted, self.class_names, longest_side=self.settings.map_side)
         entropy = float(of_image["predictive_entropy"])
         limit = self.settings.refer_above
         yield TissuePrediction(

@@ -1,5 +1,6 @@
 """Images and slides are read in pieces, at the resolution that is wanted."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,27 @@ def test_a_very_large_tiff_is_read_by_its_strips(tmp_path: Path, monkeypatch: py
     tifffile.imwrite(path, IMAGE, photometric="rgb", rowsperstrip=16)
     with open_slide(path) as slide:
         np.testing.assert_array_equal(slide.read(270, 3, (30, 400), (30, 400)), IMAGE[270:, 3:403])
+
+
+@pytest.mark.parametrize("layout", [{"tile": (64, 64)}, {"rowsperstrip": 16}])
+def test_a_small_picture_of_a_large_slide_takes_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: dict
+) -> None:
+    monkeypatch.setattr(histopathology_slides, "_import_openslide", lambda: None)
+    monkeypatch.setattr(histopathology_slides, "_CACHED_BYTES", 500_000)
+    monkeypatch.setattr(histopathology_slides, "_READ_AT_ONCE", 100_000)
+    monkeypatch.setattr(images, "MAX_PIXELS", 1000)
+    image = tissue(1, (2000, 2403))
+    path = tmp_path / "slide.tif"
+    tifffile.imwrite(path, image, photometric="rgb", compression="zlib", **layout)
+    tracemalloc.start()
+    with open_slide(path) as slide:
+        small = slide.read(0, 0, slide.size, (99, 120))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < image.nbytes / 4
+    difference = small.astype(int) - images.resize_image(image, (99, 120))
+    assert np.abs(difference).mean() < 1.5  # of 255; bands begin at whole pixels
 
 
 @pytest.mark.parametrize(
