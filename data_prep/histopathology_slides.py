@@ -51,6 +51,7 @@ _DAMAGED = (
     struct.error,
     zlib.error,
 )
+_ALPHA = {tifffile.EXTRASAMPLE.ASSOCALPHA, tifffile.EXTRASAMPLE.UNASSALPHA}
 _MICROMETRES = {2: 25_400.0, 3: 10_000.0}  # in the units of TIFF's ResolutionUnit: inch, centimetre
 
 
@@ -195,9 +196,7 @@ def _opened_by_openslide(path: Path, openslide: ModuleType, stack: ExitStack) ->
                 piece = np.asarray(opened.read_region(corner, level, (width, height)))
             except openslide.OpenSlideError as error:
                 raise _damaged(path, error) from error
-            # What the scanner has left out is transparent; it becomes white, as glass is.
-            alpha = piece[:, :, 3:].astype(np.uint16)
-            return ((piece[:, :, :3] * alpha + 255 * (255 - alpha)) // 255).astype(np.uint8)
+            return _over_white(piece)
 
         return read
 
@@ -207,6 +206,14 @@ def _opened_by_openslide(path: Path, openslide: ModuleType, stack: ExitStack) ->
         [Level(size, reader(number)) for number, size in enumerate(sizes)],
         pixel_size=None if None in stated else _believable(sum(map(float, stated)) / 2),
     )
+
+
+def _over_white(piece: npt.NDArray[np.uint8], *, premultiplied: bool = False) -> Pixels:
+    """Colours of [height, width, 4]; what a scanner has left out is transparent and becomes white, as glass is."""
+    alpha = piece[:, :, 3:].astype(np.uint16)
+    if premultiplied:
+        return np.minimum(piece[:, :, :3] + (255 - alpha), 255).astype(np.uint8)
+    return ((piece[:, :, :3] * alpha + 255 * (255 - alpha)) // 255).astype(np.uint8)
 
 
 def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
@@ -227,7 +234,27 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
                 f"{path}: {page.samplesperpixel} samples of {page.dtype} for each pixel; expected red, green "
                 "and blue of 8 bits, side by side. Export the slide again."
             )
+        if not _decoded_to_rgb(page):
+            raise InputError(
+                f"{path}: colours are stored as {_name(page.photometric)} with compression "
+                f"{_name(page.compression)}; expected RGB, or YCbCr in JPEG. Install OpenSlide (pip install "
+                "'gpimaging[slides]') or export the slide as RGB."
+            )
     return Slide(levels, pixel_size)
+
+
+def _decoded_to_rgb(page: Any) -> bool:
+    """Tell whether tifffile decodes a page to red, green and blue; it converts other colours of JPEG alone."""
+    if page.compression == tifffile.COMPRESSION.APERIO_JP2000_YCBC:
+        return False  # whatever its photometric interpretation says
+    of_jpeg = page.compression in {tifffile.COMPRESSION.OJPEG, tifffile.COMPRESSION.JPEG}
+    return page.photometric == tifffile.PHOTOMETRIC.RGB or (
+        page.photometric == tifffile.PHOTOMETRIC.YCBCR and of_jpeg
+    )
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "name", value))  # a number that tifffile does not know has no name
 
 
 def _tile_decoder(path: Path, file: Any, pages: Sequence[Any]) -> Callable[[int, int], Pixels]:
@@ -250,9 +277,11 @@ def _tile_decoder(path: Path, file: Any, pages: Sequence[Any]) -> Callable[[int,
             file.filehandle.seek(page.dataoffsets[number])
             data = file.filehandle.read(page.databytecounts[number])
             decoded, _, _ = page.decode(data, number, jpegtables=page.jpegtables)
-            white[: decoded.shape[1], : decoded.shape[2]] = decoded[
-                0, :, :, :3
-            ]  # the last strip may be lower
+            pixels = decoded[0]
+            if page.extrasamples and page.extrasamples[0] in _ALPHA:
+                premultiplied = page.extrasamples[0] == tifffile.EXTRASAMPLE.ASSOCALPHA
+                pixels = _over_white(pixels, premultiplied=premultiplied)
+            white[: pixels.shape[0], : pixels.shape[1]] = pixels[:, :, :3]  # the last strip may be lower
         except _DAMAGED as error:
             raise InputError(
                 f"{path}: a tile of it cannot be decoded ({error}). Install OpenSlide or the codecs of "

@@ -122,6 +122,41 @@ def test_slides_that_need_a_package_say_so(tmp_path: Path, monkeypatch: pytest.M
         open_slide(tmp_path / "a.mrxs").__enter__()
 
 
+@pytest.mark.parametrize("colours", ["separated", "cielab", "ycbcr"])
+def test_colours_that_are_not_decoded_to_rgb_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, colours: str
+) -> None:
+    monkeypatch.setattr(histopathology_slides, "_import_openslide", lambda: None)
+    samples = 4 if colours == "separated" else 3
+    path = tmp_path / "slide.svs"
+    tifffile.imwrite(
+        path, np.full((64, 64, samples), 90, np.uint8), photometric="rgb", extrasamples=(0,) * (samples - 3)
+    )
+    with tifffile.TiffFile(path, mode="r+") as file:
+        file.pages[0].tags["PhotometricInterpretation"].overwrite(tifffile.PHOTOMETRIC[colours.upper()].value)
+    with pytest.raises(InputError, match=rf"slide\.svs: colours are stored as {colours.upper()}.*OpenSlide"):
+        open_slide(path).__enter__()
+
+
+@pytest.mark.parametrize("kind", ["UNASSALPHA", "ASSOCALPHA", "UNSPECIFIED"])
+def test_transparent_pixels_are_white(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(histopathology_slides, "_import_openslide", lambda: None)
+    pixels = np.full((64, 64, 4), (100, 50, 0, 255), np.uint8)
+    pixels[:, 32:, 3] = 155
+    pixels[:, 48:] = (0, 0, 0, 0)
+    path = tmp_path / "slide.svs"
+    tifffile.imwrite(path, pixels, photometric="rgb", extrasamples=(kind,), tile=(32, 32))
+    with open_slide(path) as slide:
+        found = slide.read(0, 0, (64, 64), (64, 64))[0, [0, 40, 60]].tolist()
+    # 100 * 155 / 255 + 100 where the colour is not yet multiplied by its opacity
+    expected = {
+        "UNASSALPHA": [[100, 50, 0], [160, 130, 100], [255] * 3],
+        "ASSOCALPHA": [[100, 50, 0], [200, 150, 100], [255] * 3],
+        "UNSPECIFIED": [[100, 50, 0], [100, 50, 0], [0] * 3],
+    }
+    assert found == expected[kind]
+
+
 def test_tiles_that_cannot_be_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histopathology_slides, "_import_openslide", lambda: None)
     path = write_pyramid(tmp_path / "slide.tif", nested=True)
