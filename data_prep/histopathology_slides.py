@@ -209,7 +209,7 @@ def _opened_by_openslide(path: Path, openslide: ModuleType, stack: ExitStack) ->
 
 
 def _over_white(piece: npt.NDArray[np.uint8], *, premultiplied: bool = False) -> Pixels:
-    """Colours of [height, width, 4]; what a scanner has left out is transparent and becomes white, as glass is."""
+    """Colours of [height, width, 4]; what a scanner left out is transparent and becomes white, as glass is."""
     alpha = piece[:, :, 3:].astype(np.uint16)
     if premultiplied:
         return np.minimum(piece[:, :, :3] + (255 - alpha), 255).astype(np.uint8)
@@ -244,7 +244,7 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
 
 
 def _decoded_to_rgb(page: Any) -> bool:
-    """Tell whether tifffile decodes a page to red, green and blue; it converts other colours of JPEG alone."""
+    """Tell whether tifffile decodes a page to red, green and blue; it converts no colours but JPEG's."""
     if page.compression == tifffile.COMPRESSION.APERIO_JP2000_YCBC:
         return False  # whatever its photometric interpretation says
     of_jpeg = page.compression in {tifffile.COMPRESSION.OJPEG, tifffile.COMPRESSION.JPEG}
