@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -236,22 +236,41 @@ def _rows_by_name(
     skipped: list[Skipped],
 ) -> dict[str, Mapping[str, str]]:
     names = {image.name for image in images}
-    tails = Counter(tail for name in names for tail in _tails(name)[1:])
-    full = {tail: name for name in names for tail in _tails(name)[1:] if tails[tail] == 1}
+    inside: dict[str, list[str]] = {}
+    for name in sorted(names):
+        for tail in _tails(name)[1:]:
+            inside.setdefault(tail, []).append(name)
+    # The table may begin all its paths further out than the images folder, or have plain file names.
+    stems = [_without_suffix(row[settings.file_column]) for row in rows]
+    before = _folders_before(stems, names)
     by_name: dict[str, Mapping[str, str]] = {}
-    for row in rows:
+    for row, stem in zip(rows, stems, strict=True):
         file = row[settings.file_column]
-        stem = _without_suffix(file)
-        # The table may begin its paths further out than the images folder, or have plain file names.
-        name = next((tail for tail in _tails(stem) if tail in names), full.get(stem))
-        if name is None:
-            skipped.append(Skipped(table, f"{table}: names {file!r}, which is not among the images."))
+        inner = stem.removeprefix(before)
+        fitting = [inner] if inner in names else inside.get(inner, [])
+        if len(fitting) != 1:
+            why = (
+                f"fits {' and '.join(fitting[:3])}. Give its folder."
+                if fitting
+                else "is not among the images. Expected paths from the images folder on, or all after the "
+                "same folders."
+            )
+            skipped.append(Skipped(table, f"{table}: names {file!r}, which {why}"))
             continue
+        name = fitting[0]
         if _facts(by_name.setdefault(name, row), settings) != _facts(row, settings):
             raise InputError(
                 f"{table}: has two different rows for {name!r}. Expected one. Correct the table."
             )
     return by_name
+
+
+def _folders_before(stems: Sequence[str], names: Collection[str]) -> str:
+    """The folders, slash included, after which most paths of a table are names; the fewest of several."""
+    found = Counter(
+        stem.removesuffix(tail) for stem in stems for tail in _tails(stem) if tail in names
+    ).most_common()
+    return min((before for before, count in found if count == found[0][1]), key=len, default="")
 
 
 def _facts(row: Mapping[str, str], settings: HistopathologyPrepareSettings) -> dict[str, str]:

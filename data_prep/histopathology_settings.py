@@ -80,8 +80,8 @@ class HistopathologyPrepareSettings(PatchSettings, SplitSettings):
     file_column: str = Field(
         default="file",
         min_length=1,
-        description="Column of the table of labels with file names, from the images folder on; suffixes and "
-        "folders may be left out where names stay unique.",
+        description="Column of the table of labels with file names, from the images folder on; all may begin "
+        "with the same further folders. Suffixes and folders may be left out where names stay unique.",
     )
     label_column: str = Field(
         default="label", min_length=1, description="Column of the table of labels with the class."

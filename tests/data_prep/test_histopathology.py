@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def labels(tmp_path: Path) -> Path:
-    rows = ("p1/a.png,benign,1", "images/p1/b,malignant,1", "c.png,benign,2", "d,malignant,3")
+    rows = ("p1/a.png,benign,1", "p1/b,malignant,1", "c.png,benign,2", "d,malignant,3")
     return write_table(tmp_path / "labels.csv", "file,label,patient", *rows)
 
 
@@ -68,6 +68,23 @@ def test_a_table_of_labels(folder: Path, labels: Path, tmp_path: Path) -> None:
     views = read_views(out, manifest)
     for name, values in describe_patch(patch).items():
         np.testing.assert_array_equal(views[name][manifest.rows([example.name])[0]], values)
+
+
+def test_rows_are_of_the_images_they_name(tmp_path: Path) -> None:
+    write_tissue(tmp_path / "images", ["1.png", "A/1.png", "A/2.png", "B/2.png", "B/3.png"])
+    rows = (
+        "x/images/A/1.png,benign,1",
+        "x/images/B/2.png,malignant,2",
+        "C/1.png,malignant,9",
+        "2.png,benign,3",
+    )
+    labels = write_table(tmp_path / "labels.csv", "file,label,patient", *rows, "3,malignant,3")
+    result = prepare_histopathology(tmp_path / "images", tmp_path / "out", SMALL, labels=labels)
+    assert {e.source: e.patient for e in result.manifest.examples} == {"A/1": "1", "B/2": "2", "B/3": "3"}
+    found = "\n".join(skipped.reason for skipped in result.skipped)
+    assert "1.png: not in" in found
+    assert "names 'C/1.png', which is not among the images" in found
+    assert "names '2.png', which fits A/2 and B/2. Give its folder." in found
 
 
 def test_a_patient_never_crosses_a_split(folder: Path, labels: Path, tmp_path: Path) -> None:
