@@ -15,7 +15,8 @@ drawn at random, and are judged on all candidates of the other sequence. All see
 standardised, and projected on principal components of each view, both fitted on the training candidates.
 
 Pairs share sequences, so differences are tested between means over what one training sequence of one seed is
-tested on (Wilcoxon's signed-rank test). What is complete is kept in ``--work`` and not repeated.
+tested on (Wilcoxon's signed-rank test). What is complete is kept in ``--work`` and not repeated, unless the
+frames, the simulation, the candidates or a method's settings have changed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.common import host, write_results
+from benchmarks.common import fingerprint, host, write_results
 from benchmarks.tabular.summary import paired_test
 from data_prep.atomic import atomic_file
 from data_prep.cell_sequences import find_sequences, read_sequence
@@ -54,7 +55,7 @@ from data_prep.cell_simulator import (
     simulate_events,
     write_simulated,
 )
-from data_prep.cell_views import NO_CHANGE
+from data_prep.cell_views import EXTRACTOR, NO_CHANGE
 from data_prep.cells import prepare_cells
 from data_prep.cells_manifest import CellsManifest
 from data_prep.cells_settings import CellsPrepareSettings
@@ -101,6 +102,7 @@ METHODS: dict[str, Callable[[list[slice], int, Setting], Any]] = {
     ),
     "Linear + temperature": linear,
 }
+PREPARING = CellsPrepareSettings(one_kind="event")
 COMPONENTS = (5, 10, 30)
 GRIDS: dict[str, Mapping[str, Sequence[Any]]] = {
     "DFGP-MKL": {
@@ -134,6 +136,11 @@ class Candidates:
     views: Views
     events: npt.NDArray[np.bool_]
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells these candidates from others."""
+        return fingerprint(self.events, *(part for pair in sorted(self.views.items()) for part in pair))
+
 
 def tiles(frames: Path) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
     """Name and frames of each part of the field of view."""
@@ -155,10 +162,14 @@ def chooses(name: str) -> bool:
 def prepared(frames: Path, work: Path, seed: int) -> dict[str, Candidates]:
     """Simulate the events of a seed and describe the candidates of all tiles that it is for."""
     folder = work / f"seed_{seed}"
-    if not (folder / "prepared" / "manifest.json").exists():
+    cut = list(tiles(frames))
+    pixels = [part for name, tile in cut for part in (name, *tile)]
+    made_of = fingerprint(SIMULATION, PREPARING.model_dump(mode="json"), EXTRACTOR, *pixels)
+    note = folder / "made_of.txt"
+    if not note.exists() or note.read_text(encoding="utf-8") != made_of:
         simulated = {
             name: simulate_events(tile, SIMULATION, seed=100 * seed + number)
-            for number, (name, tile) in enumerate(tiles(frames))
+            for number, (name, tile) in enumerate(cut)
             if chooses(name) == (seed == CHOOSING_SEED)
         }
         write_simulated(folder / "simulated", simulated, overwrite=True)
@@ -166,9 +177,10 @@ def prepared(frames: Path, work: Path, seed: int) -> dict[str, Candidates]:
             folder / "simulated" / SEQUENCES_NAME,
             folder / "simulated" / EVENTS_NAME,
             folder / "prepared",
-            CellsPrepareSettings(one_kind="event"),
+            PREPARING,
             overwrite=True,
         )
+        note.write_text(made_of, encoding="utf-8")
     manifest = load_manifest(folder / "prepared", CellsManifest)
     views = read_views(folder / "prepared", manifest)
     source = np.array([example.source for example in manifest.examples])
@@ -238,8 +250,10 @@ def choose(sequences: Mapping[str, Candidates], work: Path) -> dict[str, Setting
     """Setting and threshold of each method by the mean F1 over the ordered pairs of these sequences."""
     path = work / "chosen.json"
     chosen: dict[str, Setting] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    seen = [(name, sequence.fingerprint) for name, sequence in sequences.items()]
     for method, grid in GRIDS.items():
-        if method in chosen:
+        made_of = fingerprint(seen, grid, THRESHOLDS, NONE_PER_EVENT, CHOOSING_SEED)
+        if chosen.get(method, {}).get("made_of") == made_of:
             continue
         best = -1.0
         for values in product(*grid.values()):
@@ -254,7 +268,12 @@ def choose(sequences: Mapping[str, Candidates], work: Path) -> dict[str, Setting
             if mean.max() > best:
                 best = float(mean.max())
                 threshold = float(THRESHOLDS[int(mean.argmax())])
-                chosen[method] = {"setting": setting, "threshold": threshold, "f1": best}
+                chosen[method] = {
+                    "setting": setting,
+                    "threshold": threshold,
+                    "f1": best,
+                    "made_of": made_of,
+                }
         path.write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
     return {method: chosen[method] for method in GRIDS}
 
@@ -262,22 +281,33 @@ def choose(sequences: Mapping[str, Candidates], work: Path) -> dict[str, Setting
 def judge(
     sequences: Mapping[str, Candidates], name: str, chosen: Mapping[str, Setting], seed: int, path: Path
 ) -> dict[str, dict[str, Any]]:
-    """Scores of all methods trained on one sequence, on each of the others; those in the file are kept."""
+    """Scores of all methods trained on one sequence, on each of the others.
+
+    Those in the file are kept where they are of the same candidates, setting and threshold.
+    """
     train = sequences[name]
     others = [other for key, other in sequences.items() if key != name]
     results: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    missing = [method for method in (*chosen, DIFFERENCE) if method not in results]
+    seen = [train.fingerprint, *(other.fingerprint for other in others)]
+    made_of = {
+        method: fingerprint(
+            seen, seed, NONE_PER_EVENT, *(chosen.get(method, {}).get(key) for key in ("setting", "threshold"))
+        )
+        for method in (*chosen, DIFFERENCE)
+    }
+    missing = [method for method, key in made_of.items() if results.get(method, {}).get("made_of") != key]
     for method in missing:
         if method == DIFFERENCE:
             threshold, probabilities, seconds = *difference_threshold(train, others, seed), 0.0
         else:
             threshold = chosen[method]["threshold"]
             probabilities, seconds = predicted(method, chosen[method]["setting"], train, others, seed)
-        results[method] = scores(others, probabilities, threshold) | {"seconds": seconds}
+        judged = scores(others, probabilities, threshold)
+        results[method] = judged | {"seconds": seconds, "made_of": made_of[method]}
     if missing:
         with atomic_file(path) as temporary:
             temporary.write_text(json.dumps(results), encoding="utf-8")
-    return {method: results[method] for method in (*chosen, DIFFERENCE)}
+    return {method: results[method] for method in made_of}
 
 
 def difference_threshold(

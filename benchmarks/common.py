@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -28,6 +29,23 @@ def host(*peers: str) -> dict[str, Any]:
         "machine": platform.machine(),
         **{name: version(name) for name in packages},
     }
+
+
+def fingerprint(*parts: object) -> str:
+    """SHA-256 of what scores depend on, for kept ones to be repeated where it is another.
+
+    Args:
+        parts: Arrays, settings and whatever else JSON or `str` tells apart.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype} {part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            digest.update(json.dumps(part, sort_keys=True, default=str).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
 
 
 def peak_memory() -> float:

@@ -7,7 +7,8 @@ for its set (section 5.1), 2000 rows are drawn at random and divided into equal 
 differences are tested by the paired t-test. Inputs are standardised by each estimator; all else are its
 defaults but for the numbers of inducing points in the titles. SVGP comes twice: with the DFGP's 20 points and
 with 100, for the DFGP has 20 in each of its units. The Student-t process is for regression only, and exact.
-One file for each set and split in OUT/cells; a second call computes what is missing.
+One file for each set and split in OUT/cells; a second call computes what is missing, or was made of other
+data or by estimators with other settings.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import scipy.stats
 from sklearn.model_selection import train_test_split
 
+from benchmarks.common import fingerprint
 from benchmarks.tabular.datasets import Dataset, load_dataset
 from benchmarks.tabular.measures import SMALLEST_PROBABILITY
 from data_prep.atomic import atomic_file
@@ -38,6 +40,8 @@ CLASSIFICATION, REGRESSION = ("ctg", "wfrn"), ("kin40k", "pole_telecom")
 OURS = "DFGP, M = 20"
 
 Estimator = Callable[[int], Any]
+Scores = dict[str, dict[str, float]]
+"""Of each method, by its title."""
 
 CLASSIFIERS: dict[str, Estimator] = {
     OURS: lambda seed: DFGPClassifier(num_inducing=20, random_state=seed),
@@ -61,15 +65,30 @@ SCORES = {"error": "error", "nmse": "NMSE", "nll": "NLL", "seconds": "seconds"}
 def main() -> None:
     """Run what is missing, then write the report."""
     arguments = _parse()
+    datasets = {name: load_dataset(arguments.data, name) for name in arguments.datasets}
+    cells: dict[str, list[Scores]] = {name: [] for name in datasets}
     for split in range(arguments.splits):
-        for name in arguments.datasets:
-            path = arguments.out / "cells" / f"{name}-{split}.json"
-            if not path.exists():
-                _keep(path, run_split(load_dataset(arguments.data, name), split))
-    write_report(arguments.out, arguments.datasets)
+        for name, dataset in datasets.items():
+            cells[name].append(scores_of(dataset, split, arguments.out / "cells" / f"{name}-{split}.json"))
+    write_report(arguments.out, cells)
 
 
-def run_split(dataset: Dataset, split: int) -> dict[str, dict[str, float]]:
+def scores_of(dataset: Dataset, split: int, path: Path) -> Scores:
+    """Scores of a split from its file, if it was made of the same, or computed and kept there."""
+    methods = {title: make(split) for title, make in _methods(dataset).items()}
+    settings = {title: [type(model).__name__, model.get_params()] for title, model in methods.items()}
+    made_of = fingerprint(dataset.sha256, NUM_ROWS, split, settings)
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept.get("made_of") == made_of:
+            return dict(kept["scores"])
+    scores = run_split(dataset, split)
+    _keep(path, {"made_of": made_of, "scores": scores})
+    print(path.stem, {title: round(values["nll"], 3) for title, values in scores.items()}, flush=True)
+    return scores
+
+
+def run_split(dataset: Dataset, split: int) -> Scores:
     """Scores of every method on one random division of a random part of the rows."""
     labels = dataset.targets if dataset.num_classes else None
     rows = np.arange(len(dataset.targets))
@@ -77,8 +96,11 @@ def run_split(dataset: Dataset, split: int) -> dict[str, dict[str, float]]:
     rows, _ = train_test_split(rows, train_size=NUM_ROWS, random_state=split, stratify=labels)
     chosen = None if labels is None else labels[rows]
     train, test = train_test_split(rows, train_size=0.5, random_state=split, stratify=chosen)
-    methods = CLASSIFIERS if dataset.num_classes else REGRESSORS
-    return {title: _scores(make(split), dataset, train, test) for title, make in methods.items()}
+    return {title: _scores(make(split), dataset, train, test) for title, make in _methods(dataset).items()}
+
+
+def _methods(dataset: Dataset) -> Mapping[str, Estimator]:
+    return CLASSIFIERS if dataset.num_classes else REGRESSORS
 
 
 def _scores(
@@ -104,22 +126,21 @@ def _scores(
     }
 
 
-def write_report(out: Path, datasets: Sequence[str]) -> None:
-    """Write ``report.md``, a table for each set."""
+def write_report(out: Path, cells: Mapping[str, Sequence[Scores]]) -> None:
+    """Write ``report.md``, a table for each set from the scores of its splits."""
     parts = [
         "# DFGP against other models on 2000 rows, half to train on",
         "Mean ± standard deviation over splits; p of the paired t-test against the DFGP, two-sided.",
     ]
-    for name in datasets:
-        cells = [json.loads(path.read_text()) for path in sorted((out / "cells").glob(f"{name}-*.json"))]
-        if cells:
-            parts += [f"## {name}, {len(cells)} splits", _table(cells)]
+    for name, splits in cells.items():
+        if splits:
+            parts += [f"## {name}, {len(splits)} splits", _table(splits)]
     with atomic_file(out / "report.md") as temporary:
         temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print("\n\n".join(parts))
 
 
-def _table(cells: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
+def _table(cells: Sequence[Scores]) -> str:
     scores = [key for key in SCORES if key in cells[0][OURS]]
     tested = [key for key in scores if key != "seconds"]
     header = [*(SCORES[key] for key in scores), *(f"p, {SCORES[key]}" for key in tested)]
@@ -139,7 +160,6 @@ def _keep(path: Path, record: Mapping[str, Any]) -> None:
     with atomic_file(path) as temporary:
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(path.stem, {title: round(scores["nll"], 3) for title, scores in record.items()}, flush=True)
 
 
 def _parse() -> argparse.Namespace:

@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import cells_simulated
 from benchmarks.cells_simulated import (
     DIFFERENCE,
     NONE_PER_EVENT,
     Candidates,
+    choose,
     chooses,
     difference_score,
     f1_scores,
@@ -65,15 +67,41 @@ def test_a_difference_is_measured_from_no_change() -> None:
     assert bright == pytest.approx(2 * (25.5 * 256 / 26 - 127))
 
 
-def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
+def test_what_is_judged_is_judged_again_only_where_it_is_of_something_else(tmp_path: Path) -> None:
     sequences = {"a": candidates(80, 4), "b": candidates(60, 4, seed=1)}
-    linear = {"Linear + temperature": {"setting": {"components": 4, "C": 0.1}, "threshold": 0.5}}
+    method = "Linear + temperature"
+    linear = {method: {"setting": {"components": 4, "C": 0.1}, "threshold": 0.5}}
     path = tmp_path / "a.json"
     first = judge(sequences, "a", linear, 0, path)
-    assert set(first) == {"Linear + temperature", DIFFERENCE}
+    assert set(first) == {method, DIFFERENCE}
     assert len(first[DIFFERENCE]["f1"]) == 1  # b
-    other = {"Linear + temperature": linear["Linear + temperature"] | {"threshold": 2.0}}
-    assert judge(sequences, "a", other, 0, path) == first
+    assert judge(sequences, "a", linear, 0, path) == first  # its seconds too
+    other = judge(sequences, "a", {method: linear[method] | {"threshold": -1.0}}, 0, path)
+    assert other[method]["f1"] == [pytest.approx(2 * 4 / (60 + 4))]  # all are called events
+    assert other[DIFFERENCE] == first[DIFFERENCE]
+    sequences["b"] = candidates(30, 2, seed=2)
+    others = judge(sequences, "a", {method: linear[method] | {"threshold": -1.0}}, 0, path)
+    assert others[method]["f1"] == [pytest.approx(2 * 2 / (30 + 2))]
+    assert others[DIFFERENCE]["average_precision"] != first[DIFFERENCE]["average_precision"]
+
+
+def test_settings_are_chosen_again_from_another_grid_or_other_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = "Linear + temperature"
+    sequences = {"a": candidates(80, 4), "b": candidates(60, 4, seed=1)}
+    monkeypatch.setattr(cells_simulated, "GRIDS", {method: {"components": (2,), "C": (0.1,)}})
+    first = choose(sequences, tmp_path)
+    calls: list[str] = []
+    predict = cells_simulated.predicted
+    monkeypatch.setattr(
+        cells_simulated, "predicted", lambda *inputs: (calls.append(inputs[0]), predict(*inputs))[1]
+    )
+    assert (choose(sequences, tmp_path), calls) == (first, [])
+    monkeypatch.setattr(cells_simulated, "GRIDS", {method: {"components": (3,), "C": (0.1,)}})
+    assert choose(sequences, tmp_path)[method]["setting"]["components"] == 3
+    choose(sequences | {"b": candidates(60, 4, seed=2)}, tmp_path)
+    assert len(calls) == 2 * 2  # once for each of two sequences
 
 
 def test_scores_are_of_each_sequence() -> None:
