@@ -1,6 +1,7 @@
 """Annotated cell events, and which candidate is which of them."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,7 +178,7 @@ def _costs(
 
 def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSettings) -> CellEvent:
     try:
-        frame, x, y = int(row["frame"]), float(row["x"]), float(row["y"])
+        frame, x, y = _whole(row["frame"]), float(row["x"]), float(row["y"])
     except ValueError as error:
         raise InputError(
             f"{path}, line {line}: {error}. Expected a whole number as frame, and numbers as x and y."
@@ -190,6 +191,11 @@ def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSet
             f"that of candidates without one ({settings.none_name!r}). Remove the row or name the kind."
         )
     return CellEvent(frame - settings.first_frame, x, y, settings.one_kind or row["kind"], line)
+
+
+def _whole(text: str) -> int:
+    """A whole number, also as pandas writes a column with empty cells: 14.0."""
+    return int(re.sub(r"\.0+$", "", text))
 
 
 def _outside(

@@ -52,6 +52,8 @@ def test_rows_become_events(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ("1.5,2,3,mitosis", "line 2: .*Expected a whole number as frame"),
+        ("1.05,2,3,mitosis", "line 2: .*Expected a whole number as frame"),
+        ("nan,2,3,mitosis", "line 2: .*Expected a whole number as frame"),
         ("1,nan,3,mitosis", "finite"),
         ("1,2,,mitosis", "line 2"),
         ("1,2,3,", "the kind is ''"),
@@ -67,6 +69,11 @@ def test_no_event_is_none_where_all_kinds_are_one(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "frame,x,y,kind\n1,2,3,none\n")
     with pytest.raises(InputError, match="the kind is 'none'"):
         read_annotations(path, SETTINGS.model_copy(update={"one_kind": "event"}))
+
+
+def test_frames_as_pandas_writes_them_beside_empty_cells(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "sequence,frame,x,y,kind\na,10.0,2.0,3.0,mitosis\nb,,,,\n")
+    assert read_annotations(path, SETTINGS) == {"a": [CellEvent(10, 2.0, 3.0, "mitosis", 2)], "b": []}
 
 
 def test_events_go_to_their_sequences(tmp_path: Path) -> None:
