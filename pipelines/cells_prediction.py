@@ -6,7 +6,7 @@ import csv
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class CellsPrediction(PredictionLine):
 
 
 def sequence_sources(inputs: Sequence[Path]) -> dict[Source, CellSequence]:
-    """The sequences of files and folders, each under a name of its own.
+    """The sequences of files and folders, each under a name of its own: that of `prepare` where it is free.
 
     Raises:
         InputError: A path does not exist or has no sequence.
@@ -75,12 +75,12 @@ def sequence_sources(inputs: Sequence[Path]) -> dict[Source, CellSequence]:
         for entry in skipped:
             LOGGER.warning("Left out: %s", printable(entry.reason))
         for sequence in sequences:
-            stem = sequence.name.replace("/", "_")
-            number = 2
-            while stem in taken:
-                stem, number = f"{sequence.name.replace('/', '_')}_{number}", number + 1
+            name, number = sequence.name, 2
+            while name.replace("/", "_") in taken:
+                name, number = f"{sequence.name}_{number}", number + 1
+            stem = name.replace("/", "_")
             taken.add(stem)
-            found[Source(sequence.path, stem)] = sequence
+            found[Source(sequence.path, stem)] = replace(sequence, name=name)
     return found
 
 
@@ -95,7 +95,7 @@ class CellsPredictor:
         sequences: To predict.
         settings: Of the step.
         out: Output folder.
-        found: Events of the sequences that are done, by the stem of each; filled while predicting.
+        found: Events of the sequences that are done, by the name of each; filled while predicting.
     """
 
     signature: Signature
@@ -122,7 +122,7 @@ class CellsPredictor:
         except InputError as error:
             raise UnreadableSourceError(str(error)) from error
         seconds = time.perf_counter() - started
-        self.found[source.stem] = events
+        self.found[surveyed.sequence.name] = events
         self._write_events()
         if self.settings.annotate:
             with atomic_file(self.out / "marked" / f"{source.stem}.tif") as temporary:
@@ -138,7 +138,7 @@ class CellsPredictor:
         referred = sum(self._is_referred(event) for event in events)
         yield CellsPrediction(
             file=printable(str(source.path)),
-            sequence=source.stem,
+            sequence=surveyed.sequence.name,
             frames=surveyed.num_frames,
             candidates=len(surveyed.candidates),
             events=len(events),
@@ -173,7 +173,10 @@ class CellsPredictor:
         return self.settings.refer_above is not None and event.predictive_entropy > self.settings.refer_above
 
     def _write_events(self) -> None:
-        """``events.csv``: the events of all sequences so far, with the columns that `prepare` reads."""
+        """``events.csv``: the events of all sequences so far, with the columns that `prepare` reads.
+
+        A sequence without events has a row with its name and nothing else, as `prepare` wants it.
+        """
         header = ["sequence", "frame", "x", "y", "kind", "probability", "predictive_entropy"]
         header += ["mutual_information", "referred", *map(probability_column, self.class_names)]
         with (
@@ -183,6 +186,8 @@ class CellsPredictor:
             writer = csv.writer(file)
             writer.writerow(header)
             for name, events in self.found.items():
+                if not events:
+                    writer.writerow([name] + [""] * (len(header) - 1))
                 for event in events:
                     place = event.candidate
                     row: list[object] = [name, place.frame + self.settings.first_frame]

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 import tifffile
 
-from data_prep.cell_annotations import read_annotations
 from data_prep.cell_views import VIEWS
+from data_prep.cells import prepare_cells
 from data_prep.cells_settings import CandidateSettings, CellsPrepareSettings
 from data_prep.errors import InputError
 from pipelines.cells_prediction import CellsPrediction, CellsPredictor, sequence_sources
@@ -79,9 +79,32 @@ def test_events_of_all_sequences_are_in_one_table(tmp_path: Path) -> None:
         ("b", "2", "19.5", "29.5", "mitosis"),
     ]
     assert (events[0]["probability"], events[0]["probability of mitosis"]) == ("0.9", "0.7")
-    # What is predicted can be corrected and learned from.
-    annotations = read_annotations(tmp_path / "out" / "events.csv", CellsPrepareSettings(first_frame=1))
-    assert [(e.frame, e.kind) for e in annotations["b"]] == [(1, "mitosis")]
+
+
+def test_corrected_events_are_prepared_under_their_sequences(tmp_path: Path) -> None:
+    sequences = tmp_path / "in"
+    for plate in ("plate1", "plate2"):
+        (sequences / plate).mkdir(parents=True)
+        write_stack(sequences / plate / "w1.tif", with_spots(still_frames(6), SPOTS))
+    write_folder(sequences / "still", still_frames(6))
+    predict = predictor([sequences], tmp_path / "out", first_frame=1)
+    assert [line.sequence for line in lines(predict)] == ["plate1/w1", "plate2/w1", "still"]
+    table = tmp_path / "out" / "events.csv"
+    assert (tmp_path / "out" / "marked" / "plate1_w1.tif").exists()
+    # Of each sequence with events a person removes the first.
+    text = table.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in text if ",2,19.5,29.5," not in line]
+    table.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    prepared = prepare_cells(
+        sequences, table, tmp_path / "prepared", CellsPrepareSettings(first_frame=1, radius=10)
+    )
+    facts = prepared.manifest.sequences
+    assert [(f.name, f.annotations, f.matched) for f in facts] == [
+        ("plate1/w1", 2, 2),
+        ("plate2/w1", 2, 2),
+        ("still", 0, 0),
+    ]
+    assert prepared.skipped == ()
 
 
 def test_frames_are_marked_around_an_event(tmp_path: Path) -> None:
@@ -104,7 +127,8 @@ def test_threshold_and_nearness_decide_what_is_an_event(tmp_path: Path) -> None:
     assert lines(apart)[0].events == 2
     none = predictor([tmp_path / "a"], tmp_path / "none", threshold=0.95, annotate=False)
     assert lines(none)[0].events == 0
-    assert rows(tmp_path / "none" / "events.csv") == []
+    (row,) = rows(tmp_path / "none" / "events.csv")  # `prepare` wants to know that there is none
+    assert {name for name, value in row.items() if value} == {"sequence"}
     assert not (tmp_path / "none" / "marked").exists()
 
 
@@ -125,3 +149,4 @@ def test_sequences_of_one_name_stay_apart(tmp_path: Path) -> None:
         Source(tmp_path / "one" / "a", "a"),
         Source(tmp_path / "two" / "a", "a_2"),
     ]
+    assert [sequence.name for sequence in sources.values()] == ["a", "a_2"]
