@@ -18,7 +18,7 @@ def listed_groups(path: Path, names: Sequence[str]) -> dict[str, str]:
 
     Args:
         path: the CSV file. Rows of files that are not among the names are passed over.
-        names: stems of files, after class and slash where files are in class folders.
+        names: stems of files, after the folders, each with a slash, that they are in.
 
     Returns:
         group of each name.
@@ -27,7 +27,7 @@ def listed_groups(path: Path, names: Sequence[str]) -> dict[str, str]:
         InputError: the file cannot be read, lacks a column, or does not list every name.
     """
     known = set(names)
-    in_folders = any("/" in name for name in names)
+    depth = max((name.count("/") for name in names), default=0)
     try:
         rows = read_table(path, ("class", "file", "group"))
     except InputError:
@@ -35,8 +35,12 @@ def listed_groups(path: Path, names: Sequence[str]) -> dict[str, str]:
     groups = {}
     for row in rows:
         file = f"{row['class']}/{row['file']}" if row["class"] else row["file"]
-        name = example_name(file, folders=int(in_folders))
-        groups[name if name in known else name.rpartition(".")[0]] = row["group"]
+        # A path from the names' own folder on, however deep, or from further out.
+        found = (example_name(file, folders=folders) for folders in (len(file), depth))
+        spellings = (spelling for name in found for spelling in (name, name.rpartition(".")[0]))
+        name = next((spelling for spelling in spellings if spelling in known), None)
+        if name is not None:
+            groups[name] = row["group"]
     missing = [name for name in names if not groups.get(name)]
     if missing:
         raise InputError(

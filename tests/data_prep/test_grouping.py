@@ -20,6 +20,13 @@ def test_listed_groups_of_class_folders(tmp_path: Path) -> None:
     assert listed_groups(path, names) == {"mine/1": "a", "rock/1": "b", "rock/2": "a"}
 
 
+def test_listed_groups_of_nested_folders(tmp_path: Path) -> None:
+    path = tmp_path / "groups.csv"
+    path.write_text("file,group\nbenign/p1/1.png,a\nset/benign/p2/1.svs,b\nmalignant/1.png,c\n1.png,d\n")
+    names = ["benign/p1/1", "benign/p2/1", "malignant/1", "1"]
+    assert listed_groups(path, names) == dict(zip(names, "abcd", strict=True))
+
+
 def test_listed_groups_of_full_images(tmp_path: Path) -> None:
     path = tmp_path / "groups.csv"
     path.write_text("group,file\nsurvey 1,line_1.xtf\nsurvey 1,b.v2.tif\n")
