@@ -95,15 +95,24 @@ def prepare_source(
             if mask is not None and image.mask is not None:
                 label = int(_marked_share(mask, patch, image.mask) >= settings.positive_share)
             examples.append(_prepared(request, patch, label, settings))
+        # A piece of a slide may be empty; its last one, without an end, speaks for the others.
+        empty = not examples and request.last is None and not _has_patches_before(request, settings)
     except InputError as error:
         return Skipped(image.path, str(error))
-    if not examples and request.last is None:  # a piece of a slide may be empty
+    if empty:
         reason = (
             f"{image.path}: only background: no patch has a share of tissue of {settings.min_tissue}. If it "
             "shows tissue, lower min_tissue or tissue_saturation."
         )
         return Skipped(image.path, reason)
     return examples
+
+
+def _has_patches_before(request: PatchRequest, settings: HistopathologyPrepareSettings) -> bool:
+    """Tell whether the pieces before the last one of a slide have any patch, by cutting them once more."""
+    if request.first == 0:
+        return False
+    return any(True for _ in cut_patches(request.image.path, settings, 0, request.first))
 
 
 def _prepared(

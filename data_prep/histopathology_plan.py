@@ -29,7 +29,7 @@ class PatchRequest:
         image: the image.
         patient: whose tissue it is, or the group.
         first: number of the first place, from 0.
-        last: number behind the last one, None for all.
+        last: number behind the last one, None in the last piece of an image.
     """
 
     image: TissueImage
@@ -84,9 +84,10 @@ def _requests(
     if not is_whole_slide(image.path):
         return [PatchRequest(image, patient)]
     number = count_places(image.path, settings)
+    starts = range(0, number, PLACES_AT_ONCE)
     return [
-        PatchRequest(image, patient, first, min(first + PLACES_AT_ONCE, number))
-        for first in range(0, number, PLACES_AT_ONCE)
+        PatchRequest(image, patient, first, last)
+        for first, last in zip(starts, [*starts[1:], None], strict=True)
     ]
 
 

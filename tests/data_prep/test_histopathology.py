@@ -235,6 +235,22 @@ def test_neither_jobs_nor_pieces_of_a_slide_change_the_result(
     assert cut.manifest.sha256 == whole.manifest.sha256
 
 
+def test_a_slide_of_background_in_several_pieces_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tissue(tmp_path / "images", ["a/whole.tif"])
+    upper = tissue(6)
+    upper[40:] = 255  # its second piece is empty
+    Image.fromarray(upper).save(tmp_path / "images" / "a" / "upper.tif")
+    write_tissue(tmp_path / "images", ["b/glass.tif"], glass_rows=80)
+    monkeypatch.setattr(images, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(histopathology_plan, "PLACES_AT_ONCE", 3)
+    result = prepare_histopathology(tmp_path / "images", tmp_path / "out", SMALL)
+    assert Counter(e.source for e in result.manifest.examples) == {"a/whole": 6, "a/upper": 3}
+    (reason,) = reasons(tmp_path / "out")
+    assert "glass.tif: only background" in reason
+
+
 def test_workers_do_without_tensorflow() -> None:
     code = "import sys, data_prep.histopathology; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
