@@ -38,21 +38,23 @@ def paired_bootstrap(
     baseline: Statistics,
     scores: Sequence[Score],
     *,
+    groups: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, PairedDifference]:
-    """Resamples the examples with replacement, the same ones for both methods, and recomputes every score.
+    """Resamples whole groups with replacement, the same ones for both methods, and recomputes every score.
 
     Scores of pooled predictions (NLL, ECE, AUROC) are recomputed from the resampled sums, not averaged. The
     interval is the percentile interval; the p-value twice the smaller share of resamples on either side of 0,
-    no difference counting for both, each count raised by one. It takes the examples as independent: frames of
-    one video are not, and then the interval is too narrow. It needs at least two examples; with fewer than
-    about twenty it is rough.
+    no difference counting for both, each count raised by one. It takes the groups as independent: patches of
+    one patient or frames of one walk are not, and taken one by one they would make the interval too narrow.
+    It needs at least two groups; with fewer than about twenty it is rough.
 
     Args:
         method: the method's rows.
         baseline: the baseline's rows, of the same examples in the same order.
         scores: what to compare.
+        groups: the group of each example; None takes each for a group of its own.
         resamples: how many resamples to draw.
         seed: seed of the draws.
 
@@ -60,13 +62,17 @@ def paired_bootstrap(
         Score key to difference.
 
     Raises:
-        ValueError: the two were not evaluated on the same examples.
+        ValueError: the two were not evaluated on the same examples, or the groups are not theirs.
     """
     if method.names != baseline.names:
         raise ValueError("a paired comparison needs the same examples in the same order for both methods")
     examples = len(method.names)
+    if groups is not None and len(groups) != examples:
+        raise ValueError(f"{len(groups)} groups for {examples} examples")
+    numbers: dict[str, int] = {}
+    group_of = [numbers.setdefault(group, len(numbers)) for group in (groups or method.names)]
     observed = _differences(method, baseline, scores, np.ones((1, examples)))[0]
-    if examples < 2:
+    if len(numbers) < 2:
         return {
             score.key: PairedDifference(float(value), math.nan, math.nan, math.nan, 0)
             for score, value in zip(scores, observed, strict=True)
@@ -75,8 +81,8 @@ def paired_bootstrap(
     blocks = []
     for start in range(0, resamples, _RESAMPLES_PER_BLOCK):
         size = min(_RESAMPLES_PER_BLOCK, resamples - start)
-        weights = random.multinomial(examples, np.full(examples, 1.0 / examples), size).astype(np.float64)
-        blocks.append(_differences(method, baseline, scores, weights))
+        drawn = random.multinomial(len(numbers), np.full(len(numbers), 1.0 / len(numbers)), size)
+        blocks.append(_differences(method, baseline, scores, drawn[:, group_of].astype(np.float64)))
     resampled = np.concatenate(blocks)
     return {
         score.key: _summarise(float(observed[column]), resampled[:, column])

@@ -171,6 +171,7 @@ def compare(
     baselines: Sequence[MethodResult],
     score_keys: Sequence[str] | None = None,
     *,
+    groups: Mapping[str, str] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Comparison]:
@@ -180,6 +181,7 @@ def compare(
         method: whose differences are wanted.
         baselines: what it is compared with, evaluated on the same examples.
         score_keys: which scores; those of short tables by default.
+        groups: group of each example by name, resampled as a whole; None takes each example for one.
         resamples: how many resamples to draw.
         seed: seed of the draws.
 
@@ -192,11 +194,19 @@ def compare(
     if unknown:
         raise ValueError(f"unknown score '{unknown[0]}'; there are: {', '.join(definitions)}")
     scores = [definitions[key] for key in keys]
+    of_examples = None if groups is None else [groups[name] for name in method.statistics.names]
     return [
         Comparison(
             method.name,
             baseline.name,
-            paired_bootstrap(method.statistics, baseline.statistics, scores, resamples=resamples, seed=seed),
+            paired_bootstrap(
+                method.statistics,
+                baseline.statistics,
+                scores,
+                groups=of_examples,
+                resamples=resamples,
+                seed=seed,
+            ),
         )
         for baseline in baselines
     ]

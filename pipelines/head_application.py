@@ -278,6 +278,10 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         """How many :meth:`examples` these names give."""
         return len(names)
 
+    def judged_groups(self, data: Prepared[ManifestKind], names: Sequence[str]) -> dict[str, str]:
+        """Group of each of the :meth:`examples`, by name: what is independent of the others."""
+        return {example.name: example.group for example in data.manifest.select(names)}
+
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
         """What a method predicts of an example."""
         return predictor.outputs(example.image)

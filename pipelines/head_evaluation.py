@@ -13,7 +13,7 @@ from rich.progress import track
 from data_prep.errors import InputError
 from data_prep.manifest import MANIFEST_NAME, file_sha256
 from data_prep.splits import manifest_splits
-from pipelines.evaluation import Evaluation, MethodResult, compare, peak_memory_bytes
+from pipelines.evaluation import FEW_EXAMPLES, Evaluation, MethodResult, compare, peak_memory_bytes
 from pipelines.head_application import (
     HeadApplication,
     JudgedExample,
@@ -65,9 +65,12 @@ def evaluate(
             disable=not console.is_terminal,
         )
         results.append(judge(application, predictor, examples))
+    groups = application.judged_groups(prepared, names)
+    num_groups = len(set(groups.values()))
     judged = {
         "split": settings.split,
         application.judged: num_judged,
+        "groups": num_groups,
         "size": f"{run.size[0]} x {run.size[1]}",
     }
     seen = fold != training.fold and file_sha256(data / MANIFEST_NAME) == run.manifest_sha256
@@ -75,12 +78,17 @@ def evaluate(
         application=application.name,
         results=tuple(results),
         comparisons=tuple(
-            compare(results[-1], results[:-1], resamples=settings.resamples, seed=settings.seed)
+            compare(
+                results[-1], results[:-1], groups=groups, resamples=settings.resamples, seed=settings.seed
+            )
         ),
         settings=training.model_dump(mode="json"),
         data={**judged, **run.counts},
-        warnings=evaluation_warnings(
-            settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(model, run)
+        warnings=(
+            *evaluation_warnings(
+                settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(model, run)
+            ),
+            *group_warnings(num_judged, num_groups, application.judged),
         ),
         class_names=application.reported_classes(run),
     )
@@ -137,6 +145,23 @@ def judged_names(
             f"{data.folder} has no {settings.split} example. Prepare it with one, or pass --set split=..."
         )
     return names
+
+
+def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:
+    """What to say where many judged examples are of few groups.
+
+    Args:
+        num_judged: How many there are.
+        num_groups: Of how many groups.
+        judged: What they are, in the plural.
+    """
+    if num_groups == num_judged or num_groups >= FEW_EXAMPLES:
+        return ()
+    warning = (
+        f"The {num_judged} {judged} are of {num_groups} groups, and those of one group are alike: the scores "
+        "are as uncertain as those of so few. Intervals and p-values resample groups, and are rough."
+    )
+    return (warning,)
 
 
 def head_epochs(model: Path, run: HeadRun) -> dict[str, int]:

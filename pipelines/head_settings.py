@@ -112,7 +112,9 @@ class EvaluateSettings(BaseModel):
         description="Fold to judge, where the data has folds; null takes the one left out in training.",
     )
     gallery_images: int = Field(default=3, ge=0, description="Images of each kind in the report.")
-    resamples: int = Field(default=2000, ge=100, description="Bootstrap resamples of the images.")
+    resamples: int = Field(
+        default=2000, ge=100, description="Bootstrap resamples, of whole groups of images."
+    )
     seed: int = Field(default=0, ge=0, description="Seed of the bootstrap.")
 
 

@@ -351,7 +351,9 @@ def selection_temperature(model: HybridModel, batches: tf.data.Dataset) -> float
 def stage_settings(name: str, settings: HeadTrainSettings) -> StageSettings:
     """How a stage is trained: the pretraining, or the one of a head."""
     if name == PRETRAINING:
-        return StageSettings(settings.pretraining_epochs, settings.learning_rate, settings.patience)
+        return StageSettings(
+            settings.pretraining_epochs, settings.learning_rate, settings.patience, start_may_stay=False
+        )
     return StageSettings(
         settings.head_epochs,
         settings.head_epoch_learning_rate,

@@ -47,6 +47,10 @@ class PooledApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind]
             inputs = list(self.inputs(data, of_pool))
             yield JudgedExample(pool, np.stack([values for _, values, _ in inputs]), inputs[0][2])
 
+    def judged_groups(self, data: Prepared[ManifestKind], names: Sequence[str]) -> dict[str, str]:
+        """Group of each pool, that of its examples."""
+        return {self.pool(example): example.group for example in data.manifest.select(names)}
+
     def examples_named(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Pools by their names."""
         wanted = set(names)

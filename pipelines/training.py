@@ -68,6 +68,8 @@ class StageSettings:
         patience: Stop after so many epochs without a better bound on the selection data; 0 never stops early.
         head_rate_factor: How many times larger the learning rate of the head's own weights is.
         learning_rate_setting: What a user calls the learning rate of this stage, for messages.
+        start_may_stay: Whether the weights that training starts from stay where no epoch is better, as those
+            of a model that was trained before should, and random ones should not.
     """
 
     epochs: int
@@ -75,6 +77,7 @@ class StageSettings:
     patience: int = 0
     head_rate_factor: float = 1.0
     learning_rate_setting: str = "learning_rate"
+    start_may_stay: bool = True
 
 
 @dataclass(frozen=True)
@@ -276,11 +279,17 @@ def _start(
         return state.model_copy(update=schedule)
     # Epoch 0: an interruption in the first epoch leaves a usable checkpoint too, and a model that the epochs
     # make no better, such as one that was trained before, stays as it is.
-    least = float(model.evaluate(data.selection, verbose=0, return_dict=True)["loss"])
-    best = least if math.isfinite(least) else None
+    best = _bound_of_start(model, data, _remedy(folder, settings)) if settings.start_may_stay else None
     state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", best=best, **schedule)
     _checkpoint(model, state, folder, is_best=True)
     return state
+
+
+def _bound_of_start(model: HybridModel, data: StageData, remedy: str) -> float | None:
+    """The negative bound per point of the start on the selection data; None where it is not finite."""
+    with factorisation_errors(model, "before the first epoch", remedy):
+        least = float(model.evaluate(data.selection, verbose=0, return_dict=True)["loss"])
+    return least if math.isfinite(least) else None
 
 
 def _one_epoch(

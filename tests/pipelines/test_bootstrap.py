@@ -1,5 +1,6 @@
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,3 +133,35 @@ def test_runs_with_different_scores_are_refused():
         summarise_seeds([])
     with pytest.raises(ValueError, match="different scores"):
         summarise_seeds([{"nll": 1.0}, {"ece": 1.0}])
+
+
+def test_groups_are_resampled_as_a_whole():
+    """Copies of an example in its group add nothing: the interval is that of the groups."""
+    single, single_other = _statistics(0, 1.0), _statistics(0, 2.0)
+    many, many_other = (
+        classification_statistics(
+            [
+                replace(record, name=f"{record.name}#{copy}")
+                for record in _records(0, sharpness)
+                for copy in range(5)
+            ]
+        )
+        for sharpness in (1.0, 2.0)
+    )
+    groups = [name.partition("#")[0] for name in many.names]
+    expected = paired_bootstrap(single, single_other, SCORES, resamples=200)
+    grouped = paired_bootstrap(many, many_other, SCORES, groups=groups, resamples=200)
+    apart = paired_bootstrap(many, many_other, SCORES, resamples=200)
+    for key, difference in expected.items():
+        assert grouped[key].lower == pytest.approx(difference.lower)
+        assert grouped[key].upper == pytest.approx(difference.upper)
+    width = expected["brier"].upper - expected["brier"].lower
+    assert apart["brier"].upper - apart["brier"].lower < 0.7 * width
+
+
+def test_one_group_gives_no_interval():
+    statistics, other = _statistics(0, 1.0), _statistics(0, 2.0)
+    result = paired_bootstrap(statistics, other, SCORES, groups=["a"] * len(statistics.names))
+    assert all(np.isnan(difference.lower) for difference in result.values())
+    with pytest.raises(ValueError, match="1 groups for"):
+        paired_bootstrap(statistics, other, SCORES, groups=["a"])

@@ -140,7 +140,7 @@ def test_every_head_starts_from_the_pretrained_network(stages, lane_data, tmp_pa
     small_training(lane_data, tmp_path / "run", **changes).train()
     assert list(stages.started) == ["pretraining", "linear", "svgp", "hgp"]
     first, pretrained, settings, _ = stages.started["pretraining"]
-    assert settings == StageSettings(1, 0.1, 3)
+    assert settings == StageSettings(1, 0.1, 3, start_may_stay=False)  # random weights are no model
     after = [np.array(w) for w in pretrained.network.get_weights()]
     assert any((a != b).any() for a, b in zip(after, first, strict=True))
     for name in ("linear", "svgp", "hgp"):
@@ -437,3 +437,10 @@ def test_few_groups_that_give_much_to_the_selection_are_told_of() -> None:
     warning = selection_warning(Splits(names(23), names(22), names(50)), asked=0.15)
     assert warning is not None
     assert "22 of 45 training examples (49%) choose the best epoch, not 15%" in warning
+
+
+def test_few_groups_are_warned_of():
+    (warning,) = head_evaluation.group_warnings(240, 3, "candidates")
+    assert "240 candidates are of 3 groups" in warning
+    assert head_evaluation.group_warnings(12, 12, "images") == ()
+    assert head_evaluation.group_warnings(240, 80, "images") == ()

@@ -81,15 +81,16 @@ def test_momentum_looks_back_over_a_fifth_of_an_epoch(steps, momentum):
 
 
 def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_data, run, manifest, splits):
-    """The numbers of the best epoch come out again."""
+    """Its bound on the selection images comes out again, and no epoch has a better one."""
+    data = Prepared(lane_data, manifest)
     for name in ("linear", "hgp"):
         state = json.loads((lane_run / "heads" / name / "state.json").read_text())
-        numbers = state["history"][state["best_epoch"] - 1]
-        assert numbers["selection_loss"] == min(epoch["selection_loss"] for epoch in state["history"])
+        assert state["best"] <= min(epoch["selection_loss"] for epoch in state["history"])
         model = LANE.load_model(lane_run, name, SETTINGS, run)
-        scores = LANE.selection_scores(model, Prepared(lane_data, manifest), splits.selection)
-        assert scores["f_measure"] == pytest.approx(numbers["selection_f_measure"], abs=1e-6)
-        assert scores["ece"] == pytest.approx(numbers["selection_ece"], abs=1e-6)
+        model.compile()
+        batches = LANE.plain_batches(data, splits.selection, SETTINGS, shuffle=False)
+        judged = model.evaluate(batches, verbose=0, return_dict=True)
+        assert judged["loss"] == pytest.approx(state["best"], rel=1e-5)
 
 
 def test_a_head_without_checkpoint_cannot_be_loaded(lane_run, run):

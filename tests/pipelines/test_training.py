@@ -186,6 +186,14 @@ def test_a_start_that_no_epoch_betters_is_kept(monkeypatch, tmp_path):
     assert_bitwise([np.asarray(weight) for weight in model.weights], before)
 
 
+def test_random_weights_do_not_stay(monkeypatch, tmp_path):
+    scripted(monkeypatch, [3.0, 2.0])
+    model = make_model()
+    settings = StageSettings(2, 0.1, start_may_stay=False)
+    assert train_stage(model, settings, stage_data(), folder=tmp_path).best_epoch == 2
+    assert trained_epoch(model) == 2.0
+
+
 def test_early_stopping_counts_epochs_without_progress(monkeypatch, tmp_path):
     scripted(monkeypatch, [0.3, 0.2, 0.25, 0.2, 0.1, 0.0])
     settings = StageSettings(6, 0.1, patience=2)
