@@ -209,7 +209,7 @@ def _opened_by_openslide(path: Path, openslide: ModuleType, stack: ExitStack) ->
 
 
 def _over_white(piece: npt.NDArray[np.uint8], *, premultiplied: bool = False) -> Pixels:
-    """Colours of [height, width, 4]; what a scanner left out is transparent and becomes white, as glass is."""
+    """Colours of [height, width, 4]: what a scanner left out is transparent and becomes white, like glass."""
     alpha = piece[:, :, 3:].astype(np.uint16)
     if premultiplied:
         return np.minimum(piece[:, :, :3] + (255 - alpha), 255).astype(np.uint8)
