@@ -18,7 +18,7 @@ from data_prep.pairing import Skipped
 CENSORED, EVENT = "censored", "event"
 """Classes of patches where a table has survival times and no labels."""
 
-_EVENTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_EVENTS = dict.fromkeys(("1", "1.0", "true", "yes"), True) | dict.fromkeys(("0", "0.0", "false", "no"), False)
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,7 @@ def _with_rows(
     columns = set(rows[0]) if rows else set()
     _check_columns(table, columns, settings, labels_needed=labels_needed)
     by_name = _rows_by_name(images, rows, table, settings, skipped)
+    numbers = {id(row): number for number, row in enumerate(rows, start=1)}
     found = []
     for image in images:
         row = by_name.get(image.name)
@@ -191,7 +192,11 @@ def _with_rows(
             reason = f"{image.path}: not in {table}. Add a row for it, or remove the image."
             skipped.append(Skipped(image.path, reason))
             continue
-        survival = _survival(row, table) if "months" in row else (None, None)
+        try:
+            survival = _survival(row, table, numbers[id(row)]) if "months" in row else (None, None)
+        except InputError as error:
+            skipped.append(Skipped(image.path, str(error)))
+            continue
         class_name = row.get(settings.label_column) or None
         if settings.label_column not in columns and survival[1] is not None:
             class_name = EVENT if survival[1] else CENSORED
@@ -288,7 +293,7 @@ def _tails(name: str) -> list[str]:
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
-def _survival(row: Mapping[str, str], table: Path) -> tuple[float, bool]:
+def _survival(row: Mapping[str, str], table: Path, number: int) -> tuple[float, bool]:
     event = _EVENTS.get(row["event"].lower())
     try:
         months = float(row["months"])
@@ -296,8 +301,9 @@ def _survival(row: Mapping[str, str], table: Path) -> tuple[float, bool]:
         months = math.nan
     if event is None or not (math.isfinite(months) and months > 0):
         raise InputError(
-            f"{table}: has months {row['months']!r} and event {row['event']!r} in a row; expected a number "
-            "above 0, and 1 for a patient who died then or 0 for one who was last seen alive."
+            f"{table}, row {number} below the header: has months {row['months']!r} and event "
+            f"{row['event']!r}; expected a number above 0, and 1 for a patient who died then or 0 for one "
+            "who was last seen alive. Correct the row, or remove the image."
         )
     return months, event
 

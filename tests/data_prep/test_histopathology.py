@@ -141,7 +141,7 @@ def test_a_mask_of_other_proportions_is_refused(folder: Path, tmp_path: Path) ->
 
 
 def test_survival_times(folder: Path, tmp_path: Path) -> None:
-    rows = ("a,12.5,1,ann", "b,12.5,true,ann", "c,30,0,bob", "d,7,no,cy")
+    rows = ("a,12.5,1.0,ann", "b,12.5,true,ann", "c,30,0.0,bob", "d,7,no,cy")
     labels = write_table(tmp_path / "labels.csv", "file,months,event,patient", *rows)
     manifest = prepare_histopathology(folder, tmp_path / "out", SMALL, labels=labels).manifest
     assert manifest.class_names == ("censored", "event")
@@ -151,6 +151,16 @@ def test_survival_times(folder: Path, tmp_path: Path) -> None:
         ("bob", 30, False, 0),
         ("cy", 7, False, 0),
     }
+
+
+def test_a_row_without_survival_time_costs_its_image_alone(folder: Path, tmp_path: Path) -> None:
+    rows = ("a,12.5,1,ann", "", "b,12.5,1,ann", "c,,,bob", "d,7,0,cy")
+    labels = write_table(tmp_path / "labels.csv", "file,months,event,patient", *rows)
+    result = prepare_histopathology(folder, tmp_path / "out", SMALL, labels=labels)
+    assert {e.source for e in result.manifest.examples} == {"p1/a", "p1/b", "d"}
+    (skipped,) = result.skipped
+    assert skipped.file == folder / "c.png"
+    assert "labels.csv, row 3 below the header: has months '' and event ''" in skipped.reason
 
 
 def test_what_cannot_be_used_is_left_out_and_reported(folder: Path, labels: Path, tmp_path: Path) -> None:
