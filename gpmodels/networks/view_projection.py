@@ -88,11 +88,11 @@ class ViewProjection(keras.layers.Layer):
         columns = _consecutive(self.views)
         for view in columns:
             scales[view] = _inverse_deviation(centred[:, view])
-        scaled = centred * scales
-        joint = _principal_components(scaled, self.joint.shape[1])
+        centred *= scales
+        joint = _principal_components(centred, self.joint.shape[1])
         apart = np.zeros(self.apart.shape)
         for view, projected in zip(columns, self.view_columns, strict=True):
-            apart[view, projected] = _principal_components(scaled[:, view], projected.stop - projected.start)
+            apart[view, projected] = _principal_components(centred[:, view], projected.stop - projected.start)
         self.mean.assign(mean)
         self.joint.assign(scales[:, None] * joint)
         self.apart.assign(scales[:, None] * apart)
@@ -124,6 +124,9 @@ def _principal_components(centred: npt.NDArray[np.float64], wanted: int) -> npt.
     if not centred.any():  # scikit-learn divides by the variance
         return projection
     found = min(wanted, *centred.shape)
-    directions = PCA(found, svd_solver="full").fit(centred).components_.T
+    rows, columns = centred.shape
+    # Of many rows the covariance is small, where a singular value decomposition takes copies of all of them.
+    solver = "covariance_eigh" if rows > columns else "full"
+    directions = PCA(found, svd_solver=solver).fit(centred).components_.T
     projection[:, :found] = directions * _inverse_deviation(centred @ directions)
     return projection

@@ -1,5 +1,7 @@
 """Views are scaled and reduced as scikit-learn does it, together or each apart."""
 
+import tracemalloc
+
 import keras
 import numpy as np
 import pytest
@@ -58,6 +60,18 @@ def test_both_projections_are_the_weights_of_either(features):
     copy.set_weights(joint.get_weights())
     np.testing.assert_array_equal(copy(features.astype("f")), by_view(features.astype("f")))
     assert keras.ops.shape(copy(features.astype("f"))) == copy.compute_output_shape((40, 10))
+
+
+def test_many_examples_take_no_copies_of_themselves_to_decompose():
+    features = np.random.default_rng(0).normal(size=(20_000, 10)) * np.arange(1, 11)
+    layer = ViewProjection(VIEWS, components=4)
+    layer.build((None, 10))
+    layer.adapt(features[:20])  # what is loaded at first use does not count
+    tracemalloc.start()
+    layer.adapt(features)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * features.nbytes
 
 
 def test_fewer_examples_than_components_leave_zeros(features):
