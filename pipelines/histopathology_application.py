@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
+from data_prep.histopathology_labels import CENSORED, EVENT
 from data_prep.histopathology_manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.labelled import labelled_records
 from data_prep.splits import Splits
@@ -75,10 +76,27 @@ class TissueApplication(PooledApplication[TrainSettings, HistopathologyRun, Hist
         """How images are cut."""
         return {**super().run_facts(data, splits), "patches": data.manifest.patches}
 
+    def check_training(
+        self,
+        data: Prepared[HistopathologyManifest],
+        splits: Splits,
+        settings: TrainSettings,
+        *,
+        begins: bool,
+    ) -> list[str]:
+        """Warn where the classes only say who died."""
+        warnings = list(super().check_training(data, splits, settings, begins=begins))
+        if data.manifest.class_names == (CENSORED, EVENT):
+            warnings.append(
+                "the table has survival times and no label, so the heads learn which patients had an event, "
+                "however long they were observed. For times use `gpimaging histopathology survival`."
+            )
+        return warnings
+
     def picture(self, data: Prepared[HistopathologyManifest], example: JudgedExample) -> Picture:
         """The patches of an image where they lie; of a patient, of the first of the images."""
         of_pool = [entry for entry in data.manifest.examples if self.pool(entry) == example.name]
-        shown = [entry for entry in of_pool if entry.source == of_pool[0].source]
+        shown = [entry for entry in of_pool if entry.source == of_pool[0].source][:_MOST_TILES]
         images = {
             name: image
             for name, image, _ in labelled_records(data.folder, data.manifest, [e.name for e in shown])
@@ -128,9 +146,8 @@ def mosaic(patches: Sequence[tuple[HistopathologyExample, NDArray[np.uint8]]]) -
     """Patches of an image at their places, small; background is white.
 
     Args:
-        patches: Each with its picture; of more than some hundred only the first are shown.
+        patches: Each with its picture.
     """
-    patches = patches[:_MOST_TILES]
     rows, columns = (sorted({getattr(entry, side) for entry, _ in patches}) for side in ("row", "column"))
     picture = np.full((_TILE * len(rows), _TILE * len(columns), 3), 255, np.uint8)
     for entry, image in patches:

@@ -201,7 +201,7 @@ def test_towers_are_served_from_the_bytes_of_files(way):
     assert outputs["original_size"].numpy().tolist() == [list(IMAGE)]
 
 
-def test_a_head_without_views_is_all_that_other_features_allow(way, tmp_path):
-    out = ("--out", tmp_path / "run")
-    said = run("train", "--data", way.prepared, *out, "--set", "heads=[dfgp_mkl, other]", expected=2)
+def test_an_unknown_head_is_refused(way, tmp_path):
+    said = run("train", "--data", way.prepared, "--out", tmp_path / "run", "--head", "other", expected=2)
     assert "other" in said
+    assert not (tmp_path / "run").exists()

@@ -1,14 +1,19 @@
 """Which parts of tissue can be judged, and how they are shown."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from data_prep.histopathology_features import EXTRACTOR, VIEWS
 from data_prep.histopathology_manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.histopathology_settings import PatchSettings
+from data_prep.splits import Splits
 from data_prep.view_manifest import FEATURES_NAME
+from pipelines.head_application import Prepared
 from pipelines.histopathology import is_of_one_class
 from pipelines.histopathology_application import mosaic, tissue_application
+from pipelines.histopathology_settings import TrainSettings
 
 
 def example(source: str, row: int, column: int, label: int, patient: str) -> HistopathologyExample:
@@ -83,3 +88,13 @@ def test_a_mosaic_shows_patches_where_they_lie():
         100,
         255,
     ]
+
+
+def test_classes_of_survival_alone_are_warned_of():
+    labelled = Prepared(Path(), BY_IMAGE)
+    survival = Prepared(Path(), BY_IMAGE.model_copy(update={"class_names": ("censored", "event")}))
+    splits, settings = Splits((), (), ()), TrainSettings(features="cnn")
+    application = tissue_application("cnn")
+    assert application.check_training(labelled, splits, settings, begins=True) == []
+    (warning,) = application.check_training(survival, splits, settings, begins=True)
+    assert "gpimaging histopathology survival" in warning
