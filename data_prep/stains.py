@@ -20,7 +20,11 @@ REFERENCE_STAINS = np.array([[0.5626, 0.7201, 0.4062], [0.2159, 0.8012, 0.5581]]
 """Haematoxylin and eosin as directions of optical density, as in Macenko's own program."""
 
 REFERENCE_STRENGTHS = np.array([1.9705, 1.0308])
-"""Their 99th percentiles in the reference, as there."""
+"""Their 99th percentiles in the reference, as there.
+
+There they are of densities against a white of 240 and of all pixels of an image; here white is 256 and the
+percentiles of an image are of its tissue, so images become darker or brighter than by that program.
+"""
 
 REFERENCE_LAB = np.array([[64.0, 32.0, -27.0], [17.0, 11.0, 12.0]])
 """Mean and standard deviation of L, a and b in tissue: what stained sections of breast and colon have."""

@@ -1,5 +1,6 @@
 """Patches lie where they should, background is left out, stains are those of the whole image."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,9 @@ from PIL import Image
 
 from data_prep.errors import InputError
 from data_prep.histopathology_features import VIEWS, describe_patch
-from data_prep.histopathology_patches import count_places, cut_patches, tissue_share
+from data_prep.histopathology_patches import count_places, cut_patches, is_tissue, tissue_share
 from data_prep.histopathology_settings import PatchSettings
-from data_prep.stains import fit_macenko
+from data_prep.stains import fit_macenko, fit_reinhard
 from data_prep.texture_features import box_counting, dense_sift, intensity_histogram, lbp_histogram
 from tests.data_prep.tissue_files import tissue
 
@@ -86,13 +87,14 @@ def test_images_are_reduced_to_the_wanted_resolution(tmp_path: Path) -> None:
         next(cut_patches(tmp_path / "a.tif", PatchSettings(patch_size=20, mpp=0.1)))
 
 
-def test_stains_are_fitted_to_the_whole_image(path: Path) -> None:
-    settings = PatchSettings(patch_size=30, stain="macenko")
+@pytest.mark.parametrize(("stain", "fit"), [("macenko", fit_macenko), ("reinhard", fit_reinhard)])
+def test_stains_are_fitted_to_the_tissue_of_the_whole_image(path: Path, stain: str, fit: Callable) -> None:
+    settings = PatchSettings(patch_size=30, stain=stain)
     image = tissue(1, (90, 130), glass_rows=32)
     covered = image[:90, :120].reshape(-1, 3)
-    normalise = fit_macenko(covered[tissue_share(covered[:, None, None], 0.1) >= 0])
+    normalise = fit(covered[is_tissue(covered, 0.1)])
     patch = next(cut_patches(path, settings))
-    assert np.abs(patch.image.astype(int) - normalise(image[30:60, :30])).max() <= 2
+    assert np.abs(patch.image.astype(int) - normalise(image[30:60, :30])).max() <= 1
     part = list(cut_patches(path, settings, 8, 9))  # also where only a piece is cut
     np.testing.assert_array_equal(part[0].image, list(cut_patches(path, settings))[4].image)
 
