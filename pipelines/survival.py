@@ -16,7 +16,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from data_prep.atomic import atomic_file, refuse_existing
+from data_prep.atomic import atomic_file, atomic_folder, refuse_existing
 from pipelines.metrics_file import METRICS, METRICS_SCHEMA_VERSION
 from pipelines.progress import stage_bars
 from pipelines.results_tables import format_number
@@ -56,23 +56,25 @@ Results = Mapping[str, Sequence[SplitResult]]
 """By model, in the order of the divisions."""
 
 
-def survival(settings: SurvivalSettings, *, data: Path, out: Path, console: Console) -> Results:
+def survival(
+    settings: SurvivalSettings, *, data: Path, out: Path, console: Console, overwrite: bool = False
+) -> Results:
     """Compare models of survival times by cross-validation; writes metrics, predictions and curves.
 
     Raises:
         InputError: The data has no survival times or too few events, or ``out`` exists or cannot be written.
     """
-    refuse_existing(out, overwrite=False)
+    refuse_existing(out, overwrite=overwrite)
     loaded = load_survival(data)
     with stage_bars(console) as advance:
         results = cross_validate(loaded, settings, advance)
-    out.mkdir(parents=True, exist_ok=True)
-    write_predictions(out / PREDICTIONS, loaded, results)
-    with atomic_file(out / CURVES) as temporary:
-        temporary.write_text(survival_figure(loaded, judged_months(loaded, results)), encoding="utf-8")
     content = {"settings": settings.model_dump(mode="json"), **summarise(loaded, results)}
-    with atomic_file(out / METRICS) as temporary:  # last: with it the folder is complete
-        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        write_predictions(folder / PREDICTIONS, loaded, results)
+        curves = survival_figure(loaded, judged_months(loaded, results))
+        (folder / CURVES).write_text(curves, encoding="utf-8")
+        metrics = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        (folder / METRICS).write_text(metrics, encoding="utf-8")
     console.print(scores_table(loaded, results))
     console.print(CENSORING, markup=False)
     return results

@@ -58,13 +58,15 @@ class Months:
 def project(data: SurvivalData, train: Mask, components: int) -> Projected:
     """Principal components of all patches, fitted on those of the training patients, ``[P]``."""
     rows = train[data.patient]
-    outputs = []
-    for by_view in (False, True):
-        layer = ViewProjection(data.views, components=components, by_view=by_view)
+    joint, apart = (
+        ViewProjection(data.views, components=components, by_view=by_view) for by_view in (False, True)
+    )
+    for layer in (joint, apart):
         layer.build((None, sum(data.views)))
-        layer.adapt(data.features[rows])
-        outputs.append(layer(data.features).numpy().astype(np.float64))
-    return Projected(outputs[0], outputs[1], layer.view_columns)
+    joint.adapt(data.features[rows])
+    apart.set_weights(joint.get_weights())  # either holds both projections
+    of_all, of_views = (layer(data.features).numpy().astype(np.float64) for layer in (joint, apart))
+    return Projected(of_all, of_views, apart.view_columns)
 
 
 def predict_months(

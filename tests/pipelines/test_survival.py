@@ -216,6 +216,23 @@ def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: 
     assert "Concordance" in console.file.getvalue()
     with pytest.raises(InputError, match="already exists"):
         survival(settings, data=prepared, out=out, console=console)
+    (out / "earlier").touch()
+    survival(settings, data=prepared, out=out, overwrite=True, console=console)
+    assert {path.name for path in out.iterdir()} == {"metrics.json", "predictions.csv", "kaplan_meier.svg"}
+
+
+def test_what_cannot_be_written_leaves_no_folder(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pipelines.survival.survival_figure", full)
+    settings = SurvivalSettings(models=("constant",), folds=3, components=2)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(InputError, match="No space left"):
+        survival(settings, data=prepared, out=tmp_path / "out", console=Console(quiet=True))
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_folders_without_survival_times_are_refused(tmp_path: Path) -> None:
