@@ -69,7 +69,7 @@ def reachable(sequences: Sequence[SequenceFacts]) -> str:
     matched = sum(sequence.matched for sequence in sequences)
     return (
         f"{matched} of {annotated} annotated events have a candidate: recall cannot be above "
-        f"{matched / max(annotated, 1):.3f}, and scores are among candidates"
+        f"{matched / max(annotated, 1):.3f}, and most scores are among candidates"
     )
 
 

@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipelines.classification_scores import CLASSIFICATION_SCORES
-from pipelines.scores import FloatArray, Score, ratio
+from data_prep.cells_manifest import SequenceFacts
+from pipelines.classification_scores import (
+    CLASSIFICATION_SCORES,
+    ClassificationRecord,
+    classification_statistics,
+)
+from pipelines.scores import FloatArray, Score, Statistics, ratio
 
 EVENT_GROUP = "Are the events found?"
 
 NO_EVENT = 0
 """Label of the candidates that are no event."""
+
+
+@dataclass(frozen=True)
+class CellRecord(ClassificationRecord):
+    """All that the scores need to know of one candidate.
+
+    Args:
+        missed_events: its share of its sequence's events without a candidate.
+    """
+
+    missed_events: float
+
+
+def missed_events(sequences: Sequence[SequenceFacts], source: Mapping[str, str]) -> dict[str, float]:
+    """The events without a candidate, divided evenly among the candidates of their sequence.
+
+    So they count with their sequence, in a resample too. Those of a sequence without any candidate are in no
+    split, and count in none.
+
+    Args:
+        sequences: of the manifest.
+        source: sequence of each judged candidate, by the candidate's name.
+
+    Returns:
+        share of each candidate, by name.
+    """
+    missed = {one.name: one.annotations - one.matched for one in sequences}
+    number = Counter(source.values())
+    return {name: missed[sequence] / number[sequence] for name, sequence in source.items()}
+
+
+def cell_statistics(records: Sequence[CellRecord]) -> Statistics:
+    """The rows from which scores are computed, one per candidate."""
+    statistics = classification_statistics(records)
+    missed = np.array([record.missed_events for record in records])
+    return replace(statistics, dense={**statistics.dense, "missed_events": missed})
 
 
 def _found(confusion: FloatArray) -> FloatArray:
@@ -41,6 +83,15 @@ def _recall(sums: Mapping[str, FloatArray]) -> FloatArray:
 def _f1(sums: Mapping[str, FloatArray]) -> FloatArray:
     confusion = sums["confusion"]
     return ratio(2.0 * _found(confusion), _predicted(confusion) + _true(confusion))
+
+
+def _recall_of_all(sums: Mapping[str, FloatArray]) -> FloatArray:
+    return ratio(_found(sums["confusion"]), _true(sums["confusion"]) + sums["missed_events"])
+
+
+def _f1_of_all(sums: Mapping[str, FloatArray]) -> FloatArray:
+    confusion = sums["confusion"]
+    return ratio(2.0 * _found(confusion), _predicted(confusion) + _true(confusion) + sums["missed_events"])
 
 
 CELL_SCORES: tuple[Score, ...] = (
@@ -71,6 +122,23 @@ CELL_SCORES: tuple[Score, ...] = (
         "Share of the events with a candidate that are found, with their kind.",
         _recall,
         headline=True,
+    ),
+    Score(
+        "event_recall_all",
+        "Recall of all events",
+        EVENT_GROUP,
+        "higher",
+        "Share of all annotated events that are found, with their kind; an event without a candidate is not.",
+        _recall_of_all,
+        headline=True,
+    ),
+    Score(
+        "event_f1_all",
+        "F1 of all events",
+        EVENT_GROUP,
+        "higher",
+        "Harmonic mean of precision and the recall of all events.",
+        _f1_of_all,
     ),
     # Nearly all candidates are no event: accuracy and Brier score say little in a short table.
     *(replace(score, headline=score.key in {"nll", "ece"}) for score in CLASSIFICATION_SCORES),

@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 from data_prep.cell_candidates import Candidate
+from data_prep.cells_manifest import SequenceFacts
 from pipelines.cells_events import FoundEvent, distinct_events, event_label
-from pipelines.cells_scores import CELL_SCORES
-from pipelines.classification_scores import classification_record, classification_statistics
+from pipelines.cells_scores import CELL_SCORES, CellRecord, cell_statistics, missed_events
+from pipelines.classification_scores import classification_record
 from pipelines.evaluation import score_values
 
 
-def values(truth: list[int], predicted: list[int], classes: int = 3) -> dict[str, float]:
+def values(truth: list[int], predicted: list[int], classes: int = 3, missed: float = 0.0) -> dict[str, float]:
     probability = np.full((len(truth), classes), 0.1 / (classes - 1))
     probability[np.arange(len(truth)), predicted] = 0.9
     record = classification_record("a", np.array(truth), probability, {})
-    return score_values(CELL_SCORES, classification_statistics([record]))
+    return score_values(CELL_SCORES, cell_statistics([CellRecord(**vars(record), missed_events=missed)]))
 
 
 def test_an_event_is_found_only_with_its_kind() -> None:
@@ -24,6 +25,35 @@ def test_an_event_is_found_only_with_its_kind() -> None:
     assert scores["event_recall"] == pytest.approx(2 / 4)
     assert scores["event_f1"] == pytest.approx(2 / 4)
     assert scores["accuracy"] == pytest.approx(4 / 7)
+
+
+def test_events_without_a_candidate_lower_the_recall_of_all() -> None:
+    scores = values([0, 0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2, 0], missed=4)
+    assert scores["event_recall"] == pytest.approx(2 / 4)
+    assert scores["event_recall_all"] == pytest.approx(2 / 8)
+    assert scores["event_precision"] == pytest.approx(2 / 4)
+    assert scores["event_f1_all"] == pytest.approx(2 / (1 / 0.5 + 1 / 0.25))
+    complete = values([0, 1], [0, 1])
+    assert complete["event_recall_all"] == complete["event_f1_all"] == 1
+    assert values([0, 0], [0, 0], missed=3)["event_recall_all"] == 0
+
+
+def test_events_without_a_candidate_count_with_their_sequence() -> None:
+    facts = [
+        SequenceFacts(
+            name=name,
+            frames=9,
+            height=80,
+            width=80,
+            candidates=30,
+            left_out=0,
+            annotations=annotations,
+            matched=2,
+        )
+        for name, annotations in (("a", 5), ("b", 2), ("c", 7))
+    ]
+    shares = missed_events(facts, {"a/1": "a", "a/2": "a", "b/1": "b"})
+    assert shares == {"a/1": 1.5, "a/2": 1.5, "b/1": 0}  # c is not judged
 
 
 def test_two_classes_agree_with_scikit_learn() -> None:
