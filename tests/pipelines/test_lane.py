@@ -69,7 +69,7 @@ def test_metrics_parse_and_hold_every_row(judged, lane_run):
     metrics = json.loads((judged / "metrics.json").read_text(), parse_constant=pytest.fail)
     assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
     run = load_run(lane_run, LaneRun)
-    assert metrics["data"] == {"split": "test", "images": 2, "size": "16 x 24", **run.counts}
+    assert metrics["data"] == {"split": "test", "images": 2, "groups": 2, "size": "16 x 24", **run.counts}
     assert metrics["settings"]["network"] == SETTINGS.network
     assert [c["baseline"] for c in metrics["comparisons"]] == ["Linear", "Linear + temperature"]
     for method in metrics["methods"].values():
