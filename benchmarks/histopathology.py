@@ -46,7 +46,7 @@ from data_prep.splits import manifest_splits
 from gpmodels.comparison import AveragedKernelSVC, BEMKLClassifier, MKGPClassifier
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines import histopathology
-from pipelines.histopathology_application import Judged, TissueFeatures, tissue_application
+from pipelines.histopathology_application import Features, Judged, TissueFeatures, tissue_application
 from pipelines.histopathology_settings import TrainSettings
 from pipelines.machines import TrainingFeatures
 from pipelines.predictors import Predictor
@@ -86,7 +86,7 @@ class Cell:
 
     data_set: str
     share: str
-    features: str
+    features: Features
     seed: int
 
     @property
@@ -217,7 +217,7 @@ def kernel_predictor(title: str, model: Any, train: TrainingFeatures, network: A
 
 
 def judge(
-    features: str,
+    features: Features,
     by: Judged,
     data: Path,
     out: Path,

@@ -191,7 +191,8 @@ def synthetic_frames(number: int, size: tuple[int, int], *, seed: int) -> list[G
         seed: of the piece and the cells.
     """
     rng = np.random.default_rng(seed)
-    image = np.asarray(bundled_images.cell())  # type: ignore[no-untyped-call] # 660 x 550; mirrored for pieces that would not fit
+    # 660 x 550, mirrored for pieces that would not fit.
+    image = np.asarray(bundled_images.cell())  # type: ignore[no-untyped-call] # scikit-image has no types
     tiled = np.pad(image, 512, mode="symmetric")
     top, left = rng.integers(0, tiled.shape[0] - size[0]), rng.integers(0, tiled.shape[1] - size[1])
     piece = tiled[top : top + size[0], left : left + size[1]].astype(np.float32)

@@ -20,9 +20,9 @@ from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
 from pipelines.histopathology_application import (
+    Features,
     Judged,
     TissueFeatures,
-    TissueTowers,
     tissue_application,
 )
 from pipelines.histopathology_prediction import TissuePrediction, TissuePredictor, columns
@@ -61,9 +61,8 @@ def evaluate(settings: EvaluateSettings, *, data: Path, model: Path, out: Path, 
     Raises:
         InputError: The run or the data cannot be used, or images are to be judged that have no one class.
     """
-    application = trained_application(model)
-    manifest = application.prepared(data).manifest
-    features = _features_of(application)
+    features = trained_features(model)
+    manifest = tissue_application(features).prepared(data).manifest
     by = settings.by or ("image" if is_of_one_class(manifest, "image") else "patch")
     if not is_of_one_class(manifest, by):
         raise InputError(
@@ -89,7 +88,7 @@ def export(
         InputError: The run cannot be used, or ``out`` exists.
     """
     head_export.export(
-        trained_application(model),
+        tissue_application(trained_features(model)),
         settings,
         model=model,
         out=out,
@@ -121,18 +120,13 @@ def predict(
     return predict_sources(TissuePrediction, names, predictor, sources, out, console)
 
 
-def trained_application(model: Path) -> TissueFeatures | TissueTowers:
-    """The application that a run was trained with.
+def trained_features(model: Path) -> Features:
+    """What the heads of a run see.
 
     Raises:
         InputError: It is no histopathology run.
     """
-    run = load_run(model, HistopathologyRun)
-    return tissue_application("cnn" if run.features is None else "handmade")
-
-
-def _features_of(application: TissueFeatures | TissueTowers) -> str:
-    return "handmade" if isinstance(application, TissueFeatures) else "cnn"
+    return "cnn" if load_run(model, HistopathologyRun).features is None else "handmade"
 
 
 def is_of_one_class(manifest: HistopathologyManifest, by: Judged) -> bool:

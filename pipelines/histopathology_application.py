@@ -25,6 +25,7 @@ from pipelines.overlays import Picture
 from pipelines.pooled_application import PooledApplication
 from pipelines.views_application import ViewsApplication
 
+Features = Literal["handmade", "cnn"]
 Judged = Literal["patch", "image", "patient"]
 
 _TILE = 48
@@ -157,7 +158,7 @@ def mosaic(patches: Sequence[tuple[HistopathologyExample, NDArray[np.uint8]]]) -
     return picture
 
 
-def tissue_application(features: str, by: Judged = "image") -> TissueFeatures | TissueTowers:
+def tissue_application(features: Features, by: Judged = "image") -> TissueFeatures | TissueTowers:
     """The application for handmade features, or for towers.
 
     Args:

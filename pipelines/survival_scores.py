@@ -92,7 +92,7 @@ def concordance(predicted: Floats, observed: Floats, event: Mask) -> float:
     try:
         # Equal predictions, averaged over different numbers of patches, differ by rounding errors.
         return float(concordance_index(observed, np.round(predicted, _DECIMALS), event))
-    except ZeroDivisionError:
+    except ZeroDivisionError:  # how lifelines says that it found no such pair
         return math.nan
 
 
