@@ -15,7 +15,7 @@ from data_prep.errors import InputError
 from data_prep.grouping import joined_groups, listed_groups
 from data_prep.labelled_preparing import LabelledPlan
 from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, require_good, run_in_rounds
+from data_prep.preparing import Progress, require_good, run_in_rounds, with_complaints
 from data_prep.splits import group_names, read_lines
 
 _LARGEST_PIECE = 512  # candidates; their patches wait in memory until they are written
@@ -76,16 +76,10 @@ def plan_cells(
         for listed in (settings.train_list, settings.test_list)
     )
     groups = _groups([sequence.name for sequence in sequences], settings)  # may fail: before the long part
-    surveyed = []
     results = run_in_rounds(
         "Finding candidates", survey_file, sequences, (settings,), jobs=jobs, progress=progress
     )
-    for _, result in results:
-        if isinstance(result, Skipped):
-            skipped.append(result)
-        else:
-            surveyed.append(result)
-            skipped += result.complaints
+    surveyed = with_complaints((result for _, result in results), skipped)
     require_good(surveyed, "sequence", path, skipped)
     events, complaints = events_of_sequences(annotations, settings, surveyed)
     skipped += complaints

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import joblib
 
@@ -88,6 +88,23 @@ def without_skipped(results: Iterable[Result | Skipped], skipped: list[Skipped])
             skipped.append(result)
         else:
             yield result
+
+
+class _Surveyed(Protocol):
+    @property
+    def complaints(self) -> Sequence[Skipped]: ...
+
+
+Surveyed = TypeVar("Surveyed", bound=_Surveyed)
+
+
+def with_complaints(results: Iterable[Surveyed | Skipped], skipped: list[Skipped]) -> list[Surveyed]:
+    """As `without_skipped`, of results that may themselves complain of parts that cannot be used."""
+    good: list[Surveyed] = []
+    for result in without_skipped(results, skipped):
+        good.append(result)
+        skipped += result.complaints
+    return good
 
 
 def require_good(good: Sequence[object], what: str, folder: Path, skipped: Sequence[Skipped]) -> None:

@@ -11,8 +11,7 @@ from data_prep.errors import InputError
 from data_prep.grouping import consecutive_groups, joined_groups, listed_groups
 from data_prep.labelled_preparing import LabelledPlan
 from data_prep.near_duplicates import duplicate_pairs
-from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, require_good, run_in_rounds
+from data_prep.preparing import Progress, require_good, run_in_rounds, with_complaints
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_snapshots import (
     SnapshotRequest,
@@ -55,16 +54,10 @@ def plan_snapshots(
         sources, skipped = find_annotated_images(images, annotations)
     require_good(sources, "image", images, skipped)
     groupings = _groupings([source.name for source in sources], settings)  # may fail: before the long part
-    surveyed = []
     results = run_in_rounds(
         "Reading images", survey_source, sources, (settings,), jobs=jobs, progress=progress
     )
-    for _, result in results:
-        if isinstance(result, Skipped):
-            skipped.append(result)
-        else:
-            surveyed.append(result)
-            skipped += result.complaints
+    surveyed = with_complaints((result for _, result in results), skipped)
     require_good(surveyed, "image", images, skipped)
     kept = {one.source.class_name for one in surveyed}
     lost = {s.class_name for s in sources if s.class_name is not None and s.class_name not in kept}
