@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.steps import StepCall
+from pipelines.steps import Folds, MoreInputs, OverwritePrepared, StepCall
 from pipelines.tensorflow_start import start_tensorflow
 
 
@@ -28,7 +28,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     one_kind: Annotated[
         str | None, typer.Option(metavar="NAME", help="Take all kinds of events as one class of this name.")
     ] = None,
-    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    folds: Folds = None,
     group_pattern: Annotated[
         str | None,
         typer.Option(
@@ -40,9 +40,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = None,
     train_list: Annotated[Path | None, typer.Option(help="File with one training sequence a line.")] = None,
     test_list: Annotated[Path | None, typer.Option(help="File with one test sequence a line.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
-    ] = False,
+    overwrite: OverwritePrepared = False,
 ) -> None:
     """Find candidates for cell events in annotated sequences and describe them, for training."""
     from data_prep.cells_settings import CellsPrepareSettings  # noqa: PLC0415 - others need no time for it
@@ -84,7 +82,7 @@ def predict(
     ],
     model: Path,
     out: Path,
-    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    more_inputs: MoreInputs = None,
     threshold: Annotated[
         float | None, typer.Option(help="Probability above which a candidate is an event; 0.5 without it.")
     ] = None,

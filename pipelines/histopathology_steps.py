@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.steps import SettingsClass, StepCall, height_and_width
+from pipelines.steps import Folds, MoreInputs, OverwritePrepared, SettingsClass, StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
 from pipelines.train_steps import run_training
 
@@ -40,16 +40,14 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     stain: Annotated[
         str | None, typer.Option(metavar="none|macenko|reinhard", help="Stain normalisation of each image.")
     ] = None,
-    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    folds: Folds = None,
     group_pattern: Annotated[
         str | None,
         typer.Option(
             metavar="REGEX", help="Names that agree in its first group stay in one part, e.g. a patient."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
-    ] = False,
+    overwrite: OverwritePrepared = False,
 ) -> None:
     """Cut images or whole slides of tissue into patches and describe them, for training."""
     from data_prep.histopathology_settings import (  # noqa: PLC0415 - others need no time for it
@@ -126,7 +124,7 @@ def predict(
     ],
     model: Path,
     out: Path,
-    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    more_inputs: MoreInputs = None,
     refer_above: Annotated[
         float | None, typer.Option(help="Refer an image to a pathologist above this entropy, in nats.")
     ] = None,

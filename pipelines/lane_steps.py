@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from data_prep.errors import InputError
-from pipelines.steps import StepCall, height_and_width
+from pipelines.steps import Folds, MoreInputs, OverwritePrepared, StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
 
 
@@ -25,7 +25,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     size: Annotated[
         str | None, typer.Option(metavar="HxW", help="Height and width to resize to; 306x306 without it.")
     ] = None,
-    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    folds: Folds = None,
     group_pattern: Annotated[
         str | None,
         typer.Option(
@@ -34,9 +34,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = None,
     train_list: Annotated[Path | None, typer.Option(help="File with one training name a line.")] = None,
     test_list: Annotated[Path | None, typer.Option(help="File with one test name a line.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
-    ] = False,
+    overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn a folder of images and a folder of masks into shards for training."""
     from data_prep.lane import LanePrepareSettings  # noqa: PLC0415 - imports OpenCV
@@ -75,7 +73,7 @@ def predict(
     ],
     model: Path,
     out: Path,
-    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    more_inputs: MoreInputs = None,
     threshold: Annotated[
         float | None, typer.Option(help="A pixel is lane above this probability; 0.5 without it.")
     ] = None,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.steps import StepCall, height_and_width
+from pipelines.steps import Folds, MoreInputs, OverwritePrepared, StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
 
 BEST = "best"
@@ -36,7 +36,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         str | None,
         typer.Option(metavar="HxW", help="Pixels of the full image that a snapshot shows; else 1.5 boxes."),
     ] = None,
-    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    folds: Folds = None,
     group_pattern: Annotated[
         str | None,
         typer.Option(
@@ -48,9 +48,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ] = None,
     train_list: Annotated[Path | None, typer.Option(help="File with one training file a line.")] = None,
     test_list: Annotated[Path | None, typer.Option(help="File with one test file a line.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
-    ] = False,
+    overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
     from data_prep.sonar_settings import SonarPrepareSettings  # noqa: PLC0415 - others need no time for it
@@ -90,7 +88,7 @@ def predict(
     ],
     model: Path,
     out: Path,
-    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    more_inputs: MoreInputs = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="Probability of an object from which a full image gets a box; 0.5 without it."),

@@ -66,6 +66,16 @@ _ALWAYS: Final[dict[str, Any]] = {
 """Shared options that reach every step through its `StepCall`."""
 
 
+Folds = Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")]
+"""Option of prepare steps."""
+
+OverwritePrepared = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")]
+"""Option of prepare steps."""
+
+MoreInputs = Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)]
+"""Of predict steps: a wildcard after --input leaves all names but the first as arguments."""
+
+
 @dataclass(frozen=True)
 class SettingsClass:
     """Where a settings class is; imported when it is needed, for its module may import TensorFlow."""

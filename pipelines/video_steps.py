@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.steps import StepCall, height_and_width
+from pipelines.steps import Folds, MoreInputs, OverwritePrepared, StepCall, height_and_width
 from pipelines.tensorflow_start import start_tensorflow
 
 
@@ -21,7 +21,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     size: Annotated[
         str | None, typer.Option(metavar="HxW", help="Middle part that is kept; 112x112 without it.")
     ] = None,
-    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation.")] = None,
+    folds: Folds = None,
     group_pattern: Annotated[
         str | None,
         typer.Option(
@@ -37,9 +37,7 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
     test_list: Annotated[
         Path | None, typer.Option(help="File with one test video a line, e.g. testlist01.txt.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")
-    ] = False,
+    overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn videos by class into shards of clips for training."""
     from data_prep.video_settings import VideoPrepareSettings  # noqa: PLC0415 - others need no time for it
@@ -104,7 +102,7 @@ def predict(
     ],
     model: Path,
     out: Path,
-    more_inputs: Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)] = None,
+    more_inputs: MoreInputs = None,
     refer_above: Annotated[
         float | None,
         typer.Option(help="Refer a window, a segment or a video to a person above this entropy, in nats."),
