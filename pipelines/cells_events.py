@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data_prep.cell_candidates import Candidate
 from pipelines.cells_scores import NO_EVENT
@@ -44,6 +45,47 @@ def event_label(probability: AnyFloatArray) -> int:
         2
     """
     return int(np.argmax(probability[NO_EVENT + 1 :])) + NO_EVENT + 1
+
+
+def called_events(probability: AnyFloatArray, threshold: float) -> NDArray[np.int64]:
+    """Label ``[N]`` of each candidate: its most probable kind where an event is probable enough, else none.
+
+    Args:
+        probability: Of all classes, ``[N, C]``.
+        threshold: An event is called above this probability of all kinds together.
+
+    Example:
+        >>> called_events(np.array([[0.8, 0.05, 0.15], [0.3, 0.5, 0.2]]), 0.5).tolist()
+        [0, 1]
+    """
+    kinds = probability[:, NO_EVENT + 1 :].argmax(axis=1) + NO_EVENT + 1
+    return np.where(1.0 - probability[:, NO_EVENT] > threshold, kinds, NO_EVENT)
+
+
+def best_threshold(labels: NDArray[np.generic], probability: AnyFloatArray) -> float:
+    """The threshold of :func:`called_events` with the highest F1 of the events; of equal ones the highest.
+
+    It lies halfway between the probabilities of two candidates.
+
+    Args:
+        labels: True class of each candidate, ``[N]``.
+        probability: Of all classes, ``[N, C]``.
+
+    Example:
+        >>> best_threshold(np.array([1, 0, 1, 0]), np.array([[0, 1], [0.5, 0.5], [0.75, 0.25], [1, 0]]))
+        0.125
+    """
+    event = 1.0 - probability[:, NO_EVENT].astype(np.float64)
+    order = np.argsort(-event, kind="stable")
+    event, truth = event[order], labels[order]
+    kinds = called_events(probability[order], -1.0)
+    found = np.cumsum(kinds == truth)
+    f1 = 2.0 * found / (np.arange(1, len(event) + 1) + (truth != NO_EVENT).sum())
+    following = np.append(event[1:], 0.0)
+    # Candidates of one probability are on one side.
+    f1 = np.where(np.append(event[:-1] > event[1:], True), f1, -1.0)
+    best = int(np.argmax(f1))
+    return float((event[best] + following[best]) / 2)
 
 
 def distinct_events(events: Sequence[FoundEvent], radius: float, window: int) -> list[FoundEvent]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data_prep.cells_manifest import SequenceFacts
 from pipelines.classification_scores import (
@@ -56,6 +58,27 @@ def cell_statistics(records: Sequence[CellRecord]) -> Statistics:
     statistics = classification_statistics(records)
     missed = np.array([record.missed_events for record in records])
     return replace(statistics, dense={**statistics.dense, "missed_events": missed})
+
+
+def event_scores(
+    truth: NDArray[np.integer[Any]], called: NDArray[np.integer[Any]], num_classes: int, missed: float
+) -> dict[str, float]:
+    """The :data:`EVENT_SCORES` of some candidates, NaN where undefined.
+
+    Args:
+        truth: Class of each, ``[N]``.
+        called: What it is called, ``[N]``.
+        num_classes: C.
+        missed: Number of events without a candidate.
+
+    Example:
+        >>> event_scores(np.array([0, 1, 1]), np.array([0, 1, 0]), 2, missed=1.0)["event_f1_all"]
+        0.5
+    """
+    confusion = np.zeros((1, num_classes, num_classes))
+    np.add.at(confusion[0], (truth, called), 1.0)
+    sums = {"confusion": confusion, "missed_events": np.array([missed], np.float64)}
+    return {score.key: float(score.value(sums)[0]) for score in EVENT_SCORES}
 
 
 def _found(confusion: FloatArray) -> FloatArray:
@@ -143,3 +166,6 @@ CELL_SCORES: tuple[Score, ...] = (
     # Nearly all candidates are no event: accuracy and Brier score say little in a short table.
     *(replace(score, headline=score.key in {"nll", "ece"}) for score in CLASSIFICATION_SCORES),
 )
+
+EVENT_SCORES = tuple(score for score in CELL_SCORES if score.group == EVENT_GROUP)
+"""Those of the events alone."""

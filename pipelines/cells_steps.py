@@ -1,12 +1,13 @@
-"""Steps of `gpimaging cells` with options of their own: prepare and predict."""
+"""Steps of `gpimaging cells` that other applications have not, or with other options."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipelines.steps import Folds, MoreInputs, OverwritePrepared, StepCall
+from pipelines.steps import Folds, MoreInputs, OverwritePrepared, SettingsClass, StepCall
 from pipelines.tensorflow_start import start_tensorflow
+from pipelines.train_steps import run_training
 
 
 def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -70,6 +71,12 @@ def prepare(  # noqa: PLR0913, PLR0917 - one parameter for each option
         overwrite=overwrite,
         console=call.console,
     )
+
+
+def pairs(call: StepCall, data: Path, out: Path, resume: bool = False) -> None:
+    """Train on each annotated sequence in turn and judge on the others: F1 of every ordered pair."""
+    settings = SettingsClass("pipelines.cells_settings", "PairsSettings")
+    run_training(call, "pipelines.cells_pairs", settings, data=data, out=out, resume=resume)
 
 
 def predict(

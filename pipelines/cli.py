@@ -102,6 +102,7 @@ APPLICATIONS = (
         prepare=cells_steps.prepare,
         prepare_settings=SettingsClass("data_prep.cells_settings", "CellsPrepareSettings"),
         predict=cells_steps.predict,
+        between={"pairs": cells_steps.pairs},
     ),
 )
 

@@ -87,7 +87,7 @@ def results_table(evaluation: Evaluation) -> Table:
 
 def results_markdown(evaluation: Evaluation) -> str:
     """The methods and their most important scores, and the comparisons, as Markdown tables."""
-    parts = [_markdown_table(_header(evaluation), _rows(evaluation, lambda text: f"**{text}**"))]
+    parts = [markdown_table(_header(evaluation), _rows(evaluation, lambda text: f"**{text}**"))]
     definitions = {score.key: score for score in evaluation.definitions}
     parts += [_comparison_markdown(comparison, definitions) for comparison in evaluation.comparisons]
     return "\n".join(parts)
@@ -102,11 +102,12 @@ def seeds_markdown(definitions: Sequence[Score], summaries: Mapping[str, Mapping
     """
     shown = [score for score in definitions if score.headline]
     header = ["Method", *(_title(score) for score in shown)]
-    rows = [[name, *(_mean_and_spread(scores[s.key]) for s in shown)] for name, scores in summaries.items()]
-    return _markdown_table(header, rows)
+    rows = [[name, *(mean_and_spread(scores[s.key]) for s in shown)] for name, scores in summaries.items()]
+    return markdown_table(header, rows)
 
 
-def _mean_and_spread(summary: SeedSummary) -> str:
+def mean_and_spread(summary: SeedSummary) -> str:
+    """Mean ± standard deviation, the latter where there are two runs or more."""
     spread = f" ± {format_number(summary.standard_deviation)}" if summary.runs > 1 else ""
     return format_number(summary.mean) + spread
 
@@ -145,10 +146,11 @@ def _comparison_markdown(comparison: Comparison, definitions: Mapping[str, Score
         ]
         for key, difference in comparison.differences.items()
     ]
-    return _markdown_table(header, rows)
+    return markdown_table(header, rows)
 
 
-def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, numbers from the second column on."""
     rule = ["---", *("---:" for _ in header[1:])]
     lines = [[cell.replace("|", "\\|") for cell in row] for row in (header, rule, *rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
