@@ -72,10 +72,11 @@ class PredictSettings(BaseModel):
         default=0.5, gt=0, le=1, description="Step of the window, as a share of its height and width."
     )
     overlap: float = Field(
-        default=0.2,
+        default=0.1,
         ge=0,
         le=1,
-        description="Of two boxes that share more than this (intersection over union) the better is kept.",
+        description="Of two boxes that share more than this (intersection over union) the better is kept. "
+        "Diagonal neighbours at a stride of 0.5 share 0.14: above that, an object may get two boxes.",
     )
     background_classes: tuple[str, ...] | None = Field(
         default=None,

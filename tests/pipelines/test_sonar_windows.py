@@ -1,11 +1,14 @@
 """A window slides over all of an image, and of overlapping finds the best is kept."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from data_prep.boxes import Box
 from data_prep.sonar_settings import SpeckleNormalisation
 from pipelines import sonar_windows
+from pipelines.sonar_settings import PredictSettings
 from pipelines.sonar_windows import Search, search_image, snapshot_of
 
 SEARCH = Search(
@@ -42,6 +45,31 @@ def test_objects_are_found_once_with_their_class_and_the_best_first():
     assert [find.score for find in finds] == pytest.approx([1.0, 0.6])
     assert finds[1].predictive_entropy == pytest.approx(0.4)
     np.testing.assert_allclose(finds[1].probability, [0.4, 0.0, 0.6])
+
+
+@pytest.mark.parametrize("side", [12, 13])
+def test_an_object_has_one_box_wherever_it_lies_between_the_windows(side):
+    defaults = PredictSettings()
+    search = replace(
+        SEARCH,
+        window=(side, side),
+        size=(side, side),
+        stride=defaults.stride,
+        overlap=defaults.overlap,
+        threshold=defaults.threshold,
+        class_names=("background", "mine"),
+        objects=(1,),
+    )
+
+    def share_seen(snapshots: np.ndarray) -> dict[str, np.ndarray]:
+        share = snapshots[..., 0].sum(axis=(1, 2)) / (8 * 8 * 255.0)
+        probability = np.stack([1.0 - share, share], axis=1)
+        return {"probability": probability, "predictive_entropy": share, "mutual_information": share}
+
+    for top, left in np.ndindex(side, side):
+        levels = np.zeros((60, 60), np.uint8)
+        levels[20 + top : 28 + top, 20 + left : 28 + left] = 255
+        assert len(search_image(levels, search, share_seen)) == 1, (top, left)
 
 
 @pytest.mark.parametrize("size", [(8, 10), (9, 11), (23, 37), (16, 20), (5, 60), (60, 5), (3, 4)])
