@@ -51,6 +51,10 @@ class SurveyedSequence:
     candidates: tuple[Candidate, ...]
     complaints: tuple[Skipped, ...]
 
+    def fits(self, levels: Levels) -> bool:
+        """Whether a frame has the size and the depth of the first one; the others are left out."""
+        return levels.shape == self.size and (levels.dtype == np.uint16) == (self.level_range is not None)
+
 
 def find_candidates(
     previous: Levels, current: Levels, settings: CandidateSettings, *, frame: int = 0
@@ -93,33 +97,33 @@ def find_candidates(
 def survey_sequence(sequence: CellSequence, settings: CandidateSettings) -> SurveyedSequence:
     """Read a sequence once, two frames in memory at a time, and find its candidates.
 
-    A frame that cannot be read or is of another size than the first one is left out, and with it the two
-    pairs it belongs to.
+    A frame that cannot be read or is of another size or depth than the first one is left out, and with it the
+    two pairs it belongs to.
 
     Raises:
         InputError: there are not two consecutive frames that can be used.
     """
     previous: Levels | None = None
-    size: tuple[int, ...] | None = None
+    first: Levels | None = None
     counts = np.zeros(2**16, np.int64)
     candidates: list[Candidate] = []
     complaints: list[Skipped] = []
-    num_frames, num_pairs, deep = 0, 0, False
-    for number, levels in read_sequence(sequence):
+    num_frames, num_pairs = 0, 0
+    for number, read in read_sequence(sequence):
         num_frames = number + 1
-        size = levels.shape if size is None and not isinstance(levels, Skipped) else size
-        if isinstance(levels, Skipped) or levels.shape != size:
-            complaints.append(levels if isinstance(levels, Skipped) else _other_size(sequence, number, size))
+        levels = read if isinstance(read, Skipped) else _unlike(first, read, sequence, number) or read
+        if isinstance(levels, Skipped):
+            complaints.append(levels)
             previous = None
             continue
+        first = levels if first is None else first
         if levels.dtype == np.uint16:
-            deep = True
             counts += np.bincount(levels.ravel(), minlength=len(counts))
         if previous is not None:
             num_pairs += 1
             candidates += find_candidates(previous, levels, settings, frame=number)
         previous = levels
-    if size is None or num_pairs == 0:
+    if first is None or num_pairs == 0:
         reasons = "".join(f"\n  {entry.reason}" for entry in complaints[:5])
         raise InputError(
             f"{sequence.path}: no two consecutive frames that can be read, among {num_frames}. Expected a "
@@ -127,21 +131,26 @@ def survey_sequence(sequence: CellSequence, settings: CandidateSettings) -> Surv
         )
     return SurveyedSequence(
         sequence=sequence,
-        size=(size[0], size[1]),
+        size=(first.shape[0], first.shape[1]),
         num_frames=num_frames,
-        level_range=_level_range(counts, settings) if deep else None,
+        level_range=_level_range(counts, settings) if first.dtype == np.uint16 else None,
         candidates=tuple(candidates),
         complaints=tuple(complaints),
     )
 
 
-def _other_size(sequence: CellSequence, number: int, size: tuple[int, ...] | None) -> Skipped:
+def _unlike(first: Levels | None, levels: Levels, sequence: CellSequence, number: int) -> Skipped | None:
+    """Why a frame cannot be compared with the first one; None if it can."""
+    if first is None or (levels.shape, levels.dtype) == (first.shape, first.dtype):
+        return None
     path = sequence.frames[number] if sequence.frames else sequence.path
-    height, width = size or (0, 0)
+    found, expected = (
+        f"{one.shape[1]} x {one.shape[0]} pixels of {8 * one.itemsize} bits" for one in (levels, first)
+    )
     return Skipped(
         path,
-        f"{path}: frame {number} (from 0) is not of the {width} x {height} pixels of the first frame. "
-        "Expected frames of one size. Export it again, or remove it.",
+        f"{path}: frame {number} (from 0) has {found}, but the first one {expected}. Expected frames of one "
+        "size and depth. Export it again, or remove it.",
     )
 
 

@@ -91,7 +91,7 @@ def candidates_of(surveyed: SurveyedSequence, settings: CandidateSettings) -> It
     before: Grey | None = None
     previous: Grey | None = None
     for number, levels in read_sequence(surveyed.sequence, first):
-        if isinstance(levels, Skipped) or levels.shape != surveyed.size:
+        if isinstance(levels, Skipped) or not surveyed.fits(levels):
             before, previous = None, None
             continue
         current = grey_levels(levels, surveyed.level_range)

@@ -95,7 +95,7 @@ def predict(
     """
     signature = load_signatures(model, application=CELLS.name)["serving_default"]
     _, candidates = load_preprocessing(model, CandidateSettings, extractor=EXTRACTOR)
-    sequences = sequence_sources(inputs)
+    sequences, left_out = sequence_sources(inputs)
     predictor = CellsPredictor(
         signature=signature,
         class_names=load_metadata(model).class_names,
@@ -103,8 +103,11 @@ def predict(
         sequences=sequences,
         settings=settings,
         out=out,
+        left_out=left_out,
     )
-    lines = predict_sources(CellsPrediction, COLUMNS, predictor, list(sequences), out, console)
+    lines = predict_sources(
+        CellsPrediction, COLUMNS, predictor, list(sequences), out, console, predictor.left_out
+    )
     found = sum(line.events or 0 for line in lines)
     console.print(f"{found} events found, listed in {out / EVENTS}", markup=False)
     return lines

@@ -45,7 +45,7 @@ def write_marked(
     size = surveyed.num_frames * surveyed.size[0] * surveyed.size[1] * 3
     with tifffile.TiffWriter(out, bigtiff=size > _BIG) as file:
         for number, levels in read_sequence(surveyed.sequence):
-            if isinstance(levels, Skipped) or levels.shape != surveyed.size:
+            if isinstance(levels, Skipped) or not surveyed.fits(levels):
                 picture = np.zeros((*surveyed.size, 3), np.uint8)
             else:
                 grey = grey_levels(levels, surveyed.level_range)

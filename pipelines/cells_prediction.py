@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from data_prep.cell_sequences import CellSequence, find_sequences
 from data_prep.cell_views import VIEWS, DescribedCandidate, candidates_of
 from data_prep.cells_settings import CandidateSettings
 from data_prep.errors import InputError
+from data_prep.pairing import Skipped
 from pipelines.bundle import Signature
 from pipelines.cells_events import FoundEvent, distinct_events, event_label
 from pipelines.cells_pictures import write_marked
@@ -40,8 +40,6 @@ COLUMNS = (
 )
 """Of ``predictions.csv``."""
 
-LOGGER = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class CellsPrediction(PredictionLine):
@@ -62,18 +60,27 @@ class CellsPrediction(PredictionLine):
     referred_events: int | None = None
 
 
-def sequence_sources(inputs: Sequence[Path]) -> dict[Source, CellSequence]:
+def sequence_sources(inputs: Sequence[Path]) -> tuple[dict[Source, CellSequence], list[Skipped]]:
     """The sequences of files and folders, each under a name of its own: that of `prepare` where it is free.
 
+    Returns:
+        the sequences, and what cannot be used.
+
     Raises:
-        InputError: A path does not exist or has no sequence.
+        InputError: A path does not exist, or none has a sequence.
     """
+    left_out: list[Skipped] = []
     found: dict[Source, CellSequence] = {}
     taken: set[str] = set()
     for path in inputs:
-        sequences, skipped = find_sequences(path)
-        for entry in skipped:
-            LOGGER.warning("Left out: %s", printable(entry.reason))
+        try:
+            sequences, skipped = find_sequences(path)
+        except InputError as error:
+            if not path.exists():
+                raise
+            left_out.append(Skipped(path, str(error)))
+            continue
+        left_out += skipped
         for sequence in sequences:
             name, number = sequence.name, 2
             while name.replace("/", "_") in taken:
@@ -81,7 +88,9 @@ def sequence_sources(inputs: Sequence[Path]) -> dict[Source, CellSequence]:
             stem = name.replace("/", "_")
             taken.add(stem)
             found[Source(sequence.path, stem)] = replace(sequence, name=name)
-    return found
+    if not found:
+        raise InputError("\n".join(entry.reason for entry in left_out))
+    return found, left_out
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,7 @@ class CellsPredictor:
         settings: Of the step.
         out: Output folder.
         found: Events of the sequences that are done, by the name of each; filled while predicting.
+        left_out: Frames that cannot be used; filled while predicting.
     """
 
     signature: Signature
@@ -105,6 +115,7 @@ class CellsPredictor:
     settings: PredictSettings
     out: Path
     found: dict[str, list[FoundEvent]] = field(default_factory=dict)
+    left_out: list[Skipped] = field(default_factory=list)
 
     def __call__(self, source: Source) -> Iterator[CellsPrediction]:
         """The line of a sequence, after its events and pictures are written.
@@ -116,12 +127,11 @@ class CellsPredictor:
         started = time.perf_counter()
         try:
             surveyed = survey_sequence(self.sequences[source], self.candidates)
-            for entry in surveyed.complaints:
-                LOGGER.warning("Left out: %s", printable(entry.reason))
             events = self._events(surveyed)
         except InputError as error:
             raise UnreadableSourceError(str(error)) from error
         seconds = time.perf_counter() - started
+        self.left_out.extend(surveyed.complaints)
         self.found[surveyed.sequence.name] = events
         self._write_events()
         if self.settings.annotate:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from data_prep.errors import InputError
 from data_prep.labelled_manifest import LabelledExample, LabelledManifest
 from data_prep.labelled_preparing import PrepareResult
+from data_prep.pairing import Skipped
 from pipelines.bundle_metadata import METADATA, Metadata
 from pipelines.prediction import PredictionLine, Source, predict_files, summarise_predictions
 
@@ -91,6 +92,7 @@ def predict_sources(
     sources: Sequence[Source],
     out: Path,
     console: Console,
+    left_out: Sequence[Skipped] = (),
 ) -> list[Line]:
     """Predict every source, with the last one's name on the console; arguments as :func:`predict_files`.
 
@@ -102,6 +104,6 @@ def predict_sources(
         def say(line: Line) -> None:
             status.update(escape(f"Predicted {line.file}"))  # a name may hold brackets
 
-        lines = predict_files(line_class, columns, predict, sources, out, on_done=say)
-    summarise_predictions(lines, out, console)
+        lines = predict_files(line_class, columns, predict, sources, out, on_done=say, left_out=left_out)
+    summarise_predictions(lines, out, console, left_out)
     return lines

@@ -22,6 +22,7 @@ from rich.console import Console
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
 from data_prep.images import IMAGE_SUFFIXES
+from data_prep.pairing import Skipped
 from data_prep.videos import VIDEO_SUFFIXES
 from pipelines.bundle import Signature
 from pipelines.overlays import Picture
@@ -172,6 +173,7 @@ def predict_files(
     out: Path,
     *,
     on_done: Callable[[Line], None] = lambda _: None,
+    left_out: Sequence[Skipped] = (),
 ) -> list[Line]:
     """Predict every source and write ``predictions.csv``.
 
@@ -183,6 +185,7 @@ def predict_files(
         sources: What to predict.
         out: Output folder; created, must not hold predictions yet.
         on_done: Called after each line, for progress.
+        left_out: What else ``skipped.csv`` lists, such as frames; ``predict`` may add to it.
 
     Returns:
         The lines.
@@ -209,8 +212,10 @@ def predict_files(
             except (KeyboardInterrupt, InputError) as error:
                 stopped = error
         failed = [line for line in lines if line.status != "ok"]
-        if failed:
-            write_skipped(out / SKIPPED, failed)
+        reasons = [(str(entry.file), entry.reason) for entry in left_out]
+        reasons += [(line.file, line.status) for line in failed]
+        if reasons:
+            write_skipped(out / SKIPPED, reasons)
         else:
             (out / SKIPPED).unlink(missing_ok=True)  # of an earlier try
         if len(failed) == len(lines):
@@ -223,12 +228,12 @@ def predict_files(
     return lines
 
 
-def write_skipped(path: Path, failed: Sequence[PredictionLine]) -> None:
-    """List what was left out and why."""
+def write_skipped(path: Path, reasons: Sequence[tuple[str, str]]) -> None:
+    """List the files that were left out, each with why."""
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["file", "reason"])
-        writer.writerows([line.file, line.status] for line in failed)
+        writer.writerows([printable(file), printable(reason)] for file, reason in reasons)
 
 
 def _lines_of(
@@ -280,7 +285,9 @@ def cell_text(value: object) -> object:
     return "" if value is None else value
 
 
-def summarise_predictions(lines: Sequence[PredictionLine], out: Path, console: Console) -> None:
+def summarise_predictions(
+    lines: Sequence[PredictionLine], out: Path, console: Console, left_out: Sequence[Skipped] = ()
+) -> None:
     """Summary of `predict`: how many, how fast, what was left out."""
     good = [line for line in lines if line.status == "ok"]
     seconds = sum(line.seconds or 0.0 for line in good) / len(good)
@@ -292,3 +299,7 @@ def summarise_predictions(lines: Sequence[PredictionLine], out: Path, console: C
     for line in lines:
         if line.status != "ok":
             console.print(f"Left out: {line.status}", markup=False)
+    for entry in left_out[:10]:
+        console.print(f"Left out: {printable(entry.reason)}", markup=False)
+    if len(left_out) > 10:
+        console.print(f"... and {len(left_out) - 10} more; see {out / SKIPPED}", markup=False)

@@ -68,6 +68,14 @@ def test_pairs_with_a_bad_frame_are_passed_over(tmp_path: Path) -> None:
     (complaint,) = surveyed.complaints
     assert complaint.file == folder / "frame3.png"
     assert "100 x 80" in complaint.reason
+    frames[2] = still_frames(1)[0].astype(np.uint16) * 100
+    write_folder(folder, frames)
+    surveyed = survey_sequence(sequence, SETTINGS)
+    assert [one.frame for one in surveyed.candidates] == [1, 5]
+    assert "has 100 x 80 pixels of 16 bits, but the first one 100 x 80 pixels of 8 bits" in (
+        surveyed.complaints[0].reason
+    )
+    assert not surveyed.fits(frames[2])
     (alone,), _ = find_sequences(write_folder(tmp_path / "two", [frames[0], frames[2]]))
     with pytest.raises(InputError, match="no two consecutive frames"):
         survey_sequence(alone, SETTINGS)

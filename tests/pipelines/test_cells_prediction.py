@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tifffile
+from rich.console import Console
 
 from data_prep.cell_views import VIEWS
 from data_prep.cells import prepare_cells
 from data_prep.cells_settings import CandidateSettings, CellsPrepareSettings
 from data_prep.errors import InputError
-from pipelines.cells_prediction import CellsPrediction, CellsPredictor, sequence_sources
+from pipelines.cells_prediction import COLUMNS, CellsPrediction, CellsPredictor, sequence_sources
 from pipelines.cells_settings import PredictSettings
+from pipelines.labelled_steps import predict_sources
 from pipelines.prediction import Source, UnreadableSourceError
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack
 
@@ -41,13 +43,15 @@ class Certain:
 
 def predictor(inputs: list[Path], out: Path, **settings: object) -> CellsPredictor:
     out.mkdir()
+    sequences, left_out = sequence_sources(inputs)
     return CellsPredictor(
         signature=Certain(),
         class_names=("none", "apoptosis", "mitosis"),
         candidates=CandidateSettings(),
-        sequences=sequence_sources(inputs),
+        sequences=sequences,
         settings=PredictSettings.model_validate(settings),
         out=out,
+        left_out=left_out,
     )
 
 
@@ -141,10 +145,27 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         sequence_sources([tmp_path / "missing"])
 
 
+def test_frames_and_paths_that_cannot_be_used_are_listed(tmp_path: Path) -> None:
+    frames = with_spots(still_frames(6), SPOTS)
+    frames[3] = frames[3][:9]
+    write_folder(tmp_path / "a", frames)
+    (tmp_path / "empty").mkdir()
+    predict = predictor([tmp_path / "empty", tmp_path / "a"], tmp_path / "out")
+    sources, left_out = list(predict.sequences), predict.left_out
+    console = Console(record=True, width=300, quiet=False)
+    (line,) = predict_sources(CellsPrediction, COLUMNS, predict, sources, tmp_path / "out", console, left_out)
+    assert (line.status, line.events) == ("ok", 2)
+    empty, frame = rows(tmp_path / "out" / "skipped.csv")
+    assert empty["file"] == str(tmp_path / "empty")
+    assert "no sequence found" in empty["reason"]
+    assert frame["file"] == str(tmp_path / "a" / "frame4.png")
+    assert f"Left out: {frame['reason']}" in console.export_text()
+
+
 def test_sequences_of_one_name_stay_apart(tmp_path: Path) -> None:
     for day in ("one", "two"):
         write_folder(tmp_path / day / "a", still_frames(2))
-    sources = sequence_sources([tmp_path / "one" / "a", tmp_path / "two" / "a"])
+    sources, _ = sequence_sources([tmp_path / "one" / "a", tmp_path / "two" / "a"])
     assert list(sources) == [
         Source(tmp_path / "one" / "a", "a"),
         Source(tmp_path / "two" / "a", "a_2"),
