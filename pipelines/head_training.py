@@ -14,7 +14,7 @@ from data_prep.errors import InputError
 from data_prep.manifest import MANIFEST_NAME, file_sha256
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import DFGPHead, HybridModel
-from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
+from pipelines.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.divergence import factorisation_errors, require_finite
 from pipelines.head_application import HeadApplication, ManifestKind, RunKind, SettingsKind
@@ -184,13 +184,6 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
             self.data, self.splits.selection, self.settings, shuffle=False
         )
         temperature = selection_temperature(linear, batches)
-        if temperature <= TEMPERATURE_LIMITS[0]:
-            # A few dozen images may all be right; a temperature of 0 would make the first mistake certain.
-            self._update_run(temperature=1.0)
-            self.console.print(
-                "Every selection image is predicted right, which fits no temperature: the linear head keeps 1"
-            )
-            return
         self._update_run(temperature=temperature)
         self.console.print(
             f"Temperature of the linear head, fitted on the selection images: {temperature:.3f}"
@@ -334,6 +327,8 @@ def selection_warning(splits: Splits, asked: float) -> str | None:
 def selection_temperature(model: HybridModel, batches: tf.data.Dataset) -> float:
     """Temperature of a linear head that minimises the NLL of the selection points (Guo et al., 2017).
 
+    `fit_temperature` has the prior that decides where these are few and nearly all right.
+
     Args:
         model: With a linear head.
         batches: Of inputs, labels and, where points may be ignored, weights.
@@ -345,7 +340,12 @@ def selection_temperature(model: HybridModel, batches: tf.data.Dataset) -> float
         labels.append(flat_label)
         logits.append(logit.reshape(flat_label.size, *logit.shape[label.shape.rank :]))
         weights.append(weight[0].numpy().ravel() if weight else np.ones(flat_label.size, np.float32))
-    return fit_temperature(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights))
+    return fit_temperature(
+        np.concatenate(logits),
+        np.concatenate(labels),
+        np.concatenate(weights),
+        prior_deviation=LOG_ODDS_DEVIATION,
+    )
 
 
 def stage_settings(name: str, settings: HeadTrainSettings) -> StageSettings:

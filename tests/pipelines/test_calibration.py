@@ -9,6 +9,7 @@ from sklearn.metrics import log_loss
 from pipelines import calibration
 from pipelines.calibration import (
     CALIBRATION_BINS,
+    LOG_ODDS_DEVIATION,
     TEMPERATURE_LIMITS,
     calibration_counts,
     expected_calibration_error,
@@ -120,6 +121,32 @@ def test_a_limit_is_reached_and_logged(caplog, labels, limit, message):
     with caplog.at_level(logging.WARNING):
         assert fit_temperature(np.array([1.0, -1.0]), np.array(labels)) == TEMPERATURE_LIMITS[limit]
     assert message in caplog.text
+
+
+def test_the_prior_is_part_of_what_is_minimised():
+    random = np.random.default_rng(2)
+    logits = random.normal(0, 4, 30)
+    labels = (random.random(30) < expit(logits / 2.5)).astype(np.int64)
+    exact = minimize_scalar(
+        lambda t: log_loss(labels, expit(logits / t), normalize=False) + (1 / t - 1) ** 2 / (2 * 0.5**2),
+        bounds=(0.5, 10),
+        method="bounded",
+        options={"xatol": 1e-8},
+    ).x
+    alone = fit_temperature(logits, labels)
+    with_prior = fit_temperature(logits, labels, prior_deviation=0.5)
+    assert with_prior == pytest.approx(exact, rel=1e-5)
+    assert 1 < with_prior < 0.999 * alone
+    many = fit_temperature(np.tile(logits, 10000), np.tile(labels, 10000), prior_deviation=0.5)
+    assert many == pytest.approx(alone, rel=1e-3)
+
+
+@pytest.mark.parametrize("claim", [1.0, 3.0, 10.0])
+def test_a_few_dozen_right_predictions_make_none_certain(claim):
+    """Alone they ask for T = 0; the prior keeps the log-odds of a later mistake near what they were."""
+    logits = np.where(np.arange(30) % 2, claim, -claim)
+    found = fit_temperature(logits, np.arange(30) % 2, prior_deviation=LOG_ODDS_DEVIATION)
+    assert 1 / 2.5 < found <= 1.0
 
 
 def test_logits_of_zero_need_no_temperature():

@@ -18,7 +18,7 @@ from data_prep.manifest import file_sha256, load_manifest
 from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel, LinearHead
 from pipelines import head_evaluation, head_training
-from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
+from pipelines.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.head_training import HeadTraining, selection_warning
 from pipelines.lane_application import LANE
 from pipelines.lane_settings import LaneRun, TrainSettings
@@ -81,7 +81,8 @@ def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane
             logits.append(model(image[None].astype(np.float32))["latent_mean"][0].numpy())
             labels.append(mask == 1)
             weights.append(mask != 255)
-        return fit_temperature(np.stack(logits), np.stack(labels), np.stack(weights))
+        stacked = np.stack(logits), np.stack(labels), np.stack(weights)
+        return fit_temperature(*stacked, prior_deviation=LOG_ODDS_DEVIATION)
 
     assert run.temperature == pytest.approx(fitted(splits.selection), rel=1e-4)
     for others in (splits.train, splits.test, splits.train + splits.selection):
@@ -166,15 +167,6 @@ def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, 
     small_training(lane_data, tmp_path / "run", heads=("linear",)).train()
     np.testing.assert_array_equal(kernels[1], kernels[2])
     assert isinstance(stages.started["linear"][1].head, LinearHead)
-
-
-def test_selection_images_that_are_all_right_leave_the_temperature_at_one(
-    stages, lane_data, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(head_training, "selection_temperature", lambda *_: TEMPERATURE_LIMITS[0])
-    run = small_training(lane_data, tmp_path / "run", heads=("linear",)).train()
-    assert run.temperature == 1.0
-    assert list(stages.started) == ["pretraining", "linear"]
 
 
 def test_without_a_linear_head_there_is_no_temperature(stages, lane_data, tmp_path):
