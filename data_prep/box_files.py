@@ -134,7 +134,7 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
         InputError: no such file, a missing column, or a row without its numbers.
     """
     boxes: dict[str, list[Box]] = {}
-    for number, row in enumerate(read_table(path, CSV_COLUMNS), start=2):
+    for line, row in read_table(path, CSV_COLUMNS).items():
         of_image = boxes.setdefault(row["image"], [])
         given = [row[column] for column in CSV_COLUMNS[1:]]
         if not any(given):
@@ -142,14 +142,29 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
         values = _finite(given[:4])
         if values is None or not row["image"] or not row["class"]:
             raise InputError(
-                f"{path}, line {number}: found {row}; expected an image, four numbers and a class, or "
+                f"{path}, line {line}: found {row}; expected an image, four numbers and a class, or "
                 "nothing but an image that shows no object."
             )
         of_image.append(Box(row["class"], *values))
     return boxes
 
 
-def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[dict[str, str]]:
+def number(text: str) -> float:
+    """A number as tables have it: not ``1_2`` or digits of other scripts, which Python takes for numbers.
+
+    Raises:
+        ValueError: it is none.
+
+    Example:
+        >>> number("-2.5e1")
+        -25.0
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
+
+
+def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> dict[int, dict[str, str]]:
     """Read some columns of a CSV file with a header, without surrounding blanks.
 
     Args:
@@ -158,7 +173,8 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
         optional: those that are read where it has them.
 
     Returns:
-        texts by column of each row, without columns that the file does not have.
+        texts by column of each row, by the number of its (last) line; without columns that the file does not
+        have.
 
     Raises:
         InputError: no such file, a field too long for one, or a missing column.
@@ -175,7 +191,7 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
 
 def _columns(
     reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], optional: Sequence[str]
-) -> list[dict[str, str]]:
+) -> dict[int, dict[str, str]]:
     header = [name.strip() for name in reader.fieldnames or ()]
     missing = [name for name in columns if name not in header]
     if missing:
@@ -185,7 +201,10 @@ def _columns(
         )
     reader.fieldnames = header
     found = [*columns, *(name for name in optional if name in header and name not in columns)]
-    return [{name: (row[name] or "").strip() for name in found} for row in reader]
+    rows = {}
+    for row in reader:
+        rows[reader.line_num] = {name: (row[name] or "").strip() for name in found}
+    return rows
 
 
 def _read_text(path: Path) -> str:
@@ -230,7 +249,7 @@ def _number(path: Path, element: ET.Element, where: str, default: float | None =
 
 def _finite(texts: Sequence[str]) -> list[float] | None:
     try:
-        values = [float(text) for text in texts]
+        values = [number(text) for text in texts]
     except ValueError:
         return None
     return values if all(map(math.isfinite, values)) else None

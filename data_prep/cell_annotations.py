@@ -2,15 +2,18 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
-from data_prep.box_files import read_table
+from data_prep.box_files import number, read_table
 from data_prep.cell_candidates import Candidate, SurveyedSequence
 from data_prep.cells_settings import CellsPrepareSettings
 from data_prep.errors import InputError
@@ -75,7 +78,7 @@ def read_annotations(path: Path, settings: CellsPrepareSettings) -> dict[str | N
     """
     rows = read_table(path, ANNOTATION_COLUMNS, optional=("sequence",))
     events: dict[str | None, list[CellEvent]] = {}
-    for line, row in enumerate(rows, 2):
+    for line, row in rows.items():
         of_sequence = events.setdefault(row.get("sequence") or None, [])
         if any(row[column] for column in ANNOTATION_COLUMNS):
             of_sequence.append(_event(path, line, row, settings))
@@ -150,35 +153,82 @@ def match_events(
     """
     if not candidates or not events:
         return Matching({}, frozenset(), tuple(range(len(events))))
-    cost, allowed = _costs(candidates, events, settings)
-    # More than all matches can cost together, so that none is given up for cheaper others.
-    forbidden = 2.0 * min(cost.shape) + 1.0
-    rows, columns = linear_sum_assignment(np.where(allowed, cost, forbidden))
-    pairs = {int(c): int(e) for c, e in zip(rows, columns, strict=True) if allowed[c, e]}
-    near = np.flatnonzero(allowed[:, sorted(pairs.values())].any(axis=1))
+    pairs: dict[int, int] = {}
+    showing: set[int] = set()
+    for near in _connected(_near(candidates, events, settings), len(candidates)):
+        matched = _assignment(near)
+        pairs |= matched
+        of_matched = np.isin(near.event, list(matched.values()))
+        showing.update(near.candidate[of_matched].tolist())
     return Matching(
-        event_of=pairs,
-        left_out=frozenset(int(i) for i in near) - set(pairs),
+        event_of=dict(sorted(pairs.items())),
+        left_out=frozenset(showing - set(pairs)),
         unmatched=tuple(sorted(set(range(len(events))) - set(pairs.values()))),
     )
 
 
-def _costs(
+@dataclass(frozen=True)
+class _Near:
+    """Matches that radius and window allow: number of the candidate and of the event, and the cost, [K]."""
+
+    candidate: npt.NDArray[np.int64]
+    event: npt.NDArray[np.int64]
+    cost: npt.NDArray[np.float64]
+
+    def part(self, which: npt.NDArray[np.int64]) -> "_Near":
+        return _Near(self.candidate[which], self.event[which], self.cost[which])
+
+
+def _near(
     candidates: Sequence[Candidate], events: Sequence[CellEvent], settings: CellsPrepareSettings
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Cost of each match and whether it is allowed, [candidates, events]; allowed ones cost at most 2."""
-    places = np.array([(one.column, one.row) for one in candidates])
-    annotated = np.array([(one.x, one.y) for one in events])
-    distance = np.linalg.norm(places[:, np.newaxis] - annotated, axis=2)
-    frames = np.array([one.frame for one in candidates])[:, np.newaxis]
-    apart = np.abs(frames - np.array([one.frame for one in events]))
-    cost = distance / settings.radius + apart / (settings.window + 1)
-    return cost, (distance <= settings.radius) & (apart <= settings.window)
+) -> _Near:
+    """Every allowed match; one costs at most 2. Others take no memory."""
+    places = np.array([(one.column, one.row, one.frame) for one in candidates], np.float64)
+    annotated = np.array([(one.x, one.y, one.frame) for one in events], np.float64)
+    # A box around what is allowed, a little larger so that no rounding error leaves something out.
+    unit = np.array([settings.radius, settings.radius, settings.window + 0.5])
+    found = cKDTree(places / unit).query_ball_point(annotated / unit, 1.0 + 1e-6, p=np.inf)
+    candidate = np.concatenate([np.asarray(some, np.int64) for some in found])
+    event = np.repeat(np.arange(len(events)), [len(some) for some in found])
+    apart = np.abs(places[candidate] - annotated[event])
+    distance = np.hypot(apart[:, 0], apart[:, 1])
+    cost = distance / settings.radius + apart[:, 2] / (settings.window + 1)
+    allowed = (distance <= settings.radius) & (apart[:, 2] <= settings.window)
+    return _Near(candidate, event, cost).part(np.flatnonzero(allowed))
+
+
+def _connected(near: _Near, num_candidates: int) -> Iterator[_Near]:
+    """Divide allowed matches into those that share neither candidates nor events."""
+    num_nodes = num_candidates + int(near.event.max(initial=-1)) + 1
+    graph = coo_array(
+        (np.ones(len(near.cost)), (near.candidate, num_candidates + near.event)), shape=(num_nodes, num_nodes)
+    )
+    part = connected_components(graph, directed=False)[1][near.candidate]
+    order = np.argsort(part, kind="stable")
+    for which in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+        if len(which):
+            yield near.part(which)
+
+
+def _assignment(near: _Near) -> dict[int, int]:
+    """Event of each matched candidate: as many as possible, then the least sum of costs."""
+    candidates, row = np.unique(near.candidate, return_inverse=True)
+    events, column = np.unique(near.event, return_inverse=True)
+    # More than all matches can cost together, so that none is given up for cheaper others.
+    forbidden = 2.0 * min(len(candidates), len(events)) + 1.0
+    cost = np.full((len(candidates), len(events)), forbidden)
+    cost[row, column] = near.cost
+    rows, columns = linear_sum_assignment(cost)
+    return {
+        int(candidates[r]): int(events[c])
+        for r, c in zip(rows, columns, strict=True)
+        if cost[r, c] < forbidden
+    }
 
 
 def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSettings) -> CellEvent:
     try:
-        frame, x, y = _whole(row["frame"]), float(row["x"]), float(row["y"])
+        frame, x, y = _whole(row["frame"]), number(row["x"]), number(row["y"])
     except ValueError as error:
         raise InputError(
             f"{path}, line {line}: {error}. Expected a whole number as frame, and numbers as x and y."
@@ -195,7 +245,9 @@ def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSet
 
 def _whole(text: str) -> int:
     """A whole number, also as pandas writes a column with empty cells: 14.0."""
-    return int(re.sub(r"\.0+$", "", text))
+    if not re.fullmatch(r"[+-]?\d+(\.0+)?", text, re.ASCII):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text.partition(".")[0])
 
 
 def _outside(

@@ -29,9 +29,9 @@ def listed_groups(path: Path, names: Sequence[str]) -> dict[str, str]:
     known = set(names)
     depth = max((name.count("/") for name in names), default=0)
     try:
-        rows = read_table(path, ("class", "file", "group"))
+        rows = list(read_table(path, ("class", "file", "group")).values())
     except InputError:
-        rows = [{"class": ""} | row for row in read_table(path, ("file", "group"))]
+        rows = [{"class": ""} | row for row in read_table(path, ("file", "group")).values()]
     groups = {}
     for row in rows:
         file = f"{row['class']}/{row['file']}" if row["class"] else row["file"]

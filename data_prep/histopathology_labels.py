@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_prep.box_files import read_table
+from data_prep.box_files import number, read_table
 from data_prep.class_folders import files_by_stem, listed
 from data_prep.errors import InputError
 from data_prep.histopathology_settings import HistopathologyPrepareSettings
@@ -181,19 +181,19 @@ def _with_rows(
     """Give images the labels, patients and survival times of a table."""
     optional = (settings.label_column, settings.patient_column, "months", "event")
     rows = read_table(table, (settings.file_column,), optional)
-    columns = set(rows[0]) if rows else set()
+    columns = set(next(iter(rows.values()), ()))
     _check_columns(table, columns, settings, labels_needed=labels_needed)
-    by_name = _rows_by_name(images, rows, table, settings, skipped)
-    numbers = {id(row): number for number, row in enumerate(rows, start=1)}
+    lines = _lines_by_name(images, rows, table, settings, skipped)
     found = []
     for image in images:
-        row = by_name.get(image.name)
-        if row is None:
+        line = lines.get(image.name)
+        if line is None:
             reason = f"{image.path}: not in {table}. Add a row for it, or remove the image."
             skipped.append(Skipped(image.path, reason))
             continue
+        row = rows[line]
         try:
-            survival = _survival(row, table, numbers[id(row)]) if "months" in row else (None, None)
+            survival = _survival(row, table, line) if "months" in row else (None, None)
         except InputError as error:
             skipped.append(Skipped(image.path, str(error)))
             continue
@@ -233,23 +233,23 @@ def _check_columns(
         )
 
 
-def _rows_by_name(
+def _lines_by_name(
     images: Sequence[TissueImage],
-    rows: Sequence[Mapping[str, str]],
+    rows: Mapping[int, Mapping[str, str]],
     table: Path,
     settings: HistopathologyPrepareSettings,
     skipped: list[Skipped],
-) -> dict[str, Mapping[str, str]]:
+) -> dict[str, int]:
     names = {image.name for image in images}
     inside: dict[str, list[str]] = {}
     for name in sorted(names):
         for tail in _tails(name)[1:]:
             inside.setdefault(tail, []).append(name)
     # The table may begin all its paths further out than the images folder, or have plain file names.
-    stems = [_without_suffix(row[settings.file_column]) for row in rows]
+    stems = [_without_suffix(row[settings.file_column]) for row in rows.values()]
     before = _folders_before(stems, names)
-    by_name: dict[str, Mapping[str, str]] = {}
-    for row, stem in zip(rows, stems, strict=True):
+    lines: dict[str, int] = {}
+    for (line, row), stem in zip(rows.items(), stems, strict=True):
         file = row[settings.file_column]
         inner = stem.removeprefix(before)
         fitting = [inner] if inner in names else inside.get(inner, [])
@@ -263,11 +263,11 @@ def _rows_by_name(
             skipped.append(Skipped(table, f"{table}: names {file!r}, which {why}"))
             continue
         name = fitting[0]
-        if _facts(by_name.setdefault(name, row), settings) != _facts(row, settings):
+        if _facts(rows[lines.setdefault(name, line)], settings) != _facts(row, settings):
             raise InputError(
                 f"{table}: has two different rows for {name!r}. Expected one. Correct the table."
             )
-    return by_name
+    return lines
 
 
 def _folders_before(stems: Sequence[str], names: Collection[str]) -> str:
@@ -293,15 +293,15 @@ def _tails(name: str) -> list[str]:
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
-def _survival(row: Mapping[str, str], table: Path, number: int) -> tuple[float, bool]:
+def _survival(row: Mapping[str, str], table: Path, line: int) -> tuple[float, bool]:
     event = _EVENTS.get(row["event"].lower())
     try:
-        months = float(row["months"])
+        months = number(row["months"])
     except ValueError:
         months = math.nan
     if event is None or not (math.isfinite(months) and months > 0):
         raise InputError(
-            f"{table}, row {number} below the header: has months {row['months']!r} and event "
+            f"{table}, line {line}: has months {row['months']!r} and event "
             f"{row['event']!r}; expected a number above 0, and 1 for a patient who died then or 0 for one "
             "who was last seen alive. Correct the row, or remove the image."
         )

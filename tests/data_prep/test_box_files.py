@@ -118,6 +118,7 @@ def test_table_of_boxes(tmp_path: Path) -> None:
         ),
         ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found .*four numbers and a class"),
         ("image,x,y,w,h,class\na,1,2,3,4", r"boxes\.csv, line 2: found"),
+        ("image,x,y,w,h,class\n\n\na,1_0,2,3,4,mine", r"boxes\.csv, line 4: found .*'1_0'"),
         (
             'image,x,y,w,h,class\na,1,2,3,4,"mine' + 140_000 * "\n",
             r"boxes\.csv, line \d+: field larger than field limit .*quotation mark that is not closed",

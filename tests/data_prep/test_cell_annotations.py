@@ -1,9 +1,11 @@
 """Annotated events read from CSV and matched one to one with candidates."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 from data_prep.cell_annotations import (
     CellEvent,
@@ -54,6 +56,9 @@ def test_rows_become_events(tmp_path: Path) -> None:
         ("1.5,2,3,mitosis", "line 2: .*Expected a whole number as frame"),
         ("1.05,2,3,mitosis", "line 2: .*Expected a whole number as frame"),
         ("nan,2,3,mitosis", "line 2: .*Expected a whole number as frame"),
+        ("1_0,2,3,mitosis", "line 2: '1_0' is no whole number"),
+        ("1,2_0,3,mitosis", "line 2: .*'2_0'"),
+        ("\n1,٢,3,mitosis", "line 3: .*'٢'"),
         ("1,nan,3,mitosis", "finite"),
         ("1,2,,mitosis", "line 2"),
         ("1,2,3,", "the kind is ''"),
@@ -124,5 +129,26 @@ def test_matching_is_one_to_one_and_unhurt_by_nothing() -> None:
     assert len(set(matching.event_of.values())) == len(matching.event_of)
     assert len(matching.event_of) + len(matching.unmatched) == 15
     assert not matching.left_out & matching.event_of.keys()
+    # All at once, as a dense assignment has it.
+    places = np.array([(one.column, one.row) for one in candidates])[:, np.newaxis]
+    distance = np.linalg.norm(places - np.array([(one.x, one.y) for one in events]), axis=2)
+    apart = np.abs(np.subtract.outer([one.frame for one in candidates], [one.frame for one in events]))
+    allowed = (distance <= 10) & (apart <= 1)
+    rows, columns = linear_sum_assignment(np.where(allowed, distance / 10 + apart / 2, 100))
+    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+    assert matching.event_of == {c: e for c, e in pairs if allowed[c, e]}
     assert match_events([], events, SETTINGS).unmatched == tuple(range(15))
     assert match_events(candidates, [], SETTINGS) == Matching({}, frozenset(), ())
+
+
+def test_matching_takes_memory_for_what_is_near_alone() -> None:
+    rng = np.random.default_rng(0)
+    frames, (x, y) = rng.integers(0, 500, 10_000), rng.uniform(0, 2000, (2, 10_000))
+    candidates = [at(int(f), a, b) for f, a, b in zip(frames, x, y, strict=True)]
+    events = [event(int(frames[i]), x[i], y[i]) for i in range(1500)]
+    tracemalloc.start()
+    matching = match_events(candidates, events, SETTINGS)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert matching.event_of == {i: i for i in range(1500)}
+    assert peak < 2e7  # a number for each pair would be 1.2e8

@@ -160,7 +160,7 @@ def test_a_row_without_survival_time_costs_its_image_alone(folder: Path, tmp_pat
     assert {e.source for e in result.manifest.examples} == {"p1/a", "p1/b", "d"}
     (skipped,) = result.skipped
     assert skipped.file == folder / "c.png"
-    assert "labels.csv, row 3 below the header: has months '' and event ''" in skipped.reason
+    assert "labels.csv, line 5: has months '' and event ''" in skipped.reason
 
 
 def test_what_cannot_be_used_is_left_out_and_reported(folder: Path, labels: Path, tmp_path: Path) -> None:
