@@ -96,9 +96,11 @@ class DenseNet(keras.Model):
         self.batch_norm_momentum = batch_norm_momentum
         self.scaling = keras.layers.Rescaling(1.0 / 127.5, offset=-1.0, dtype=self.dtype_policy)
         self.first = _convolution(_FIRST_CHANNELS, 3, self.dtype_policy)
-        self.blocks = [
-            [self._layer(growth, 3, f"block_{block}_layer_{layer}") for layer in range(1, layers + 1)]
+        # One flat list: what lies in lists of lists is missing in a SavedModel (Keras 3.15).
+        self.dense_layers = [
+            self._layer(growth, 3, f"block_{block}_layer_{layer}")
             for block in range(1, _NUM_BLOCKS + 1)
+            for layer in range(1, layers + 1)
         ]
         written = layers * growth
         self.transitions = [
@@ -111,6 +113,13 @@ class DenseNet(keras.Model):
         )
         self.averaging = keras.layers.GlobalAveragePooling2D(dtype=self.dtype_policy)
         self.num_features = _FIRST_CHANNELS + _NUM_BLOCKS * written
+
+    @property
+    def blocks(self) -> list[list[NormalisedConvolution]]:
+        """The layers of each dense block."""
+        layers = len(self.dense_layers) // _NUM_BLOCKS
+        starts = range(0, len(self.dense_layers), layers)
+        return [self.dense_layers[start : start + layers] for start in starts]
 
     def _layer(self, channels: int, kernel_size: int, name: str) -> NormalisedConvolution:
         return NormalisedConvolution(

@@ -1,5 +1,7 @@
 """Images with one class each: weights of rare classes, what reports show, what bundles serve."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -108,6 +110,31 @@ def test_two_classes_are_served_with_a_probability_each():
     assert (described["latent_mean"].shape, described["label"].range) == ((None, 3), (0.0, 2.0))
 
 
+def sonar_run(class_names: tuple[str, ...]) -> SonarRun:
+    return SonarRun(
+        application="sonar",
+        size=(8, 8),
+        num_data=10,
+        batch_norm_momentum=0.9,
+        counts={"train": 10, "selection": 2, "test": 3},
+        manifest_sha256="",
+        class_names=class_names,
+        snapshots=SnapshotPreprocessing(normalisation={}, window=(8, 8), background_classes=()),
+    )
+
+
+@pytest.mark.slow  # the graph of DenseNet-40 alone takes ten seconds
+@pytest.mark.parametrize("network", get_args(TrainSettings.model_fields["network"].annotation))
+def test_every_network_can_be_written_as_a_saved_model(network, tmp_path):
+    run = sonar_run(NAMES)
+    server = SONAR.server(SONAR.make_model("linear", TrainSettings(network=network), run), run)
+    images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    expected = server.serving_default(tf.constant(images))["probability"]
+    tf.saved_model.save(server, str(tmp_path), signatures={"serving_default": server.serving_default})
+    loaded = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
+    np.testing.assert_allclose(loaded(images=tf.constant(images))["probability"], expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("classes", "head", "likelihood", "latents"),
     [
@@ -119,16 +146,7 @@ def test_two_classes_are_served_with_a_probability_each():
     ],
 )
 def test_a_bundle_describes_the_latent_functions_of_its_head(classes, head, likelihood, latents):
-    run = SonarRun(
-        application="sonar",
-        size=(8, 8),
-        num_data=10,
-        batch_norm_momentum=0.9,
-        counts={"train": 10, "selection": 2, "test": 3},
-        manifest_sha256="",
-        class_names=NAMES[:classes],
-        snapshots=SnapshotPreprocessing(normalisation={}, window=(8, 8), background_classes=()),
-    )
+    run = sonar_run(NAMES[:classes])
     settings = TrainSettings(num_inducing=3, num_experts=2, likelihood=likelihood)
     outputs = SONAR.metadata("b", head, settings, run).signatures["serving_default"].outputs
     made = make_head(head, settings, num_classes=run.num_classes, likelihood=SONAR.likelihood(settings))
