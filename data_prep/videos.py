@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import cv2
 import numpy as np
@@ -18,8 +18,9 @@ VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".m
 # With several threads a damaged video is not decoded the same way each time; files are spread over processes.
 _OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
 _USUAL_RATE = 25.0  # frames per second, where the file tells nothing that can be true
-_RATES = (0.01, 1000.0)
+_RATES = (0.01, 50_000.0)  # beyond what cameras do are units of time, such as 90000, taken for a rate
 _LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
+_DOUBTED_GAP = 1.0  # seconds; what is longer is believed only where the time after goes on from there
 
 
 class Video:
@@ -52,7 +53,10 @@ class Video:
         announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         rate = self._capture.get(cv2.CAP_PROP_FPS)
         self._period = 1.0 / (rate if _RATES[0] <= rate <= _RATES[1] else _USUAL_RATE)
+        # A time that grows by less than this is a repeated one.
+        self._shortest_gap = min(1e-3, self._period / 2)
         self._origin = 0.0
+        self._held: tuple[bool, npt.NDArray[Any]] | None = None  # last frame, where the next one is grabbed
         self.num_frames = 0
         self.num_announced = int(announced) if 0 < announced < 1e9 else 0
         self.seconds = 0.0
@@ -72,24 +76,37 @@ class Video:
         """Pass from frame to frame; tell for each when it is shown, in seconds from the first one.
 
         Times that the file gives are used where they grow; otherwise a frame follows the one before it by
-        what the frame rate says.
+        what the frame rate says. A leap is believed only where the next time goes on from it.
         """
-        while self._capture.isOpened() and self._capture.grab():
-            told = self._capture.get(cv2.CAP_PROP_POS_MSEC) / 1000.0
+        told = self._grabbed()
+        while told is not None:
+            self._held = None
             if self.num_frames == 0:
                 self._origin = told if math.isfinite(told) else 0.0
             else:
                 gap = told - self._origin - self.seconds
-                # A millisecond less than nothing is a repeated time, not a growing one.
-                gap = gap if 1e-3 <= gap <= _LONGEST_GAP else self._period
+                if gap > _DOUBTED_GAP:
+                    self._held = self._capture.retrieve()
+                    following = self._grabbed()
+                    if following is None or not following >= told:
+                        # The time is wrong; the true one lies before that of the next frame.
+                        gap = ((following or 0.0) - self._origin - self.seconds) / 2
+                gap = gap if self._shortest_gap <= gap <= _LONGEST_GAP else self._period
                 self.longest_gap = max(self.longest_gap, gap)
                 self.seconds += gap
             self.num_frames += 1
             yield self.seconds
+            told = self._grabbed() if self._held is None else following
+
+    def _grabbed(self) -> float | None:
+        """Go to the next frame; when it is shown, in seconds, according to the file, or None at the end."""
+        if not (self._capture.isOpened() and self._capture.grab()):
+            return None
+        return float(self._capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000.0
 
     def frame(self) -> npt.NDArray[np.uint8] | None:
         """The frame that was passed last, uint8 [H, W, 3] RGB, or None where it cannot be decoded."""
-        decoded, frame = self._capture.retrieve()
+        decoded, frame = self._capture.retrieve() if self._held is None else self._held
         return np.asarray(frame[..., ::-1], dtype=np.uint8) if decoded else None
 
     @property

@@ -110,17 +110,22 @@ class Told:
 
     def __init__(self, times: list[float], rate: float = 20.0, announced: float = 0.0) -> None:
         self.times = iter(times)
+        self.number = -1
         self.facts = {cv2.CAP_PROP_FPS: rate, cv2.CAP_PROP_FRAME_COUNT: announced}
 
     def isOpened(self) -> bool:  # noqa: N802 - OpenCV's name
         return True
 
     def grab(self) -> bool:
+        self.number += 1
         self.facts[cv2.CAP_PROP_POS_MSEC] = next(self.times, None)
         return self.facts[cv2.CAP_PROP_POS_MSEC] is not None
 
     def get(self, name: int) -> float:
         return self.facts[name]
+
+    def retrieve(self) -> tuple[bool, np.ndarray]:
+        return True, np.full((1, 1, 3), self.number, np.uint8)
 
     def release(self) -> None:
         pass
@@ -137,6 +142,12 @@ class Told:
         ([0, 0], 0, [0, 0.04], 0.08),  # no rate either
         ([0, 0], float("nan"), [0, 0.04], 0.08),
         ([0], 20, [0], 0.05),
+        # One wrong time, and the times after it as they are.
+        ([0, 50, 100, 10_000, 150, 200, 400], 20, [0, 0.05, 0.1, 0.125, 0.15, 0.2, 0.4], 0.4 * 7 / 6),
+        ([0, 50, 10_000, 20_000, 20_050], 20, [0, 0.05, 10, 20, 20.05], 20.05 * 5 / 4),  # a slow stretch
+        ([0, 50, 10_000], 20, [0, 0.05, 0.1], 0.15),  # at the end nothing says that it is true
+        ([0, 0.1, 0.2, 0.4], 10_000, [0, 1e-4, 2e-4, 4e-4], 16e-4 / 3),  # a high-speed camera
+        ([0, 0], 90_000, [0, 0.04], 0.08),  # a unit of time, no rate
     ],
 )
 def test_times_grow_whatever_the_file_tells(monkeypatch, told, rate, seconds, end):
@@ -146,3 +157,9 @@ def test_times_grow_whatever_the_file_tells(monkeypatch, told, rate, seconds, en
         assert video.end == pytest.approx(end)
         assert video.num_announced == 0
         assert video.longest_gap == pytest.approx(max(np.diff(seconds), default=0))
+
+
+def test_the_frame_of_a_doubted_time_is_its_own(monkeypatch):
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: Told([0, 50, 10_000, 100, 7000, 7050]))
+    with Video(Path("a.avi")) as video:
+        assert [video.frame()[0, 0, 0] for _ in video] == [0, 1, 2, 3, 4, 5]
