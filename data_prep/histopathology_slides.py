@@ -5,8 +5,6 @@ Runs in worker processes: no TensorFlow here.
 
 import importlib
 import re
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ import tifffile
 
 from data_prep import images
 from data_prep.errors import InputError
-from data_prep.images import IMAGE_SUFFIXES, read_image, resize_image
+from data_prep.images import IMAGE_SUFFIXES, TIFFFILE_ERRORS, read_image, resize_image
 
 Pixels = npt.NDArray[np.uint8]
 """[height, width, 3], red, green, blue."""
@@ -39,18 +37,6 @@ _CACHED_BYTES = 256_000_000  # of decoded tiles, all levels of a slide together
 _FEWEST_TILES = 4  # kept even if they are larger: a patch may lie on four
 _READ_AT_ONCE = 4_000_000  # pixels of a level that are reduced at once
 _LARGEST_TILE = 64_000_000  # pixels, which are decoded at once
-# What tifffile and its codecs raise on damaged files (found by truncating and altering files).
-_DAMAGED = (
-    OSError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,  # also a codec that is not installed
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zlib.error,
-)
 _ALPHA = {tifffile.EXTRASAMPLE.ASSOCALPHA, tifffile.EXTRASAMPLE.UNASSALPHA}
 _MICROMETRES = {2: 25_400.0, 3: 10_000.0}  # in the units of TIFF's ResolutionUnit: inch, centimetre
 
@@ -226,7 +212,7 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
             for number, page in enumerate(pages)
         ]
         pixel_size = _stated_pixel_size(pages[0])
-    except _DAMAGED as error:
+    except TIFFFILE_ERRORS as error:
         raise _damaged(path, error) from error
     for page in pages:
         if page.dtype != np.uint8 or page.samplesperpixel not in {3, 4} or page.planarconfig != 1:
@@ -282,7 +268,7 @@ def _tile_decoder(path: Path, file: Any, pages: Sequence[Any]) -> Callable[[int,
                 premultiplied = page.extrasamples[0] == tifffile.EXTRASAMPLE.ASSOCALPHA
                 pixels = _over_white(pixels, premultiplied=premultiplied)
             white[: pixels.shape[0], : pixels.shape[1]] = pixels[:, :, :3]  # the last strip may be lower
-        except _DAMAGED as error:
+        except TIFFFILE_ERRORS as error:
             raise InputError(
                 f"{path}: a tile of it cannot be decoded ({error}). Install OpenSlide or the codecs of "
                 "tifffile (pip install 'gpimaging[slides]'), or copy or export the slide again."
@@ -325,7 +311,7 @@ def _is_large_tiff(path: Path) -> bool:
             series = file.series[0]
             page = file.pages.first
             return len(series.levels) > 1 or page.imagelength * page.imagewidth > images.MAX_PIXELS
-    except _DAMAGED:
+    except TIFFFILE_ERRORS:
         return False  # `read_image` says what is wrong with the file
 
 
@@ -333,7 +319,7 @@ def _stated_in_tiff(path: Path) -> float | None:
     try:
         with tifffile.TiffFile(path) as file:
             return _stated_pixel_size(file.pages.first)
-    except _DAMAGED:
+    except TIFFFILE_ERRORS:
         return None  # of a file whose pixels could be read
 
 

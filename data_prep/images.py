@@ -43,6 +43,19 @@ _DAMAGED = (
     Image.DecompressionBombWarning,
 )
 
+TIFFFILE_ERRORS = (
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,  # also a codec that is not installed
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+"""What tifffile and its codecs raise on damaged files (found by truncating and altering files)."""
+
 
 def is_image_file(path: Path) -> bool:
     """Tell whether a path is a visible file with one of `IMAGE_SUFFIXES` (in upper or lower case)."""

@@ -11,7 +11,7 @@ from PIL import Image
 
 from data_prep import images
 from data_prep.errors import InputError
-from data_prep.images import IMAGE_SUFFIXES, read_levels
+from data_prep.images import IMAGE_SUFFIXES, TIFFFILE_ERRORS, read_levels
 from data_prep.sonar_levels import Levels
 from data_prep.sonar_xtf import XTF_SUFFIX, read_xtf
 
@@ -97,7 +97,7 @@ def _is_very_large(path: Path) -> bool:
     try:
         height, width = _tiff_size(path)
         return height * width > images.MAX_PIXELS
-    except (OSError, ValueError, IndexError, AttributeError):
+    except TIFFFILE_ERRORS:
         return False  # `read_levels` says what is wrong with the file
 
 
@@ -119,7 +119,7 @@ def _read_deep_colour(path: Path) -> Levels:
 def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     try:
         levels = tifffile.memmap(path, page=0, mode="r")
-    except (OSError, ValueError) as error:
+    except TIFFFILE_ERRORS as error:
         height, width = _tiff_size(path)
         raise InputError(
             f"{path}: {width} x {height} pixels that are compressed or not stored in one piece ({error}). At "
@@ -138,4 +138,4 @@ def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
 def _tiff_size(path: Path) -> tuple[int, int]:
     with tifffile.TiffFile(path) as file:
         page = file.pages.first
-        return page.imagelength, page.imagewidth
+        return int(page.imagelength), int(page.imagewidth)  # tuples or text in a damaged file

@@ -1,5 +1,6 @@
 """Sonar images of 8 and 16 bits are read at their depth, very large ones piece by piece."""
 
+import contextlib
 from pathlib import Path
 
 import cv2
@@ -89,6 +90,25 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         read_sonar(tmp_path / "a.tif")
     with pytest.raises(InputError, match=r"b\.png: cannot be opened"):
         read_sonar(tmp_path / "b.png")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow tells of damaged tags in many ways
+@pytest.mark.parametrize("limit", [LEVELS.size - 1, 10**9])
+def test_damaged_headers_are_no_surprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    path, generator = tmp_path / "a.tif", np.random.default_rng(0)
+    tifffile.imwrite(path, LEVELS)
+    good = path.read_bytes()
+    monkeypatch.setattr(images, "MAX_PIXELS", limit)
+    damaged = [good[:length] for length in range(20)]
+    for _ in range(150):
+        content = bytearray(good)
+        for place in generator.integers(0, 250, 3):
+            content[place] = generator.integers(256)
+        damaged.append(bytes(content))
+    for each in damaged:
+        path.write_bytes(each)
+        with contextlib.suppress(InputError):
+            read_sonar(path)
 
 
 @pytest.mark.parametrize(
