@@ -74,12 +74,15 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
     for box in boxes:
         if not (box.width > 0 and box.height > 0):  # also for NaN
             complaints.append(f"{box.describe()} has no area")
-        elif (
+            continue
+        clipped = _clipped(box, size)
+        if (
             min(box.left, box.top) >= -_TOLERANCE
             and box.right <= width + _TOLERANCE
             and box.bottom <= height + _TOLERANCE
+            and min(clipped.width, clipped.height) > 0
         ):
-            inside.append(_clipped(box, size))
+            inside.append(clipped)
         else:
             complaints.append(f"{box.describe()} reaches outside the image of {width} x {height} pixels")
     return inside, complaints

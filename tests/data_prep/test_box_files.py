@@ -137,6 +137,8 @@ def test_boxes_inside_an_image() -> None:
             Box("far out", 100, 100, 5, 5),
             Box("half out", 60, 10, 8, 8),
             Box("thin", 5, 5, 0, 3),
+            Box("just out", 64.5, 0, 0.5, 3),
+            Box("corner", -1, -1, 1, 1),
         ],
         (48, 64),
     )
@@ -145,9 +147,12 @@ def test_boxes_inside_an_image() -> None:
         "the box of 'far out'",
         "the box of 'half out'",
         "the box of 'thin'",
+        "the box of 'just out'",
+        "the box of 'corner'",
     ]
     assert "reaches outside the image of 64 x 48 pixels" in complaints[0]
     assert "has no area" in complaints[2]
+    assert "reaches outside the image of 64 x 48 pixels" in complaints[3]
 
 
 def test_boxes_that_touch_are_free_of_each_other() -> None:
