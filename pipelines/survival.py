@@ -17,14 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from data_prep.atomic import atomic_file, atomic_folder, refuse_existing
+from data_prep.errors import InputError
 from pipelines.metrics_file import METRICS, METRICS_SCHEMA_VERSION
 from pipelines.progress import stage_bars
 from pipelines.results_tables import format_number
+from pipelines.scores import ratio
 from pipelines.survival_data import PatientSplit, SurvivalData, load_survival, patient_splits
 from pipelines.survival_figure import CURVES, survival_figure
-from pipelines.survival_models import Months, predict_months, project
+from pipelines.survival_models import Months, Projected, predict_months, project
 from pipelines.survival_scores import SURVIVAL_SCORES, score
-from pipelines.survival_settings import SurvivalSettings
+from pipelines.survival_settings import ModelName, SurvivalSettings
 
 PREDICTIONS = "predictions.csv"
 
@@ -41,15 +43,17 @@ class SplitResult:
 
     Attributes:
         split: Which patients they are.
-        months: Of all patients.
+        months: Of all patients; NaN where the model could not be fitted.
         scores: On the test patients.
         seconds: Of fitting and predicting.
+        not_fitted: Why the model could not be fitted; None where it was.
     """
 
     split: PatientSplit
     months: Months
     scores: Mapping[str, float]
     seconds: float
+    not_fitted: str | None = None
 
 
 Results = Mapping[str, Sequence[SplitResult]]
@@ -76,12 +80,15 @@ def survival(
         metrics = json.dumps(content, indent=2, allow_nan=False) + "\n"
         (folder / METRICS).write_text(metrics, encoding="utf-8")
     console.print(scores_table(loaded, results))
-    console.print(CENSORING, markup=False)
+    for warning in (CENSORING, *unfitted(results)):
+        console.print(warning, markup=False)
     return results
 
 
 def cross_validate(data: SurvivalData, settings: SurvivalSettings, progress: Any = None) -> Results:
     """Fit every model on the training patients of every division and judge it on the others.
+
+    A model that cannot be fitted in a division has no scores there.
 
     Args:
         data: All patients.
@@ -93,28 +100,54 @@ def cross_validate(data: SurvivalData, settings: SurvivalSettings, progress: Any
     for split in patient_splits(data, settings):
         projected = project(data, split.train, settings.components)
         for name in settings.models:
-            started = perf_counter()
-            months = predict_months(name, data, projected, split.train, settings)
-            seconds = perf_counter() - started
-            of_test = Months(
-                months.mean[split.test], None if months.deviation is None else months.deviation[split.test]
-            )
-            scores = score(of_test, data.months[split.test], data.event[split.test])
-            results[name].append(SplitResult(split, months, scores, seconds))
+            results[name].append(_judged(name, data, projected, split, settings))
             if progress is not None:
                 progress("Fitting models", sum(map(len, results.values())), total)
     return results
 
 
+def _judged(
+    name: ModelName, data: SurvivalData, projected: Projected, split: PatientSplit, settings: SurvivalSettings
+) -> SplitResult:
+    started = perf_counter()
+    try:
+        months = predict_months(name, data, projected, split.train, settings)
+    except InputError as error:
+        nothing = Months(np.full(len(data.names), np.nan), None)
+        undefined = dict.fromkeys(SURVIVAL_SCORES, math.nan)
+        return SplitResult(split, nothing, undefined, perf_counter() - started, str(error))
+    seconds = perf_counter() - started
+    of_test = Months(
+        months.mean[split.test], None if months.deviation is None else months.deviation[split.test]
+    )
+    scores = score(of_test, data.months[split.test], data.event[split.test])
+    return SplitResult(split, months, scores, seconds)
+
+
+def unfitted(results: Results) -> tuple[str, ...]:
+    """A warning for each division in which a model could not be fitted."""
+    return tuple(
+        f"{name} has no scores in fold {one.split.fold} of repeat {one.split.repeat}, and its means are of "
+        f"the other divisions: {one.not_fitted}"
+        for name, of_model in results.items()
+        for one in of_model
+        if one.not_fitted is not None
+    )
+
+
 def judged_months(data: SurvivalData, results: Results) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Months [P] that each model predicts of patients it was not fitted to, averaged over the divisions."""
+    """Months [P] that each model predicts of patients it was not fitted to, averaged over the divisions.
+
+    NaN for patients who were only tested where the model could not be fitted.
+    """
     averages = {}
     for name, of_model in results.items():
         sums, counts = np.zeros(len(data.names)), np.zeros(len(data.names))
         for result in of_model:
-            sums += np.where(result.split.test, result.months.mean, 0.0)
-            counts += result.split.test
-        averages[name] = sums / counts
+            if result.not_fitted is None:
+                sums += np.where(result.split.test, result.months.mean, 0.0)
+                counts += result.split.test
+        averages[name] = ratio(sums, counts)
     return averages
 
 
@@ -128,7 +161,7 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
             "events": int(data.event.sum()),
             "patches": len(data.patient),
         },
-        "warnings": [CENSORING],
+        "warnings": [CENSORING, *unfitted(results)],
         "scores": {key: asdict(definition) for key, definition in SURVIVAL_SCORES.items()},
         "methods": {
             name: {
@@ -138,6 +171,7 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
                     {
                         "repeat": r.split.repeat,
                         "fold": r.split.fold,
+                        "not_fitted": r.not_fitted,
                         **{key: _plain(value) for key, value in r.scores.items()},
                     }
                     for r in of_model
@@ -149,7 +183,7 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
 
 
 def write_predictions(path: Path, data: SurvivalData, results: Results) -> None:
-    """Write a line for each model, division and test patient.
+    """Write a line for each model, division in which it was fitted, and test patient.
 
     Raises:
         InputError: The file cannot be written.
@@ -169,7 +203,8 @@ def write_predictions(path: Path, data: SurvivalData, results: Results) -> None:
         writer.writerow(header)
         for name, of_model in results.items():
             for result in of_model:
-                for patient in np.flatnonzero(result.split.test):
+                predicted = result.split.test & np.isfinite(result.months.mean)
+                for patient in np.flatnonzero(predicted):
                     deviation = result.months.deviation
                     writer.writerow(
                         [

@@ -24,7 +24,7 @@ def survival_figure(data: SurvivalData, predicted: Mapping[str, Floats]) -> str:
 
     Args:
         data: The patients.
-        predicted: [P] of each model, months of patients that it was not fitted to.
+        predicted: [P] of each model, months of patients that it was not fitted to; NaN where it has none.
 
     Returns:
         SVG.
@@ -55,9 +55,12 @@ def survival_figure(data: SurvivalData, predicted: Mapping[str, Floats]) -> str:
             label="censored",
         )
         for number, (name, months) in enumerate(predicted.items()):
+            known = np.isfinite(months)
+            if not known.any():
+                continue
             axes.plot(
                 times,
-                predicted_curve(months, times),
+                predicted_curve(months[known], times),
                 color=COLOURS[number % len(COLOURS)],
                 linestyle="-" if number < len(COLOURS) else "--",
                 label=name,

@@ -80,6 +80,9 @@ def predict_months(
         projected: Their patches.
         train: bool [P].
         settings: Of the models.
+
+    Raises:
+        InputError: The model cannot be fitted to these patients.
     """
     if name == "cox":
         return _cox(data, projected.joint, train, settings.cox_penalty)

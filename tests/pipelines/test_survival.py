@@ -5,6 +5,7 @@ import io
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,17 @@ from data_prep.errors import InputError
 from data_prep.histopathology import prepare_histopathology
 from data_prep.histopathology_settings import HistopathologyPrepareSettings
 from data_prep.stains import REFERENCE_STAINS, from_density
-from pipelines.survival import cross_validate, judged_months, survival
-from pipelines.survival_data import SurvivalData, patient_splits
-from pipelines.survival_models import Months, average, predict_months, project
+from pipelines.survival import (
+    cross_validate,
+    judged_months,
+    scores_table,
+    summarise,
+    survival,
+    write_predictions,
+)
+from pipelines.survival_data import Mask, SurvivalData, patient_splits
+from pipelines.survival_figure import survival_figure
+from pipelines.survival_models import Months, Projected, average, predict_months, project
 from pipelines.survival_scores import (
     concordance,
     curve_distance,
@@ -174,6 +183,41 @@ def test_predictions_of_unseen_patients_are_averaged_over_repeats(simulated: Sur
     for result in results["constant"]:
         expected += np.where(result.split.test, result.months.mean, 0) / 2
     np.testing.assert_allclose(judged_months(simulated, results)["constant"], expected)
+
+
+def test_a_model_that_cannot_be_fitted_in_a_division_ends_nothing(
+    simulated: SurvivalData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SurvivalSettings(models=("constant", "cox"), folds=3, components=3)
+    second = list(patient_splits(simulated, settings))[1]
+
+    def fail_once(name: str, data: SurvivalData, projected: Projected, train: Mask, *others: Any) -> Months:
+        if name == "cox" and (train == second.train).all():
+            raise InputError("did not converge")
+        return predict_months(name, data, projected, train, *others)
+
+    monkeypatch.setattr("pipelines.survival.predict_months", fail_once)
+    results = cross_validate(simulated, settings)
+    content = summarise(simulated, results)
+    assert content["warnings"][1:] == [
+        "cox has no scores in fold 1 of repeat 0, and its means are of the other divisions: did not converge"
+    ]
+    first, failed, last = content["methods"]["cox"]["splits"]
+    assert failed["not_fitted"] == "did not converge"
+    assert failed["nmse"] is None
+    assert first["not_fitted"] is None
+    mean = content["methods"]["cox"]["scores"]["nmse"]["mean"]
+    assert mean == pytest.approx((first["nmse"] + last["nmse"]) / 2)
+    months = judged_months(simulated, results)
+    np.testing.assert_array_equal(np.isnan(months["cox"]), second.test)
+    assert np.isfinite(months["constant"]).all()
+    assert survival_figure(simulated, months).count("cox") >= 1
+    assert "cox" not in survival_figure(simulated, {"cox": np.full(PATIENTS, np.nan)})
+    write_predictions(tmp_path / "predictions.csv", simulated, results)
+    with (tmp_path / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sum(row["model"] == "cox" for row in rows) == (~second.test).sum()
+    assert "cox" in str(list(scores_table(simulated, results).columns[0].cells))
 
 
 @pytest.fixture
