@@ -14,12 +14,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 from rich.console import Console
-from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
+from data_prep.stratified_splits import stratified_parts
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines.calibration import TEMPERATURE_LIMITS, fit_temperature
 from pipelines.machine_settings import MachineName
@@ -131,8 +132,9 @@ def fit_machine(
     deviation = float(np.var(train.features, axis=0, dtype=np.float64).mean()) ** 0.5 or 1.0
     mean = train.features.mean(axis=0)
     scaled = (train.features - mean) / np.float32(deviation)
-    search = _search(name, scaled.shape[1], cross_validation_parts(train, class_names), seed)
-    search.fit(scaled, train.labels, groups=train.groups)
+    folds = _folds(train, cross_validation_parts(train, class_names), seed)
+    search = _search(name, scaled.shape[1], folds, seed)
+    search.fit(scaled, train.labels)
     machine = _as_arrays(search.best_estimator_, scaled, mean, deviation)
     decisions = machine.decision_values(tf.constant(selection.features)).numpy()
     logits = decisions[:, 0] if decisions.shape[1] == 1 else decisions
@@ -145,7 +147,7 @@ def fit_machine(
 
 
 def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) -> int:
-    """In how many parts of whole groups a cross-validation divides training examples; every class is in each.
+    """In how many parts of whole groups a cross-validation divides training examples, as their classes allow.
 
     Args:
         train: To train on.
@@ -165,8 +167,20 @@ def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) 
     return min(_MOST_PARTS, fewest)
 
 
-def _search(name: MachineName, num_features: int, parts: int, seed: int) -> GridSearchCV:
-    folds = StratifiedGroupKFold(parts, shuffle=True, random_state=seed)
+def _folds(train: TrainingFeatures, parts: int, seed: int) -> PredefinedSplit:
+    """So many parts, or a few more where classes share groups, so that no class lies in one part alone."""
+    names = [str(row) for row in range(len(train.labels))]
+    groups = dict(zip(names, train.groups.tolist(), strict=True))
+    labels = dict(zip(names, train.labels.tolist(), strict=True))
+    for number in range(parts, len(set(train.groups)) + 1):
+        part_of = stratified_parts(groups, labels, (1 / number,) * number, seed)
+        part = np.array([part_of[name] for name in names])
+        if all(np.ptp(part[train.labels == label]) for label in np.unique(train.labels)):
+            break
+    return PredefinedSplit(part)
+
+
+def _search(name: MachineName, num_features: int, folds: PredefinedSplit, seed: int) -> GridSearchCV:
     grid: dict[str, Any] = {"estimator__C": _COSTS}
     if name == "linear_svm":
         estimator = LinearSVC(random_state=seed, max_iter=20_000)

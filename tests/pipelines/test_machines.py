@@ -99,6 +99,21 @@ def test_each_class_is_in_each_part_of_the_cross_validation():
     fit_machine("linear_svm", few, train, NAMES[:2], seed=0)
 
 
+def test_each_class_is_trained_on_in_each_part_where_classes_share_groups():
+    rng = np.random.default_rng(0)
+    for seed in range(30):
+        # Each class is done by some of eight persons, who are the groups.
+        persons = [rng.choice(8, rng.integers(2, 5), replace=False) for _ in NAMES]
+        of_class = [np.repeat(those, rng.integers(1, 6, len(those))) for those in persons]
+        labels = np.repeat(np.arange(len(NAMES), dtype=np.int32), [len(rows) for rows in of_class])
+        groups = np.concatenate(of_class).astype(str)
+        train = TrainingFeatures(np.zeros((len(labels), 1), np.float32), labels, groups)
+        folds = machines._folds(train, cross_validation_parts(train, NAMES), seed)
+        for kept, judged in folds.split():
+            assert set(labels[kept]) == set(labels)
+            assert not set(groups[kept]) & set(groups[judged])
+
+
 def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "machine.npz").write_bytes(b"no machine")
     with pytest.raises(InputError, match="holds no support vector machine"):
