@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
+from data_prep.errors import InputError
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.splits import Splits
@@ -53,6 +55,20 @@ class SonarApplication(LabelledApplication[TrainSettings, SonarRun, SonarManifes
             background_classes=tuple(name for name in backgrounds if name in data.manifest.class_names),
         )
         return {**super().run_facts(data, splits), "snapshots": snapshots}
+
+    def require_fitting(self, data: Prepared[SonarManifest], model: Path, run: SonarRun) -> None:
+        """Check that the speckle is normalised alike.
+
+        Raises:
+            InputError: It is not, or the data differ in size or classes.
+        """
+        super().require_fitting(data, model, run)
+        found = SonarPrepareSettings.model_validate(data.manifest.settings).normalisation
+        if found != run.snapshots.normalisation:
+            raise InputError(
+                f"{data.folder} has snapshots normalised by {found}, but {model} was trained on "
+                f"{run.snapshots.normalisation}. Prepare the data with the same normalisation."
+            )
 
     def make_network(self, settings: TrainSettings, run: SonarRun) -> keras.Model:
         """The feature extractor that the settings name."""
