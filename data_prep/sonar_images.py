@@ -33,8 +33,8 @@ def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         path: PNG, JPEG, WebP, BMP, TIFF or XTF file.
 
     Returns:
-        uint8 or uint16 [height, width], or [height, width, channels] of a mapped TIFF file; `cut_window`
-        takes pieces of either.
+        uint8 or uint16 [height, width], or [height, width, channels] of a mapped TIFF file, in the file's
+        order of bytes; `cut_window` takes pieces of either.
 
     Raises:
         InputError: the file is missing, damaged, of another format or too large to be decoded.
@@ -74,6 +74,7 @@ def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Le
 
 
 def _grey(piece: Levels) -> Levels:
+    piece = piece.astype(piece.dtype.newbyteorder("="), copy=False)  # a mapped file may have the other
     if piece.ndim == 2:
         return piece
     if piece.shape[2] == 1:
@@ -119,20 +120,33 @@ def _read_deep_colour(path: Path) -> Levels:
 def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     try:
         levels = tifffile.memmap(path, page=0, mode="r")
+        photometric, orientation = _tiff_view(path)
     except TIFFFILE_ERRORS as error:
         height, width = _tiff_size(path)
         raise InputError(
-            f"{path}: {width} x {height} pixels that are compressed or not stored in one piece ({error}). At "
-            f"most {images.MAX_PIXELS:,} are decoded at once. Save the file as an uncompressed TIFF, which "
-            "is read piece by piece, or divide it."
+            f"{path}: {width} x {height} pixels that are compressed, in tiles or not stored in one piece "
+            f"({error}). At most {images.MAX_PIXELS:,} are decoded at once. Save the file as an uncompressed "
+            "TIFF without tiles, which is read piece by piece, or divide it."
         ) from error
+    if photometric not in {"MINISBLACK", "RGB"} or orientation != 1:
+        raise InputError(
+            f"{path}: stored as {photometric} with orientation {orientation}. A file of this size is taken as "
+            "it is stored: expected MINISBLACK (0 is black) or RGB, and orientation 1 (upright). Save it so."
+        )
     fitting = levels.shape[:2] == _tiff_size(path) and levels.shape[2:] in {(), (1,), (3,), (4,)}
-    if levels.dtype not in {np.dtype(np.uint8), np.dtype(np.uint16)} or not fitting:
+    if levels.dtype.newbyteorder("=") not in {np.dtype(np.uint8), np.dtype(np.uint16)} or not fitting:
         raise InputError(
             f"{path}: samples of type {levels.dtype} in the shape {levels.shape}; expected 8 or 16 bits per "
             "sample and one, three or four channels, side by side for each pixel. Convert the file."
         )
     return levels
+
+
+def _tiff_view(path: Path) -> tuple[str, int]:
+    """What the samples of a TIFF file mean, and how it is to be turned: 1 is upright."""
+    with tifffile.TiffFile(path) as file:
+        page = file.pages.first
+        return str(getattr(page.photometric, "name", page.photometric)), page.tags.valueof("Orientation", 1)
 
 
 def _tiff_size(path: Path) -> tuple[int, int]:

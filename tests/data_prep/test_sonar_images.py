@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -37,16 +38,22 @@ def test_three_equal_channels_are_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_very_large_tiff_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, channels: int) -> None:
+@pytest.mark.parametrize("byteorder", ["<", ">"])
+def test_a_very_large_tiff_is_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, channels: int, byteorder: Literal["<", ">"]
+) -> None:
     path = tmp_path / "line.tif"
     tifffile.imwrite(
         path, LEVELS if channels == 1 else np.repeat(LEVELS[..., None], 3, 2), photometric="minisblack"
-        if channels == 1 else "rgb"
+        if channels == 1 else "rgb", byteorder=byteorder
     )  # fmt: skip
     monkeypatch.setattr(images, "MAX_PIXELS", LEVELS.size - 1)
     mapped = read_sonar(path)
     assert isinstance(mapped, np.memmap)
-    np.testing.assert_array_equal(cut_window(mapped, 3, 2, (4, 5)), LEVELS[3:7, 2:7])
+    for top in (3, -2):  # inside, and beyond the border
+        window = cut_window(mapped, top, 2, (4, 5))
+        assert window.dtype == np.uint16
+        np.testing.assert_array_equal(window, cut_window(LEVELS, top, 2, (4, 5)))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
@@ -70,11 +77,20 @@ def test_what_cannot_be_read_piece_by_piece_is_refused(
     tifffile.imwrite(tmp_path / "floats.tif", LEVELS.astype(np.float32))
     planes = np.stack([LEVELS, LEVELS, LEVELS])
     tifffile.imwrite(tmp_path / "planes.tif", planes, photometric="rgb", planarconfig="separate")
+    tifffile.imwrite(tmp_path / "negative.tif", LEVELS, photometric="miniswhite")
+    palette = np.zeros((3, 256), np.uint16)
+    tifffile.imwrite(tmp_path / "palette.tif", BYTES, photometric="palette", colormap=palette)
+    tifffile.imwrite(tmp_path / "turned.tif", LEVELS, extratags=[(274, 3, 1, 6, True)])
+    tifffile.imwrite(tmp_path / "tiles.tif", LEVELS, tile=(16, 16))
     Image.fromarray(LEVELS).save(tmp_path / "line.png")
     np.testing.assert_array_equal(read_sonar(tmp_path / "packed.tif"), LEVELS)
     monkeypatch.setattr(images, "MAX_PIXELS", LEVELS.size - 1)
     for name, message in (
-        ("packed.tif", r"packed\.tif: 9 x 12 pixels that are compressed .* uncompressed TIFF"),
+        ("packed.tif", r"packed\.tif: 9 x 12 pixels that are compressed, .* uncompressed TIFF"),
+        ("tiles.tif", r"tiles\.tif: 9 x 12 pixels that are compressed, in tiles .* without tiles"),
+        ("negative.tif", r"negative\.tif: stored as MINISWHITE with orientation 1.*MINISBLACK"),
+        ("palette.tif", r"palette\.tif: stored as PALETTE"),
+        ("turned.tif", r"turned\.tif: stored as MINISBLACK with orientation 6"),
         ("floats.tif", r"floats\.tif: samples of type float32"),
         ("planes.tif", r"planes\.tif: samples of type uint16 in the shape \(3, 12, 9\).*side by side"),
         ("line.png", r"line\.png: 9 x 12 pixels; at most 107 are accepted"),
