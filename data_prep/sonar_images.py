@@ -74,7 +74,8 @@ def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Le
 
 
 def _grey(piece: Levels) -> Levels:
-    piece = piece.astype(piece.dtype.newbyteorder("="), copy=False)  # a mapped file may have the other
+    if not piece.dtype.isnative:  # as a mapped file may be stored
+        piece = piece.astype(np.uint16)
     if piece.ndim == 2:
         return piece
     if piece.shape[2] == 1:
@@ -130,8 +131,8 @@ def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         ) from error
     if photometric not in {"MINISBLACK", "RGB"} or orientation != 1:
         raise InputError(
-            f"{path}: stored as {photometric} with orientation {orientation}. A file of this size is taken as "
-            "it is stored: expected MINISBLACK (0 is black) or RGB, and orientation 1 (upright). Save it so."
+            f"{path}: stored as {photometric} with orientation {orientation}. A file of this size is taken "
+            "as it is: expected MINISBLACK (0 is black) or RGB, and orientation 1 (upright). Save it so."
         )
     fitting = levels.shape[:2] == _tiff_size(path) and levels.shape[2:] in {(), (1,), (3,), (4,)}
     if levels.dtype.newbyteorder("=") not in {np.dtype(np.uint8), np.dtype(np.uint16)} or not fitting:
