@@ -16,6 +16,7 @@ from data_prep.pairing import Skipped
 from data_prep.preparing import (
     Progress,
     checksums,
+    not_found,
     require_good,
     run_in_rounds,
     without_skipped,
@@ -38,7 +39,7 @@ class LabelledPlan(Generic[Source]):
     Attributes:
         sources: in the order of their names.
         class_names: in the order of the labels.
-        groups: group of each source, by name.
+        groups: group of each source, by name; also of sources that turned out not to be usable.
         skipped: what cannot be used.
         train: names of the sources to train on, where listed.
         test: names of the sources to test on, where listed.
@@ -133,6 +134,8 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         InputError: nothing can be used, the splits cannot be made, or `out` cannot be written.
     """
     skipped = list(plan.skipped)
+    for list_file, names in ((settings.train_list, plan.train), (settings.test_list, plan.test)):
+        skipped += not_found(list_file, names, plan.groups.keys(), plan.skipped)
     with atomic_folder(out, overwrite=overwrite) as folder:
         results = run_in_rounds(
             stage, prepare_source, plan.sources, (settings, plan.class_names), jobs=jobs, progress=progress

@@ -19,6 +19,7 @@ from data_prep.preparing import (
     Progress,
     check_destination,
     checksums,
+    not_found,
     require_good,
     run_in_rounds,
     without_skipped,
@@ -29,7 +30,6 @@ from data_prep.splits import (
     assign_folds,
     assign_fraction,
     assign_lists,
-    example_name,
     group_names,
     read_name_list,
 )
@@ -177,8 +177,9 @@ def prepare_lane(
     train = read_name_list(settings.train_list) if settings.train_list else None
     test = read_name_list(settings.test_list) if settings.test_list else None
     pairs, skipped = find_pairs(images, masks)
-    skipped += _missing_from_folders(pairs, skipped, settings.train_list, train)
-    skipped += _missing_from_folders(pairs, skipped, settings.test_list, test)
+    found = {pair.name for pair in pairs}
+    for list_file, names in ((settings.train_list, train), (settings.test_list, test)):
+        skipped += not_found(list_file, names, found, skipped)
     require_good(pairs, _PAIR, images, skipped)
     assignments = _assign([pair.name for pair in pairs], settings, train, test)
     pairs = [pair for pair in pairs if pair.name in assignments]
@@ -215,21 +216,6 @@ def _assign(
     if train is not None or test is not None:
         return assign_lists(groups, train, test)
     return assign_fraction(groups, settings.test_fraction)
-
-
-def _missing_from_folders(
-    pairs: Sequence[Pair], skipped: Sequence[Skipped], list_file: Path | None, names: Sequence[str] | None
-) -> list[Skipped]:
-    """Names of a list that no file of either folder has."""
-    known = {pair.name for pair in pairs} | {example_name(entry.file.name) for entry in skipped}
-    return [
-        Skipped(
-            list_file,
-            f"{list_file}: no image and no mask with the stem {name!r}. Add them or correct the list.",
-        )
-        for name in names or ()
-        if name not in known and list_file is not None
-    ]
 
 
 def _survey(

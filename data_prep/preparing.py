@@ -1,7 +1,7 @@
 """What preparing takes whatever the modality: where to write, worker processes, what was left out."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -123,6 +123,30 @@ def require_good(good: Sequence[object], what: str, folder: Path, skipped: Seque
         reasons = "\n".join(f"  {entry.reason}" for entry in skipped[:10])
         more = f"\n  and {len(skipped) - 10} more" if len(skipped) > 10 else ""
         raise InputError(f"{folder}: no {what} can be used.\n{reasons}{more}")
+
+
+def not_found(
+    list_file: Path | None, names: Iterable[str] | None, known: Collection[str], skipped: Sequence[Skipped]
+) -> list[Skipped]:
+    """Say of the names of a list that nothing was found for them.
+
+    Args:
+        list_file: the list, or None.
+        names: that it has.
+        known: names that were found.
+        skipped: files that were found but cannot be used; what they have is not said again.
+    """
+    if list_file is None:
+        return []
+    left_out = [entry.file.with_suffix("").as_posix() for entry in skipped]
+    return [
+        Skipped(
+            list_file,
+            f"{list_file}: {name!r} is not among what there is to prepare. Add it or correct the list.",
+        )
+        for name in names or ()
+        if name not in known and not any(path.endswith(f"/{name}") for path in left_out)
+    ]
 
 
 def write_skipped(folder: Path, skipped: Iterable[Skipped]) -> None:

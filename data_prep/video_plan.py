@@ -12,7 +12,7 @@ from data_prep.grouping import joined_groups, listed_groups
 from data_prep.labelled_preparing import LabelledPlan
 from data_prep.labelled_splits import LabelledName, assign_labelled
 from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, require_good, run_in_rounds
+from data_prep.preparing import Progress, not_found, require_good, run_in_rounds
 from data_prep.video_clips import VideoSurvey, survey_video
 from data_prep.video_lists import read_class_list, read_video_list, video_groups
 from data_prep.video_settings import VideoPrepareSettings
@@ -47,6 +47,7 @@ def plan_videos(
         for path in (settings.train_list, settings.test_list)
     )
     found, skipped = find_class_files(folder, VIDEO_SUFFIXES, "video")
+    skipped += not_found(settings.class_list, classes, {file.class_name for file in found}, skipped)
     files = _wanted(found, classes, train, test, folder)
     require_good(files, "video", folder, skipped)
     groups = _groups([file.name for file in files], settings)

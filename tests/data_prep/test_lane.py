@@ -252,7 +252,7 @@ def test_lists(write_pairs: WritePairs, tmp_path: Path) -> None:
     assert (splits.train, splits.test) == (("walk0_00", "walk0_02"), ("walk2_08",))
     found = reasons(tmp_path / "out")
     assert found.keys() == {"train.txt", "walk0_01.png"}
-    assert "no image and no mask with the stem 'absent'" in found["train.txt"]
+    assert "'absent' is not among what there is to prepare" in found["train.txt"]
 
 
 def test_groups_are_checked_before_the_files_are_read(write_pairs: WritePairs, tmp_path: Path) -> None:

@@ -302,10 +302,14 @@ def test_survey_lines_and_lists(class_folders: Path, tmp_path: Path) -> None:
     assert group["mine/1"] == group["mine/10"] == group["mine/11"]
     assert {e.fold for e in manifest.examples} == {0, 1, 2}
     names = tmp_path / "train.txt"
-    names.write_text("mine/1.png\nrock/0.png\nsomewhere/else/mine/2.png\n")
+    (class_folders / "rock" / "4.png").write_bytes(b"broken")
+    names.write_text("mine/1.png\nrock/0.png\nsomewhere/else/mine/2.png\nrock/4.png\nrock/lost.png\n")
     settings = SMALL.model_copy(update={"train_list": names})
     result = prepare_sonar(class_folders, tmp_path / "list", settings)
     assert manifest_splits(result.manifest, selection_fraction=0).train == ("mine/1", "mine/2", "rock/0")
+    broken, lost = result.skipped
+    assert "rock/4.png" in broken.reason
+    assert "'rock/lost' is not among what there is to prepare" in lost.reason
     names.write_text("mine/1.png\nmine/2.png\n")
     one_sided = prepare_sonar(class_folders, tmp_path / "list", settings, overwrite=True).one_sided
     assert len(one_sided) == 1

@@ -92,14 +92,20 @@ def test_groups_stay_on_one_side(videos: Path, tmp_path: Path) -> None:
 def test_splits_and_classes_as_ucf101_lists_them(videos: Path, tmp_path: Path) -> None:
     lists = {
         "class_list": "1 Walk\n2 High jump\n3 Swim",
-        "train_list": "Walk/v_Walk_g01_c01.avi 1\nHigh jump/v_HighJump_g01_c01.avi 2\n",
+        "train_list": "Walk/v_Walk_g01_c01.avi 1\nHigh jump/v_HighJump_g01_c01.avi 2\nWalk/v_lost.avi 1\n",
         "test_list": "Walk/v_Walk_g02_c01.avi\nHigh jump/v_HighJump_g03_c01.avi\n",
     }
     for name, content in lists.items():
         (tmp_path / name).write_text(content)
     settings = changed(**{name: tmp_path / name for name in lists})
     read: list[tuple[str, int, int]] = []
-    manifest = prepare_video(videos, tmp_path / "out", settings, progress=lambda *c: read.append(c)).manifest
+    result = prepare_video(videos, tmp_path / "out", settings, progress=lambda *c: read.append(c))
+    manifest = result.manifest
+    what = "is not among what there is to prepare. Add it or correct the list."
+    assert [entry.reason for entry in result.skipped] == [
+        f"{tmp_path / 'class_list'}: 'Swim' {what}",
+        f"{tmp_path / 'train_list'}: 'Walk/v_lost' {what}",
+    ]
     assert manifest.class_names == ("Walk", "High jump")
     assert {(e.video, e.split) for e in manifest.examples} == {
         ("Walk/v_Walk_g01_c01", "train"),
