@@ -162,9 +162,7 @@ def summarise(work: Path, seeds: Sequence[int], folds: int, results: Path) -> No
     rows = []
     for method in next(iter(by_seed.values())):
         values = {key: [scores[method][key] for scores in by_seed.values()] for key in SCORES}
-        cells = {
-            key: f"{np.mean(v):.4f} ± {np.std(v, ddof=min(1, len(v) - 1)):.4f}" for key, v in values.items()
-        }
+        cells = {key: mean_and_deviation(v) for key, v in values.items()}
         rows.append({"method": method, **cells, "NLL of each seed": np.round(values["nll"], 4).tolist()})
     trunk, heads = (median_and_spread(list(part))[0] for part in zip(*seconds, strict=True))
     title = (
@@ -172,6 +170,12 @@ def summarise(work: Path, seeds: Sequence[int], folds: int, results: Path) -> No
         f"{len(by_seed)} seeds; median seconds of a group: trunk {trunk:.0f}, heads {heads:.0f}"
     )
     write_results(results, title=title, rows=rows, host=host())
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """Mean and standard deviation over seeds; of one seed nothing is known of the deviation."""
+    deviation = f"{np.std(values, ddof=1):.4f}" if len(values) > 1 else "-"
+    return f"{np.mean(values):.4f} ± {deviation}"
 
 
 def cell_folder(work: Path, seed: int, fold: int) -> Path:
