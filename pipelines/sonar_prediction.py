@@ -206,7 +206,10 @@ class SonarPredictor:
             with temporary.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
                 uncertainties = ("predictive_entropy", "mutual_information")
-                writer.writerow([*CSV_COLUMNS, "score", *uncertainties, "referred", *names])
+                header = [*CSV_COLUMNS, "score", *uncertainties, "referred", *names]
+                writer.writerow(header)
+                if not finds:  # so that it is not taken for an image without an annotation
+                    writer.writerow([printable(source.path.name), *[""] * (len(header) - 1)])
                 for find, refer in zip(finds, referred, strict=True):
                     box = _inside(find.box, size)
                     row = [printable(source.path.name), box.left, box.top, box.width, box.height, box.name]

@@ -103,6 +103,14 @@ def test_a_full_image_gets_boxes_in_two_formats_and_a_picture(tmp_path):
     assert cv2.imread(str(tmp_path / "out" / "overlays" / "a.png")).shape == (600, 800, 3)
 
 
+def test_an_image_without_objects_is_told_from_one_without_annotation(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((30, 40), 26, np.uint8))
+    assert predict(tmp_path / "a.png", tmp_path / "out").boxes == 0
+    assert read_box_table(tmp_path / "out" / "boxes" / "a.csv") == {"a.png": []}
+    (row,) = rows(tmp_path / "out" / "boxes" / "a.csv")
+    assert set(row.values()) == {"a.png", ""}
+
+
 def test_boxes_stay_inside_an_image_narrower_than_the_window(tmp_path):
     predict(write(tmp_path / "a.png", (30, 6)), tmp_path / "out", threshold=0.9, mode="full")
     expected = Box(CLASSES[1], 0, 22, 6, 8)
