@@ -14,7 +14,7 @@ from pipelines.sonar_windows import Find
 
 _LONGEST_SIDE = 4096  # pixels
 _LEGIBLE_SIDE = 768  # pixels; the letters beside a box need room
-_BAND = 256  # rows of the picture that are made at once
+_READ_AT_ONCE = 16_000_000  # pixels of the image that are reduced at once
 _BRIGHTEST = 99.5  # percentile of the levels that becomes white
 
 
@@ -57,8 +57,9 @@ def image_picture(levels: Levels) -> tuple[Picture, float]:
     scale = min(1.0, _LONGEST_SIDE / longest) if longest >= _LEGIBLE_SIDE else -(-_LEGIBLE_SIDE // longest)
     rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
     bands = []
-    for first in range(0, rows, _BAND):
-        last = min(first + _BAND, rows)
+    at_once = max(1, _READ_AT_ONCE * rows // (height * width))
+    for first in range(0, rows, at_once):
+        last = min(first + at_once, rows)
         top = first * height // rows
         bottom = max(last * height // rows, top + 1)
         bands.append(

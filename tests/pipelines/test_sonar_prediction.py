@@ -11,7 +11,9 @@ import tensorflow as tf
 from data_prep.box_files import read_box_table, read_voc
 from data_prep.boxes import Box
 from data_prep.errors import InputError
+from data_prep.sonar_images import cut_window
 from data_prep.sonar_settings import SpeckleNormalisation
+from pipelines import sonar_pictures
 from pipelines.prediction import find_sources, predict_files
 from pipelines.sonar_pictures import annotated, image_picture
 from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns, write_voc
@@ -159,6 +161,23 @@ def test_boxes_are_drawn_where_they_are():
         lowest = np.nonzero(picture.any(axis=(1, 2)))[0].max()
         assert abs(lowest - 56) <= 2
         assert tuple(picture[56, 26].tolist()) == ((255, 40, 60) if referred else (240, 228, 66))
+
+
+def test_pictures_of_very_large_images_are_made_in_small_pieces(monkeypatch):
+    monkeypatch.setattr(sonar_pictures, "_READ_AT_ONCE", 10_000)
+    pieces = []
+
+    def counted(levels, top, left, size):
+        pieces.append((top, size[0]))
+        return cut_window(levels, top, left, size)
+
+    monkeypatch.setattr(sonar_pictures, "cut_window", counted)
+    levels = np.broadcast_to(np.arange(12_288, dtype=np.uint16)[:, None], (12_288, 500))
+    picture, _ = image_picture(levels)
+    assert max(rows for _, rows in pieces) * 500 <= 10_000
+    assert sum(rows for _, rows in pieces) == 12_288
+    assert picture.shape == (4096, 167, 3)
+    assert np.all(np.diff(picture[:, 0, 0].astype(int)) >= 0)
 
 
 @pytest.mark.parametrize(
