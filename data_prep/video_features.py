@@ -113,13 +113,18 @@ def read_picture(folder: Path, example: FeaturesExample) -> bytes:
     return _read(folder / example.shard)["picture"].tobytes()
 
 
+def has_features(folder: Path) -> bool:
+    """Whether a folder has features, all or some; a run keeps the network too."""
+    return (folder / TRUNK_NAME).is_file() and not (folder / "run.json").exists()
+
+
 def is_features_folder(folder: Path) -> bool:
     """Whether a prepared folder has features and not clips.
 
     Raises:
         InputError: its extraction was interrupted.
     """
-    if not (folder / TRUNK_NAME).is_file() or (folder / "run.json").exists():
+    if not has_features(folder):
         return False
     if not (folder / MANIFEST_NAME).is_file():
         raise InputError(

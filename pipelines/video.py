@@ -11,16 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
-from pydantic import ValidationError
 from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.labelled_preparing import PrepareResult
-from data_prep.manifest import MANIFEST_NAME
 from data_prep.splits import manifest_splits
 from data_prep.video import prepare_video
-from data_prep.video_features import TRUNK_NAME
-from data_prep.video_manifest import FeaturesManifest, LearnedVideos, VideoManifest
+from data_prep.video_features import has_features
+from data_prep.video_manifest import LearnedVideos, VideoManifest
 from data_prep.video_settings import ClipSettings, VideoPrepareSettings
 from data_prep.videos import VIDEO_SUFFIXES
 from gpmodels.networks.res3d import Res3D
@@ -113,21 +111,10 @@ def _require_own_folder(out: Path, others: Sequence[Path], *, resume: bool) -> N
         raise InputError(f"{out} is the folder of --data or --model. Give features a folder of their own.")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    if not _has_features(out):
+    if not has_features(out):
         raise InputError(f"{out} already exists and has no features to go on with. Choose another --out.")
     if not resume:
         raise InputError(f"{out} already has features. Go on with --resume, or choose another --out.")
-
-
-def _has_features(folder: Path) -> bool:
-    """Whether all or some features are there, and nothing else that a step has written."""
-    manifest = folder / MANIFEST_NAME
-    if not (folder / TRUNK_NAME).is_file() or (folder / "run.json").exists():
-        return False
-    try:
-        return not manifest.exists() or bool(FeaturesManifest.model_validate_json(manifest.read_bytes()))
-    except (OSError, ValidationError):
-        return False
 
 
 def _chosen_trunk(

@@ -20,7 +20,6 @@ from scipy import ndimage
 
 from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
-from data_prep.feature_dataset import features_dataset
 from data_prep.manifest import load_manifest
 from data_prep.splits import Splits
 from data_prep.video_features import (
@@ -36,10 +35,11 @@ from gpmodels.networks.res3d import Res3D, res3d
 from pipelines.bundle_metadata import SignatureDescription, clip_signatures
 from pipelines.head_application import JudgedExample, Prepared
 from pipelines.head_training import PRETRAINING
-from pipelines.machines import TrainingFeatures, cross_validation_parts, machine_predictors
+from pipelines.machines import cross_validation_parts, machine_predictors
 from pipelines.overlays import Picture, side_by_side
 from pipelines.pooled_application import PooledApplication, pools_of
 from pipelines.predictors import Predictor
+from pipelines.prepared_matrix import PreparedMatrix
 from pipelines.runs import head_folder
 from pipelines.serving import ClipServer
 from pipelines.training import BEST, load_checkpoint
@@ -53,7 +53,7 @@ _FEATURES_SAMPLE = 100_000
 
 
 @dataclass(frozen=True)
-class PreparedFeatures(Prepared[VideoManifest]):
+class PreparedFeatures(PreparedMatrix[VideoManifest]):
     """Cached features of all clips; a few hundred megabytes for the largest collections."""
 
     manifest: FeaturesManifest
@@ -62,16 +62,6 @@ class PreparedFeatures(Prepared[VideoManifest]):
     def features(self) -> NDArray[np.float32]:
         """``[clips, features]`` in the order of the manifest."""
         return read_features(self.folder, self.manifest)
-
-    def part(self, names: Sequence[str]) -> TrainingFeatures:
-        """Features, labels and groups of some clips, in the order of the names."""
-        rows = self.manifest.rows(names)
-        examples = [self.manifest.examples[row] for row in rows]
-        return TrainingFeatures(
-            self.features[rows],
-            np.array([example.label for example in examples], np.int32),
-            np.array([example.group for example in examples]),
-        )
 
 
 class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]):
@@ -113,9 +103,7 @@ class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]
         """Batches of clips or of features, and labels."""
         if not isinstance(data, PreparedFeatures):
             return super().dataset(data, names, **options)
-        options.pop("augmentation", None)  # of clips
-        part = data.part(names)
-        return features_dataset(part.features, part.labels, **options)
+        return data.dataset(names, **options)
 
     def run_facts(self, data: Prepared[VideoManifest], splits: Splits) -> dict[str, Any]:
         """How clips are cut, where features come from, and what the network learns from."""
@@ -223,9 +211,7 @@ class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]
         """Clips, or their features, and labels."""
         if not isinstance(data, PreparedFeatures):
             return super().inputs(data, names)
-        names = sorted(names)
-        part = data.part(names)
-        return zip(names, part.features, map(int, part.labels), strict=True)
+        return data.inputs(names)
 
     def picture(self, data: Prepared[VideoManifest], example: JudgedExample) -> Picture:
         """Some frames of the middle clip side by side."""

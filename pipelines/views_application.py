@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.feature_dataset import features_dataset
 from data_prep.splits import Splits, manifest_splits
 from data_prep.view_features import read_views
 from data_prep.view_manifest import ViewsManifest
@@ -31,13 +30,13 @@ from pipelines.head_settings import HeadName
 from pipelines.head_training import PRETRAINING
 from pipelines.labelled_application import LabelledApplication
 from pipelines.machines import (
-    TrainingFeatures,
     cross_validation_parts,
     machine_predictors,
     train_machines,
 )
 from pipelines.overlays import Picture
 from pipelines.predictors import Predictor
+from pipelines.prepared_matrix import PreparedMatrix
 from pipelines.runs import head_folder
 from pipelines.serving import Server, ViewServer
 from pipelines.training import BEST, load_checkpoint
@@ -50,7 +49,7 @@ ManifestKind = TypeVar("ManifestKind", bound=ViewsManifest)
 
 
 @dataclass(frozen=True)
-class PreparedViews(Prepared[ManifestKind]):
+class PreparedViews(PreparedMatrix[ManifestKind]):
     """A prepared folder with the views of its examples."""
 
     @cached_property
@@ -58,16 +57,6 @@ class PreparedViews(Prepared[ManifestKind]):
         """``[examples, D]``, all views after each other, in the order of the manifest."""
         views = read_views(self.folder, self.manifest)
         return np.concatenate([views[name] for name in self.manifest.views], axis=1)
-
-    def part(self, names: Sequence[str]) -> TrainingFeatures:
-        """Features, labels and groups of some examples, in the order of the names."""
-        rows = self.manifest.rows(names)
-        examples = [self.manifest.examples[row] for row in rows]
-        return TrainingFeatures(
-            self.features[rows],
-            np.array([example.label for example in examples], np.int32),
-            np.array([example.group for example in examples]),
-        )
 
 
 class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind]):
@@ -84,17 +73,13 @@ class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind])
 
     def dataset(self, data: Prepared[ManifestKind], names: Sequence[str], **options: Any) -> tf.data.Dataset:
         """Batches of features and labels."""
-        options.pop("augmentation", None)  # of images
-        part = with_views(data).part(names)
-        return features_dataset(part.features, part.labels, **options)
+        return with_views(data).dataset(names, **options)
 
     def inputs(
         self, data: Prepared[ManifestKind], names: Sequence[str]
     ) -> Iterator[tuple[str, NDArray[Any], int]]:
         """Features and labels."""
-        names = sorted(names)
-        part = with_views(data).part(names)
-        return zip(names, part.features, map(int, part.labels), strict=True)
+        return with_views(data).inputs(names)
 
     def run_facts(self, data: Prepared[ManifestKind], splits: Splits) -> dict[str, Any]:
         """How the features were computed."""

@@ -11,6 +11,7 @@ from data_prep.video_features import (
     TRUNK_NAME,
     VideoFeatures,
     features_file,
+    has_features,
     is_cached,
     is_features_folder,
     read_features,
@@ -100,10 +101,12 @@ def test_what_another_network_or_other_clips_left_is_refused(folder):
 def test_features_are_told_from_clips_runs_and_what_is_not_complete(folder):
     (folder / "run.json").touch()
     assert not is_features_folder(folder)  # a run keeps the network too
+    assert not has_features(folder)
     (folder / "run.json").unlink()
     (folder / "manifest.json").unlink()
     with pytest.raises(InputError, match="Go on with `gpimaging video features --resume`"):
         is_features_folder(folder)
+    assert has_features(folder)
     (folder / TRUNK_NAME).unlink()
     assert not is_features_folder(folder)
 
