@@ -55,7 +55,7 @@ from data_prep.cell_simulator import (
     simulate_events,
     write_simulated,
 )
-from data_prep.cell_views import EXTRACTOR, NO_CHANGE
+from data_prep.cell_views import EXTRACTOR, mean_difference
 from data_prep.cells import prepare_cells
 from data_prep.cells_manifest import CellsManifest
 from data_prep.cells_settings import CellsPrepareSettings
@@ -72,6 +72,7 @@ ROWS, COLUMNS = 3, 3
 THRESHOLDS = np.concatenate([np.linspace(0.02, 0.98, 49), [0.99, 0.995, 0.998, 0.999]])
 PAPER = {"DFGP-MKL": 0.80, "BEMKL": 0.79, "MKGP": 0.70, "SVM, averaged kernels": 0.77}
 DIFFERENCE = "Difference threshold"
+DIFFERENCE_VIEW = "current_difference_histogram"
 
 Array = npt.NDArray[np.float64]
 Views = dict[str, npt.NDArray[np.float32]]
@@ -234,13 +235,6 @@ def predicted(
     return [model.predict_proba(test)[:, 1] for test in tests], seconds
 
 
-def difference_score(sequence: Candidates) -> Array:
-    """Mean absolute difference of the two patches, in levels, as exactly as the histogram has it."""
-    shares = sequence.views["current_difference_histogram"]
-    middles = (np.arange(shares.shape[1]) + 0.5) * 256 / shares.shape[1]
-    return np.asarray(2.0 * shares @ np.abs(middles - NO_CHANGE), np.float64)
-
-
 def f1_scores(events: npt.NDArray[np.bool_], probability: Array) -> list[float]:
     """At each of `THRESHOLDS`."""
     return [f1_score(events, probability >= t, zero_division=0.0) for t in THRESHOLDS]
@@ -315,9 +309,9 @@ def difference_threshold(
 ) -> tuple[float, list[Array]]:
     """The threshold of the difference that would have been best on the training rows, and the differences."""
     rows = training_rows(train, seed)
-    own = difference_score(train)[rows]
+    own = mean_difference(train.views[DIFFERENCE_VIEW])[rows]
     threshold = max(np.unique(own), key=lambda t: f1_score(train.events[rows], own >= t))
-    return float(threshold), [difference_score(other) for other in others]
+    return float(threshold), [mean_difference(other.views[DIFFERENCE_VIEW]) for other in others]
 
 
 def scores(

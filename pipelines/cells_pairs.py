@@ -8,13 +8,16 @@ that nothing of a judged sequence reaches what judges it. Sequences of one group
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 from rich.console import Console
 
+from data_prep.cell_views import mean_difference
 from data_prep.cells_manifest import CellsManifest
 from data_prep.errors import InputError
 from data_prep.splits import assign_folds, manifest_splits
@@ -35,7 +38,9 @@ from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.predictors import Predictor
 from pipelines.scores import AnyFloatArray
 from pipelines.serving import per_class
-from pipelines.views_application import PreparedViews
+from pipelines.views_application import PreparedViews, described
+
+_DIFFERENCE = "current_difference_histogram"
 
 _PARTS = 10  # of the training sequence's frames; some of these parts are held out
 
@@ -54,6 +59,23 @@ class OneSequence(CellsApplication):
     def prepared(self, folder: Path) -> PreparedViews[CellsManifest]:
         """The folder, divided anew."""
         return PreparedViews(folder, divided_by_sequence(self.whole.manifest, self.sequence))
+
+    def predictors(self, run_folder: Path, settings: TrainSettings, run: CellsRun) -> list[Predictor]:
+        """A plain threshold of the difference first, where there is one kind of event: it tells no kinds."""
+        others = super().predictors(run_folder, settings, run)
+        return [difference_predictor(run), *others] if run.num_classes == 2 else others
+
+
+def difference_predictor(run: CellsRun) -> Predictor:
+    """How much a candidate's patch changes, as a share of what it can, in place of a probability."""
+    views = described(run).views
+    start = sum(views[name] for name in takewhile(lambda name: name != _DIFFERENCE, views))
+    columns = slice(start, start + views[_DIFFERENCE])
+
+    def predict(features: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"probability": tf.constant(mean_difference(features[:, columns].numpy()) / 255.0)}
+
+    return Predictor("Difference threshold", predict, {})
 
 
 def train(

@@ -12,7 +12,6 @@ from benchmarks.cells_simulated import (
     Candidates,
     choose,
     chooses,
-    difference_score,
     f1_scores,
     judge,
     projected,
@@ -54,17 +53,6 @@ def test_views_are_projected_as_the_training_rows_say() -> None:
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-6)
     _, (same,), _ = projected(train, rows, [train], components=4)
     np.testing.assert_allclose(same[:40], x, atol=1e-6)
-
-
-def test_a_difference_is_measured_from_no_change() -> None:
-    histogram = np.zeros((2, 26), np.float32)
-    histogram[0, 12] = 1  # levels 119 to 127: no change
-    histogram[1, 25] = 1  # 247 to 255: as bright as can be
-    still, bright = difference_score(
-        Candidates({"current_difference_histogram": histogram}, np.ones(2, bool))
-    )
-    assert still < 10
-    assert bright == pytest.approx(2 * (25.5 * 256 / 26 - 127))
 
 
 def test_what_is_judged_is_judged_again_only_where_it_is_of_something_else(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_pairs_are_trained_judged_and_listed(prepared: Path, tmp_path: Path) -> 
     assert {row["events"] for row in linear} == {"6"}
     # Dark and light squares are easily told apart.
     assert min(float(row["event_f1"]) for row in linear) > 0.9
+    assert {row["method"] for row in rows} == {"Difference threshold", "Linear", "Linear + temperature"}
     of_c = next(row for row in linear if row["test"] == "c")
     assert float(of_c["event_recall_all"]) == pytest.approx(float(of_c["event_recall"]) * 6 / 7, rel=1e-3)
     report = (out / "report.md").read_text(encoding="utf-8")
