@@ -111,9 +111,10 @@ def read_class_names(folders: Iterable[Path]) -> tuple[str, ...]:
     if found[0].suffix in {".yaml", ".yml"}:
         names = _yaml_names(found[0], text)
     else:
-        names = [line.strip() for line in text.splitlines() if line.strip()]
+        names = [line.strip() for line in text.rstrip().splitlines()]
     if not names or not all(names):
-        raise InputError(f"{found[0]}: no class names found. Expected one name for each class number.")
+        missing = "an empty class name" if names else "no class names"
+        raise InputError(f"{found[0]}: {missing} found. Expected one name for each class number.")
     return tuple(names)
 
 

@@ -71,7 +71,7 @@ def test_yolo_lines_that_cannot_be_used_are_refused(tmp_path: Path, line: str, m
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("classes.txt", "mine\nrock\n"),
+        ("classes.txt", "mine\nrock\n\n"),
         ("obj.names", "mine\nrock"),
         ("data.yaml", "names: [mine, rock]"),
         ("data.yaml", "nc: 2\nnames: {0: mine, 1: rock}"),
@@ -94,6 +94,9 @@ def test_class_names_must_be_there(tmp_path: Path) -> None:
             read_class_names([tmp_path])
     written(tmp_path / "classes.txt", "\n")
     with pytest.raises(InputError, match=r"classes\.txt: no class names found"):
+        read_class_names([tmp_path])
+    written(tmp_path / "classes.txt", "mine\n\nwreck\n")  # the wreck is number 2
+    with pytest.raises(InputError, match=r"classes\.txt: an empty class name found"):
         read_class_names([tmp_path])
 
 
