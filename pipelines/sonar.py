@@ -74,8 +74,23 @@ def prepare(
         )
     manifest = result.manifest
     written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
-    say_prepared(result, manifest.examples, out, console, written=written)
+    warnings = ignored(settings, annotations)
+    say_prepared(result, manifest.examples, out, console, written=written, warnings=warnings)
     return result
+
+
+def ignored(settings: SonarPrepareSettings, annotations: Path | None) -> list[str]:
+    """Say which settings were changed although nothing heeds them for this kind of data."""
+    names: list[str] = []
+    if annotations is None:
+        names += ["window", "context", "background_ratio", "clutter_ratio"]
+    elif settings.window is not None:
+        names += ["context"]
+    if annotations is None or annotations.is_file():
+        names += ["mask_names", "smallest_area"]
+    defaults = SonarPrepareSettings()
+    changed = [name for name in names if getattr(settings, name) != getattr(defaults, name)]
+    return [f"{', '.join(changed)}: no use for data of this kind"] if changed else []
 
 
 def predict(

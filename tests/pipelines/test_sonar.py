@@ -38,6 +38,20 @@ def test_a_searched_size_is_shown_and_taken(tmp_path: Path) -> None:
     assert f"{result.manifest.size[0]} x" in shown[0]
 
 
+def test_settings_that_do_nothing_are_named(tmp_path: Path) -> None:
+    table = tmp_path / "boxes.csv"
+    table.touch()
+    changed = SonarPrepareSettings(window=(20, 20), context=2.0, clutter_ratio=1.0, mask_names={1: "mine"})
+    for annotations, names in (
+        (None, "window, context, clutter_ratio, mask_names"),
+        (table, "context, mask_names"),
+        (tmp_path, "context"),
+    ):
+        assert [text.split(":")[0] for text in sonar.ignored(changed, annotations)] == [names]
+    for annotations in (None, table, tmp_path):
+        assert sonar.ignored(SonarPrepareSettings(size=(8, 8)), annotations) == []
+
+
 def test_a_folder_that_exists_is_refused_before_the_search(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").touch()
