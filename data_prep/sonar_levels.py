@@ -4,7 +4,7 @@ Pure functions of arrays, for `prepare` on snapshots and for prediction on windo
 processes use them: no TensorFlow here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -95,12 +95,12 @@ def prepare_snapshot(
 
 
 def prepare_snapshots(
-    pieces: Sequence[Levels], size: tuple[int, int], normalisation: SpeckleNormalisation
+    pieces: Iterable[Levels], size: tuple[int, int], normalisation: SpeckleNormalisation
 ) -> npt.NDArray[np.uint8]:
     """Resize and normalise many snapshots at once, in a fraction of the time that they take one by one.
 
     Args:
-        pieces: N pieces of sonar images, uint8 or uint16 [height, width] of any sizes.
+        pieces: N pieces of sonar images, uint8 or uint16 [height, width] of any sizes, taken one by one.
         size: height and width in pixels of the result.
         normalisation: how levels become 0..255.
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from data_prep.sonar_settings import SpeckleNormalisation
+from data_prep.sonar_settings import LARGEST_SIDE, SpeckleNormalisation
 from pipelines.head_settings import EvaluateSettings, ExportSettings
 from pipelines.labelled_settings import LabelledRun, LabelledTrainSettings
 
@@ -86,6 +86,6 @@ class PredictSettings(BaseModel):
     @field_validator("window")
     @classmethod
     def _check_window(cls, value: tuple[int, int] | None) -> tuple[int, int] | None:
-        if value is not None and min(value) < 1:
-            raise ValueError("height and width must be at least 1 pixel")
+        if value is not None and not 1 <= min(value) <= max(value) <= LARGEST_SIDE:
+            raise ValueError(f"height and width must be from 1 to {LARGEST_SIDE} pixels")
         return value

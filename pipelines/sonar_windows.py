@@ -70,7 +70,7 @@ def search_image(
 ) -> list[Find]:
     """The objects of a full image, the most probable first.
 
-    Only the windows of one batch are in memory, so that an image may be larger than that.
+    Only one window, and the snapshots of one batch, are in memory: an image may be larger than that.
 
     Args:
         levels: ``[H, W]`` or ``[H, W, channels]``, see :func:`data_prep.sonar_images.read_sonar`.
@@ -80,7 +80,7 @@ def search_image(
     finds: list[Find] = []
     corners = _corners(levels.shape[:2], search)
     while chunk := list(islice(corners, WINDOWS_AT_ONCE)):
-        pieces = [cut_window(levels, top, left, search.window) for top, left in chunk]
+        pieces = (cut_window(levels, top, left, search.window) for top, left in chunk)
         finds += _finds(chunk, predict(prepare_snapshots(pieces, search.size, search.normalisation)), search)
     return _best_of_overlapping(finds, search.overlap)
 

@@ -1,9 +1,11 @@
 """A window slides over all of an image, and of overlapping finds the best is kept."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from data_prep.boxes import Box
 from data_prep.sonar_settings import SpeckleNormalisation
@@ -97,6 +99,21 @@ def test_only_one_batch_of_windows_is_cut_at_a_time(monkeypatch):
     assert max(sizes) == 7
     assert sum(sizes) == len(list(sonar_windows._corners(levels.shape, SEARCH)))
     assert [find.box for find in in_batches] == [Box("mine", 10, 8, 10, 8)]
+
+
+def test_of_large_windows_one_is_in_memory_at_a_time():
+    levels = np.broadcast_to(np.zeros(3, np.uint8), (3000, 3000, 3))
+    search = replace(SEARCH, window=(1000, 1000))
+    tracemalloc.start()
+    search_image(levels, search, brightness)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15e6  # 25 windows are 75 MB, and 25 MB in grey
+
+
+def test_windows_larger_than_prepare_cuts_are_refused():
+    with pytest.raises(ValidationError, match="from 1 to 4096 pixels"):
+        PredictSettings(window=(4097, 10))
 
 
 def test_an_image_of_nothing_has_no_finds():
