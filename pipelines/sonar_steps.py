@@ -91,7 +91,7 @@ def predict(
     more_inputs: MoreInputs = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Probability of an object from which a full image gets a box; 0.5 without it."),
+        typer.Option(help="Probability of an object above which a full image gets a box; 0.5 without it."),
     ] = None,
     refer_above: Annotated[
         float | None,
