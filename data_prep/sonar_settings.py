@@ -98,8 +98,10 @@ class SonarPrepareSettings(SplitSettings):
         ge=-1,
         le=20,
         description="Files whose perceptual hashes of 64 bits differ in at most so many bits, possibly "
-        "mirrored, are near-duplicates and stay together; -1 for no such search. Without it, 6 where none of "
-        "consecutive, group_list, group_pattern, train_list and test_list is given; where one is, no search.",
+        "mirrored, are near-duplicates and stay together; -1 for no such search. Chains stay together too (a "
+        "like b, b like c), so that many files in a row may become one large group. Without it, 6 where none "
+        "of consecutive, group_list, group_pattern, train_list and test_list is given; where one is, no "
+        "search.",
     )
     test_fraction: float = Field(
         default=0.5,

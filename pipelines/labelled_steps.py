@@ -63,11 +63,13 @@ def describe_classes(manifest: LabelledManifest, examples: Iterable[LabelledExam
     return parts
 
 
-def describe_groups(manifest: LabelledManifest, examples: Iterable[LabelledExample]) -> str:
+def describe_groups(manifest: LabelledManifest, examples: Sequence[LabelledExample]) -> str:
     """How many groups stay together, and how many of them are judged: the real size of a test."""
+    sizes = Counter(example.group for example in examples)
+    largest = f"the largest has {max(sizes.values())} of {sizes.total()}"
     tested = {example.group: example.split == "test" for example in examples}
     judged = "" if manifest.num_folds else f", {sum(tested.values())} of them to judge by"
-    return f"{len(tested)} groups, each on one side of every split{judged}"
+    return f"{len(tested)} groups ({largest}), each on one side of every split{judged}"
 
 
 def bundle_preprocessing(metadata: Metadata, bundle: Path, cls: type[Preprocessing]) -> Preprocessing:

@@ -30,7 +30,10 @@ def test_the_groups_are_counted(folds: bool) -> None:
     )
     lines = describe_classes(manifest, examples)
     if folds:
-        assert lines[:2] == ["3 groups, each on one side of every split", "2 folds"]
+        assert lines[:2] == ["3 groups (the largest has 4 of 12), each on one side of every split", "2 folds"]
     else:
-        assert lines[0] == "3 groups, each on one side of every split, 1 of them to judge by"
+        assert (
+            lines[0]
+            == "3 groups (the largest has 4 of 12), each on one side of every split, 1 of them to judge by"
+        )
         assert lines[1] == "mine: 6, 2 of them to judge by"
