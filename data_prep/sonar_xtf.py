@@ -26,6 +26,8 @@ _RECORD_START = struct.Struct("<HBBHHHI")  # magic number, type, ..., length of 
 _MAGIC = 0xFACE
 _PORT, _STARBOARD = 1, 2  # types of channels
 _HIGHEST = 65535
+_USUAL = 99  # percentile of the pings' highest levels
+_HEADROOM = 4.0  # times that level; what is higher is a spike, which must not make all else dark
 _KEPT = {np.dtype(np.uint8), np.dtype(np.uint16)}
 
 
@@ -33,7 +35,8 @@ def read_xtf(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     """Read a recording as an image that lies in a temporary file, so that its size does not matter.
 
     Unsigned samples of 8 or 16 bits without weights stay as they are; others are multiplied by their ping's
-    weight and brought to 0..65535.
+    weight and brought to 0..65535: the highest one becomes 65535, or four times what 99 % of the pings stay
+    below, if that is less. What is no finite number becomes 0.
 
     Args:
         path: the XTF file.
@@ -81,7 +84,7 @@ class _Survey:
         num_pings: their number.
         port: largest number of samples on the port side.
         starboard: largest number of samples on the starboard side.
-        highest: highest level, weighted.
+        highest: weighted level that becomes 65535: the highest one, unless it is a spike.
         kept_type: type of the samples if they are stored as they are, else None.
     """
 
@@ -175,12 +178,15 @@ def _channel(packet: Any, sides: list[int], side: int) -> tuple[npt.NDArray[Any]
     """Samples and factor of a ping's first channel of a side."""
     for samples, header in zip(packet.data, packet.ping_chan_headers, strict=True):
         if sides[header.ChannelNumber] == side:
-            return samples, 2.0 ** -int(header.Weight)
+            floating = samples.dtype.kind == "f"
+            finite = np.nan_to_num(samples, posinf=0.0, neginf=0.0) if floating else samples
+            return finite, 2.0 ** -int(header.Weight)
     return np.empty(0, np.uint8), 1.0
 
 
 def _survey(pings: Iterator[_Ping]) -> _Survey:
-    num_pings, port, starboard, highest = 0, 0, 0, 0.0
+    num_pings, port, starboard = 0, 0, 0
+    peaks = [0.0]
     types: set[np.dtype[Any]] = set()
     unweighted = True
     for ping in pings:
@@ -190,8 +196,10 @@ def _survey(pings: Iterator[_Ping]) -> _Survey:
             if len(samples):
                 types.add(samples.dtype)
                 unweighted = unweighted and weight == 1.0
-                highest = max(highest, float(samples.max()) * weight)
+                peaks.append(float(samples.max()) * weight)
     kept = types.pop() if unweighted and len(types) == 1 and types <= _KEPT else None
+    usual = float(np.percentile(peaks, _USUAL, method="higher"))
+    highest = min(max(peaks), _HEADROOM * usual) or max(peaks)
     return _Survey(num_pings, port, starboard, highest, kept)
 
 

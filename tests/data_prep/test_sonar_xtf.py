@@ -41,15 +41,15 @@ def write_recording(path: Path, pings: list[tuple[np.ndarray, np.ndarray]], weig
     path.write_bytes(content)
 
 
-def stand_in() -> ModuleType:
-    """As much of pyxtf as is used, for recordings of `write_recording`."""
+def stand_in(kind: str = "u") -> ModuleType:
+    """As much of pyxtf as is used, for recordings of `write_recording` with samples of a kind."""
     module = ModuleType("pyxtf")
 
     def read(path: str, types: list[int]) -> Iterator[SimpleNamespace]:
         assert types == [0]
         content = Path(path).read_bytes()
         sides = [content[256 + 128 * number] for number in range(2)]
-        dtype = f"<u{struct.unpack_from('<H', content, 262)[0]}"
+        dtype = f"<{kind}{struct.unpack_from('<H', content, 262)[0]}"
         yield SimpleNamespace(sonar_info=[SimpleNamespace(TypeOfChannel=side) for side in sides])
         position = 1024
         while position < len(content):
@@ -107,6 +107,28 @@ def test_other_samples_fill_sixteen_bits(tmp_path: Path, dtype: str, weight: int
     assert image.max() == 65535
     highest = max(side.max() for ping in recorded for side in ping)
     np.testing.assert_allclose(image[0], np.concatenate(recorded[0]) * (65535 / highest), atol=0.51)
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_spike_leaves_the_other_levels_their_depth(tmp_path: Path) -> None:
+    recorded = [(port.copy(), starboard) for port, starboard in 20 * pings("<u4")]
+    highest = max(int(side.max()) for ping in recorded for side in ping)
+    recorded[1][0][2] = 2**31
+    write_recording(tmp_path / "line.xtf", recorded)
+    image = read_sonar(tmp_path / "line.xtf")
+    assert image[1, 3] == 65535
+    assert image[2].max() > 65535 * int(recorded[2][1].max()) / highest / 5
+
+
+def test_samples_that_are_no_numbers_are_dark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyxtf", stand_in("f"))
+    recorded = pings("<f4")
+    recorded[0][0][:3] = np.nan, np.inf, -np.inf
+    write_recording(tmp_path / "line.xtf", recorded)
+    image = read_sonar(tmp_path / "line.xtf")
+    assert image[0, :3].tolist() == [0, 0, 0]
+    assert image[0, 3:].min() > 0
+    assert image.max() == 65535
 
 
 @pytest.mark.usefixtures("reader")
