@@ -104,7 +104,7 @@ def test_the_threshold_is_the_best_of_what_it_is_chosen_by() -> None:
         return event_scores(labels, called_events(probability, threshold), 3, 0)["event_f1"]
 
     assert f1(chosen) == max(f1(threshold) for threshold in np.linspace(-0.05, 0.95, 11))
-    assert best_threshold(np.array([0, 1]), np.array([[0.9, 0.1], [0.9, 0.1]])) == pytest.approx(0.05)
+    assert best_threshold(np.array([1, 0]), np.array([[0.9, 0.1], [0.9, 0.1]])) == pytest.approx(0.05)
 
 
 def test_parts_of_consecutive_frames_are_held_out(manifest: CellsManifest) -> None:
