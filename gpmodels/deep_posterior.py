@@ -126,7 +126,7 @@ def deep_collapsed_bound(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.
     half_log_det = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(statistics.root)))
     bound = tf.reduce_sum(weight * h) - 0.5 * quadratic - half_log_det
     bound -= 0.5 * tf.reduce_sum(beta * statistics.open_variance)
-    return bound - tf.reduce_sum(tf.cast(head.hidden.prior_kl(), tf.float64))
+    return bound - tf.cast(head.hidden.penalty(), tf.float64)
 
 
 def _solved(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> tuple[_Statistics, tf.Tensor]:
