@@ -1,7 +1,9 @@
 """Boxes that mark objects in an image, in pixels from the upper left corner."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 _TOLERANCE = 1.5  # pixels by which formats and tools round a border differently
 
@@ -34,21 +36,44 @@ class Box:
         """Lower border in pixels."""
         return self.top + self.height
 
-    def overlaps(self, other: "Box") -> bool:
-        """Tell whether two boxes have an area in common."""
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
-
     def describe(self) -> str:
         """The class and the borders, for messages."""
         return (
             f"the box of {self.name!r} from column {self.left:g}, row {self.top:g} to {self.right:g}, "
             f"{self.bottom:g}"
         )
+
+
+class TakenPlaces:
+    """Boxes that others have to stay away from; a box is compared with thousands of them at once.
+
+    Args:
+        boxes: the first of them.
+
+    Example:
+        >>> TakenPlaces([Box("mine", 10, 10, 5, 5)]).leave_free(Box("", 15, 10, 5, 5))
+        True
+    """
+
+    def __init__(self, boxes: Iterable[Box] = ()) -> None:
+        self._borders = np.empty((4, 0))
+        self._number = 0
+        for box in boxes:
+            self.add(box)
+
+    def add(self, box: Box) -> None:
+        """Take one more place."""
+        if self._number == self._borders.shape[1]:
+            room = np.empty((4, max(16, self._number)))
+            self._borders = np.concatenate([self._borders, room], axis=1)
+        self._borders[:, self._number] = box.left, box.top, box.right, box.bottom
+        self._number += 1
+
+    def leave_free(self, box: Box) -> bool:
+        """Tell whether a box has no area in common with any of them."""
+        left, top, right, bottom = self._borders[:, : self._number]
+        across = (left < box.right) & (box.left < right)
+        return not np.any(across & (top < box.bottom) & (box.top < bottom))
 
 
 def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box], list[str]]:
@@ -92,11 +117,6 @@ def spanned(box: Box) -> Box:
     """The same rectangle with its borders in order, where a tool has exchanged them."""
     left, top = min(box.left, box.right), min(box.top, box.bottom)
     return Box(box.name, left, top, abs(box.width), abs(box.height))
-
-
-def free_of(candidate: Box, boxes: Sequence[Box]) -> bool:
-    """Tell whether a box has no area in common with any of some boxes."""
-    return not any(candidate.overlaps(box) for box in boxes)
 
 
 def _clipped(box: Box, size: tuple[int, int]) -> Box:

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.boxes import Box, free_of, inside_image, spanned
+from data_prep.boxes import Box, TakenPlaces, inside_image, spanned
 from data_prep.errors import InputError
 from data_prep.near_duplicates import difference_hashes
 from data_prep.pairing import Skipped
@@ -211,24 +211,25 @@ def _free_windows(request: SnapshotRequest, name: str, generator: np.random.Gene
     height, width = request.surveyed.size
     fitting = [(h, w) for h, w in request.window_sizes if h <= height and w <= width]
     wanted = request.num_background + request.num_clutter
+    avoid = TakenPlaces(request.surveyed.avoid)
     for _ in range(_TRIES * wanted if fitting else 0):
         h, w = fitting[int(generator.integers(len(fitting)))]
         top, left = int(generator.integers(height - h + 1)), int(generator.integers(width - w + 1))
         window = Box(name, left, top, w, h)
-        if free_of(window, request.surveyed.avoid):
+        if avoid.leave_free(window):
             yield window
 
 
 def _apart(windows: Iterable[Box], number: int, among: Sequence[Box] = ()) -> list[Box]:
     """The first windows that are apart from each other, and from others, with most of their area."""
     found: list[Box] = []
-    cores = [_core(window) for window in among]
+    cores = TakenPlaces(map(_core, among))
     for window in windows:
         if len(found) == number:
             break
-        if free_of(_core(window), cores):
+        if cores.leave_free(_core(window)):
             found.append(window)
-            cores.append(_core(window))
+            cores.add(_core(window))
     return found
 
 

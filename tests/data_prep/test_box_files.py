@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.box_files import read_box_table, read_class_names, read_voc, read_yolo
-from data_prep.boxes import Box, free_of, inside_image, spanned
+from data_prep.boxes import Box, TakenPlaces, inside_image, spanned
 from data_prep.errors import InputError
 
 VOC = """<?xml version="1.0"?>
@@ -160,8 +160,14 @@ def test_boxes_inside_an_image() -> None:
 
 def test_boxes_that_touch_are_free_of_each_other() -> None:
     box = Box("mine", 10, 10, 5, 5)
-    assert free_of(Box("", 15, 10, 5, 5), [box])
-    assert free_of(Box("", 10, 4, 5, 6), [box])
-    assert not free_of(Box("", 14.9, 14.9, 5, 5), [box])
-    assert not free_of(Box("", 0, 0, 50, 50), [box])
+    taken = TakenPlaces([box])
+    assert taken.leave_free(Box("", 15, 10, 5, 5))
+    assert taken.leave_free(Box("", 10, 4, 5, 6))
+    assert not taken.leave_free(Box("", 14.9, 14.9, 5, 5))
+    assert not taken.leave_free(Box("", 0, 0, 50, 50))
+    assert TakenPlaces().leave_free(box)
+    for number in range(40):  # more than there is room for at first
+        taken.add(Box("", 100 + 10 * number, 0, 5, 5))
+    assert not any(taken.leave_free(Box("", 104 + 10 * number, 4, 3, 3)) for number in range(40))
+    assert taken.leave_free(Box("", 105, 0, 5, 5))
     assert spanned(Box("mine", 15, 15, -5, -5)) == box
