@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from data_prep.manifest import Manifest, load_manifest
-from data_prep.splits import Splits
+from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel
 from pipelines.bundle_metadata import Metadata
 from pipelines.config import CONFIG_NAME, load_settings
 from pipelines.evaluation import MethodResult
 from pipelines.head_settings import HeadName, HeadRun, HeadTrainSettings
 from pipelines.heads import make_head
+from pipelines.learned_examples import LEARNED_NAME, input_digests, write_learned
 from pipelines.predictors import Outputs, Predictor, run_predictors
 from pipelines.report import Gallery
 from pipelines.runs import head_folder, load_run
@@ -151,11 +152,19 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
             )
 
     def keep_with_run(self, data: Prepared[ManifestKind], run_folder: Path) -> None:
-        """Copy into the run what it needs of the prepared folder later; nothing where the weights are all.
+        """Copy into the run what it needs of the prepared folder later: what it learns from.
 
         Raises:
             InputError: It cannot be written.
         """
+        if (run_folder / LEARNED_NAME).exists():
+            return
+        settings = self.run_settings(run_folder)
+        splits = manifest_splits(
+            data.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
+        )
+        examples = self.examples(data, (*splits.train, *splits.selection))
+        write_learned(run_folder, (digest for example in examples for digest in self.digests(example)))
 
     # Models
 
@@ -273,6 +282,10 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
     @abc.abstractmethod
     def examples(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Examples to judge, one in memory at a time, in the order of names."""
+
+    def digests(self, example: JudgedExample) -> list[str]:
+        """What tells an example from others, see :func:`pipelines.learned_examples.input_digests`."""
+        return input_digests([example.image])
 
     def num_judged(self, data: Prepared[ManifestKind], names: Sequence[str]) -> int:  # noqa: ARG002 - others need it
         """How many :meth:`examples` these names give."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pipelines.head_application import (
     SettingsKind,
 )
 from pipelines.head_settings import EvaluateSettings, HeadRun, HeadTrainSettings
+from pipelines.learned_examples import read_learned
 from pipelines.metrics_file import METRICS, write_metrics
 from pipelines.predictors import Predictor
 from pipelines.report import write_report
@@ -52,6 +53,9 @@ def evaluate(
     fold = training.fold if settings.fold is None else settings.fold
     names = judged_names(settings, training, prepared, fold)
     application.require_fitting(prepared, model, run)
+    seen = fold != training.fold and file_sha256(data / MANIFEST_NAME) == run.manifest_sha256
+    learned = frozenset() if seen or settings.split != "test" else read_learned(model)
+    num_seen = count_seen(application, prepared, names, learned)
     predictors = application.predictors(model, training, run)
     num_judged = application.num_judged(prepared, names)
     results = []
@@ -73,7 +77,6 @@ def evaluate(
         "groups": num_groups,
         "size": f"{run.size[0]} x {run.size[1]}",
     }
-    seen = fold != training.fold and file_sha256(data / MANIFEST_NAME) == run.manifest_sha256
     evaluation = Evaluation(
         application=application.name,
         results=tuple(results),
@@ -88,6 +91,7 @@ def evaluate(
             *evaluation_warnings(
                 settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(model, run)
             ),
+            *seen_warnings(num_seen, num_judged, application.judged),
             *group_warnings(num_judged, num_groups, application.judged),
         ),
         class_names=application.reported_classes(run),
@@ -145,6 +149,43 @@ def judged_names(
             f"{data.folder} has no {settings.split} example. Prepare it with one, or pass --set split=..."
         )
     return names
+
+
+def count_seen(
+    application: HeadApplication[Any, Any, Any],
+    data: Prepared[Any],
+    names: Sequence[str],
+    learned: frozenset[str],
+) -> int:
+    """How many of the judged examples the run learned from.
+
+    Args:
+        application: Tells examples apart.
+        data: Prepared folder.
+        names: Of the examples to judge.
+        learned: Digests of what the run learned from.
+    """
+    if not learned:
+        return 0
+    examples = application.examples(data, names)
+    return sum(not learned.isdisjoint(application.digests(example)) for example in examples)
+
+
+def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...]:
+    """What to say where judged examples are the same as some that the run learned from.
+
+    Args:
+        num_seen: How many are.
+        num_judged: How many are judged.
+        judged: What they are, in the plural.
+    """
+    if not num_seen:
+        return ()
+    warning = (
+        f"{num_seen} of the {num_judged} {judged} hold what training was fitted to or chose its best epoch "
+        "by: the numbers flatter the model. Judge others, or the test part of the folder it was trained with."
+    )
+    return (warning,)
 
 
 def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:

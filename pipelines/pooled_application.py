@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipelines.head_application import JudgedExample, Prepared
 from pipelines.labelled_application import LabelledApplication, ManifestKind, RunKind, SettingsKind
+from pipelines.learned_examples import input_digests
 from pipelines.predictors import Outputs, Predictor
 from pipelines.serving import per_class
 
@@ -50,6 +51,10 @@ class PooledApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind]
     def judged_groups(self, data: Prepared[ManifestKind], names: Sequence[str]) -> dict[str, str]:
         """Group of each pool, that of its examples."""
         return {self.pool(example): example.group for example in data.manifest.select(names)}
+
+    def digests(self, example: JudgedExample) -> list[str]:
+        """Of what the network is given of each of a pool's examples."""
+        return input_digests(example.image)
 
     def examples_named(self, data: Prepared[ManifestKind], names: Sequence[str]) -> Iterator[JudgedExample]:
         """Pools by their names."""

@@ -5,6 +5,7 @@
     run/
       config.yaml            the settings as used
       run.json               data, sizes, N, the fitted temperature: what is needed to rebuild the models
+      learned.txt            digests of what it was trained on and chose its best epoch by
       heads/<name>/          best.weights.h5, state.json, and the weights that it names to resume from
       heads/pretraining/     the network with a linear head that all heads start from
       tensorboard/<name>/

@@ -156,7 +156,8 @@ class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]
             )
 
     def keep_with_run(self, data: Prepared[VideoManifest], run_folder: Path) -> None:
-        """The network that the features come from: a bundle needs it."""
+        """Also the network that the features come from: a bundle needs it."""
+        super().keep_with_run(data, run_folder)
         if isinstance(data, PreparedFeatures):
             with atomic_file(run_folder / TRUNK_NAME) as temporary:
                 temporary.write_bytes((data.folder / TRUNK_NAME).read_bytes())

@@ -120,6 +120,16 @@ def test_a_fold_that_was_trained_on_is_marked(lane_data, lane_run, tmp_path):
     assert not any("Judged" in text for text in unseen.all_warnings)
 
 
+def test_what_was_trained_on_is_noticed_in_a_folder_prepared_anew(lane_data, lane_run, tmp_path):
+    scenes = Path(shutil.copytree(lane_data.parent / "scenes", tmp_path / "scenes"))
+    for path in [*scenes.glob("images/*"), *scenes.glob("masks/*")]:
+        path.rename(path.with_stem(f"renamed_{path.stem}"))
+    settings = LanePrepareSettings(size=SIZE, test_fraction=1, ignore_values=(77,), lane_values=(255,))
+    prepare_lane(scenes / "images", scenes / "masks", tmp_path / "data", settings)
+    seen = evaluate(tmp_path / "data", lane_run, tmp_path / "seen")
+    assert "8 of the 10 images hold what training was fitted to or chose" in seen.all_warnings[0]
+
+
 def test_evaluation_refuses_what_it_cannot_judge(lane_data, lane_run, tmp_path):
     out = tmp_path / "out"
     with pytest.raises(InputError, match="is no training run"):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from pipelines.head_application import JudgedExample
 from pipelines.pooled_application import mean_outputs, pools_of
+from pipelines.video_application import VIDEO
 
 
 def test_a_pool_is_the_mean_of_its_examples():
@@ -17,3 +19,11 @@ def test_a_pool_is_the_mean_of_its_examples():
 
 def test_pools_are_what_names_begin_with():
     assert pools_of(["b/c/1", "a/1", "b/c/0"]) == ("a", "b/c")
+
+
+def test_a_pool_is_known_by_each_of_its_examples_but_blank_ones():
+    clips = np.random.default_rng(0).integers(0, 256, (3, 2, 4, 4, 3), dtype=np.uint8)
+    clips[1] = 7
+    known = VIDEO.digests(JudgedExample("a", clips, 0))
+    assert len(set(known)) == 2
+    assert VIDEO.digests(JudgedExample("b", clips[2:].copy(), 1)) == known[1:]
