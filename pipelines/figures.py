@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from pipelines.evaluation import MethodResult
 from pipelines.uncertainty_scores import bin_edges, referral_accuracy
@@ -43,7 +43,7 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
         SVG.
     """
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 5.2), layout="constrained")
+        figure = Figure(figsize=(5.6, 5.8), layout="constrained")
         diagram, shares = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         num_classes = results[0].statistics.dense["confusion"].shape[-1]
         low = 1.0 / num_classes
@@ -58,9 +58,9 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
             share = reliability.count[filled] / reliability.count.sum()
             shares.plot(reliability.confidence[filled], share, **line)
         diagram.set(ylabel="share that is right", ylim=(None, 1.02))
-        diagram.legend(loc="upper left")
-        shares.set(xlabel="confidence", ylabel="share of\npredictions", yscale="log", xlim=(low - 0.01, 1.01))
-        shares.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        figure.legend(loc="outside upper left", ncols=2)  # above: few examples make curves that go anywhere
+        shares.set(xlabel="confidence", ylabel="share of\npredictions", xlim=(low - 0.01, 1.01))
+        _decades_of_percent(shares)
         return svg_text(figure)
 
 
@@ -176,15 +176,27 @@ def uncertainty_figure(result: MethodResult) -> str | None:
                 share = np.histogram(centres, bars, weights=count / count.sum())[0]
                 axes.stairs(share, bars, fill=True, color=colour, alpha=0.35)
                 axes.stairs(share, bars, color=colour, label=f"{label} ({int(count.sum()):,} predictions)")
-        axes.set(xlabel="predictive entropy (nats)", ylabel="share of these predictions", yscale="log")
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-        axes.legend(loc="upper center")
+        axes.set(xlabel="predictive entropy (nats)", ylabel="share of these predictions")
+        _decades_of_percent(axes)
+        figure.legend(loc="outside upper left", ncols=2)
         return svg_text(figure)
 
 
 def _percent_axes(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+
+
+def _decades_of_percent(axes: Axes) -> None:
+    """A logarithmic axis over whole decades of percent, which needs no label between them.
+
+    Matplotlib labels the minor ticks of about one decade with formulas, and `STYLE` draws none.
+    """
+    axes.set_yscale("log")
+    lowest, highest = (np.log10(limit) for limit in axes.get_ylim())
+    axes.set_ylim(10.0 ** np.floor(lowest), 10.0 ** np.ceil(highest))
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _line(index: int, count: int) -> dict[str, Any]:

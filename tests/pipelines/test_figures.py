@@ -1,7 +1,10 @@
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
+import numpy as np
 
+from pipelines.classification_scores import classification_record
+from pipelines.evaluation import MethodResult, classification_result
 from pipelines.figures import (
     confusion_figure,
     referral_figure,
@@ -25,6 +28,26 @@ def test_figures_are_drawn_alike_each_time(evaluation):
     assert _is_svg(confusion_figure(evaluation.results[-1], names))
     assert _is_svg(uncertainty_figure(evaluation.results[-1]))
     assert uncertainty_figure(evaluation.results[-1]) != uncertainty_figure(evaluation.results[0])
+
+
+def _few_snapshots(name: str) -> MethodResult:
+    """A method on 60 snapshots of three classes, whose shares span about a decade."""
+    random = np.random.default_rng(2)
+    records = []
+    for index in range(60):
+        label = index % 3
+        probability = random.dirichlet(np.where(np.arange(3) == label, 2.0, 1.0))
+        entropy = -(probability * np.log(probability)).sum()
+        uncertainty = {"predictive_entropy": np.array([entropy])}
+        records.append(classification_record(str(index), np.array([label]), probability[None], uncertainty))
+    return classification_result(name, records)
+
+
+def test_labels_of_logarithmic_axes_are_percent_for_few_examples_too():
+    result = _few_snapshots("HGP")
+    for figure in (reliability_figure([result]), uncertainty_figure(result)):
+        assert "mathdefault" not in figure
+        assert "<!-- 10% -->" in figure
 
 
 def test_nothing_to_draw_gives_no_figure(perfect_evaluation):
