@@ -7,10 +7,11 @@ from data_prep.cell_views import EXTRACTOR, VIEWS, candidates_of, corner
 from data_prep.cells_manifest import CellsManifest
 from data_prep.cells_plan import CellPiece, plan_cells
 from data_prep.cells_settings import CellsPrepareSettings
+from data_prep.destination import check_destination
 from data_prep.errors import InputError
 from data_prep.labelled_preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, check_destination
+from data_prep.preparing import Progress
 
 
 def prepare_cells(

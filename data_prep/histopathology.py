@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from data_prep.destination import check_destination
 from data_prep.errors import InputError
 from data_prep.histopathology_features import EXTRACTOR, VIEWS, describe_patch
 from data_prep.histopathology_manifest import HistopathologyManifest
@@ -16,7 +17,7 @@ from data_prep.histopathology_settings import HistopathologyPrepareSettings
 from data_prep.images import read_mask, resize_image
 from data_prep.labelled_preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, check_destination
+from data_prep.preparing import Progress
 
 _PROPORTIONS = 0.01  # by which sides of a mask may differ from those of its image, relatively
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from data_prep.atomic import atomic_folder
+from data_prep.destination import check_destination
 from data_prep.errors import InputError
 from data_prep.lane_manifest import LaneExample, LaneManifest
 from data_prep.lane_masks import LaneCoding, choose_coding
@@ -17,7 +18,6 @@ from data_prep.manifest import write_manifest
 from data_prep.pairing import Pair, Skipped, find_pairs
 from data_prep.preparing import (
     Progress,
-    check_destination,
     checksums,
     not_found,
     require_good,

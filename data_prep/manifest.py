@@ -106,6 +106,22 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / MANIFEST_NAME).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
+def read_manifest(folder: Path) -> bytes:
+    """Read the file of a manifest, unchecked.
+
+    Raises:
+        InputError: no prepared folder.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "
+            "Give that folder, or run `prepare` first."
+        ) from error
+
+
 def load_manifest(folder: Path, kind: type[ManifestKind]) -> ManifestKind:
     """Read the manifest of a prepared folder and check every file against it.
 
@@ -123,12 +139,7 @@ def load_manifest(folder: Path, kind: type[ManifestKind]) -> ManifestKind:
     """
     path = folder / MANIFEST_NAME
     try:
-        manifest = kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "
-            "Give that folder, or run `prepare` first."
-        ) from error
+        manifest = kind.model_validate_json(read_manifest(folder))
     except ValidationError as error:
         problems = error.errors(include_url=False)
         for problem in problems:

@@ -1,4 +1,4 @@
-"""What preparing takes whatever the modality: where to write, worker processes, what was left out."""
+"""What preparing takes whatever the modality: worker processes, what was left out."""
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -7,9 +7,8 @@ from typing import Any, Protocol, TypeVar
 
 import joblib
 
-from data_prep.atomic import refuse_existing
 from data_prep.errors import InputError
-from data_prep.manifest import MANIFEST_NAME, file_sha256
+from data_prep.manifest import file_sha256
 from data_prep.pairing import Skipped
 
 SKIPPED_NAME = "skipped.csv"
@@ -22,23 +21,6 @@ Progress = Callable[[str, int, int], None]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-def check_destination(out: Path, sources: Iterable[Path], *, overwrite: bool) -> None:
-    """Refuse to write where input lies, or over what `prepare` has not written.
-
-    Raises:
-        InputError: `out` exists and `overwrite` is false, was not written by `prepare`, or holds a source.
-    """
-    refuse_existing(out, overwrite=overwrite)
-    for source in sources:
-        if source.resolve().is_relative_to(out.resolve()):
-            raise InputError(f"{out}: holds the input folder {source}. Choose another output folder.")
-    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
-        raise InputError(
-            f"{out}: has no {MANIFEST_NAME}, so it was not written by `prepare`; it is not overwritten. "
-            "Choose another output folder, or remove this one yourself."
-        )
 
 
 def run_in_rounds(

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from data_prep.destination import check_destination
 from data_prep.labelled_preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, check_destination
+from data_prep.preparing import Progress
 from data_prep.sonar_levels import prepare_snapshots
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_plan import plan_snapshots

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from data_prep.destination import check_destination
 from data_prep.errors import InputError
 from data_prep.labelled_preparing import (
     ExampleFacts,
@@ -13,7 +14,7 @@ from data_prep.labelled_preparing import (
     prepare_labelled,
 )
 from data_prep.pairing import Skipped
-from data_prep.preparing import Progress, check_destination
+from data_prep.preparing import Progress
 from data_prep.video_clips import cut_clips
 from data_prep.video_manifest import VideoManifest
 from data_prep.video_plan import SurveyedVideo, plan_videos

@@ -239,11 +239,8 @@ def load_metadata(bundle: Path) -> Metadata:
     Raises:
         InputError: No bundle, or one of another schema version.
     """
+    require_bundle(bundle)
     path = bundle / METADATA
-    if not path.is_file() or not (bundle / "saved_model.pb").is_file():
-        raise InputError(
-            f"{bundle} is no bundle: {METADATA} or saved_model.pb is missing. Pass the --out of an export."
-        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -258,6 +255,14 @@ def load_metadata(bundle: Path) -> Metadata:
         return Metadata.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path} does not describe a bundle: {error}. Export the bundle again.") from error
+
+
+def require_bundle(bundle: Path) -> None:
+    """Raise `InputError` where a folder is no bundle."""
+    if not (bundle / METADATA).is_file() or not (bundle / "saved_model.pb").is_file():
+        raise InputError(
+            f"{bundle} is no bundle: {METADATA} or saved_model.pb is missing. Pass the --out of an export."
+        )
 
 
 def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:

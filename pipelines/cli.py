@@ -176,6 +176,7 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
     console = make_console()
     configure_logging(console)
     with exit_codes(interrupted=lambda: "Run the command again."):
+        import_module("pipelines.bundle_metadata").load_metadata(bundle)  # before TensorFlow is imported
         start_tensorflow(threads=None)
         verification = import_module("pipelines.bundle").verify_bundle(bundle)
         differences = {name: f"{value:.2g}" for name, value in sorted(verification.differences.items())}

@@ -24,7 +24,8 @@ from pipelines.head_application import (
 )
 from pipelines.head_settings import EvaluateSettings, HeadRun, HeadTrainSettings
 from pipelines.learned_examples import read_learned
-from pipelines.metrics_file import METRICS, write_metrics
+from pipelines.metrics_file import write_metrics
+from pipelines.path_checks import METRICS, require_no_evaluation
 from pipelines.predictors import Predictor
 from pipelines.report import write_report
 from pipelines.results_tables import results_table
@@ -46,8 +47,7 @@ def evaluate(
     Raises:
         InputError: The run or the data cannot be used, or ``out`` holds another evaluation.
     """
-    if (out / METRICS).exists():
-        raise InputError(f"{out} already holds an evaluation. Give another --out, or remove that folder.")
+    require_no_evaluation(out)
     run, training = application.trained_run(model), application.run_settings(model)
     prepared = application.prepared(data)
     fold = training.fold if settings.fold is None else settings.fold

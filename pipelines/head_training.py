@@ -21,7 +21,7 @@ from pipelines.head_application import HeadApplication, ManifestKind, RunKind, S
 from pipelines.head_settings import HeadName, HeadTrainSettings
 from pipelines.heads import momentum_for, view_text
 from pipelines.progress import EpochProgress
-from pipelines.runs import head_folder, load_run
+from pipelines.runs import RUN, head_folder, load_run, require_no_run
 from pipelines.tensorboard import TensorBoardHook
 from pipelines.training import (
     EpochHook,
@@ -61,9 +61,8 @@ def train(
         InputError: The data cannot be used, or ``out`` holds another run.
         TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
     """
-    if (out / "run.json").exists() and not resume:
-        raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
-    if resume and not (out / "run.json").exists():
+    require_no_run(out, resume=resume)
+    if resume and not (out / RUN).exists():
         console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
     training = HeadTraining(application, settings, data=data, out=out, resume=resume, console=console)
     make_deterministic(settings.seed)
@@ -114,7 +113,7 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         begins = not (resume and has_checkpoint(head_folder(out, PRETRAINING)))
         for warning in application.check_training(self.data, self.splits, settings, begins=begins):
             console.print(f"Warning: {warning}", markup=False)
-        if resume and (out / "run.json").exists():
+        if resume and (out / RUN).exists():
             self.run = self._continued(self.run)
 
     def _require_models(self) -> None:

@@ -26,7 +26,6 @@ from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
 from pipelines.evaluation import Evaluation, MethodResult
 
-METRICS = "metrics.json"
 METRICS_SCHEMA_VERSION = 1
 
 

@@ -26,9 +26,10 @@ from data_prep.pairing import Skipped
 from data_prep.videos import VIDEO_SUFFIXES
 from pipelines.bundle import Signature
 from pipelines.overlays import Picture
+from pipelines.path_checks import PREDICTIONS, require_no_predictions
 from pipelines.predictors import Outputs
 
-PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
+SKIPPED = "skipped.csv"
 
 LOGGER = logging.getLogger(__name__)
 
@@ -194,8 +195,7 @@ def predict_files(
         InputError: The folder holds predictions or cannot be written, or not one source could be read.
         KeyboardInterrupt: Ctrl-C. As after an error of writing, ``predictions.csv`` lists what is complete.
     """
-    if (out / PREDICTIONS).exists():
-        raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
+    require_no_predictions(out)
     with atomic_file(out / PREDICTIONS) as temporary:
         out.mkdir(parents=True, exist_ok=True)
         lines: list[Line] = []

@@ -23,6 +23,7 @@ from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
 
 SCHEMA_VERSION = 1
+RUN = "run.json"
 
 
 class RunDescription(BaseModel):
@@ -56,7 +57,7 @@ class RunDescription(BaseModel):
 
     def save(self, run: Path) -> None:
         """Write ``run.json``."""
-        with atomic_file(run / "run.json") as temporary:
+        with atomic_file(run / RUN) as temporary:
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
@@ -73,11 +74,8 @@ def load_run(run: Path, cls: type[Description]) -> Description:
     Raises:
         InputError: The folder is no run, one of another schema version, or of another application.
     """
-    path = run / "run.json"
-    if not path.is_file():
-        raise InputError(
-            f"{run} is no training run: it has no run.json. Pass the --out folder of a train step."
-        )
+    require_run(run)
+    path = run / RUN
     try:
         content = json.loads(path.read_bytes())
         found = content.get("schema_version") if isinstance(content, dict) else None
@@ -91,6 +89,18 @@ def load_run(run: Path, cls: type[Description]) -> Description:
         raise InputError(
             f"{path} cannot be read as the description of a {cls.__name__}: {error}. Train again."
         ) from error
+
+
+def require_run(run: Path) -> None:
+    """Raise `InputError` where a folder is no training run."""
+    if not (run / RUN).is_file():
+        raise InputError(f"{run} is no training run: it has no {RUN}. Pass the --out folder of a train step.")
+
+
+def require_no_run(out: Path, *, resume: bool) -> None:
+    """Raise `InputError` where a folder holds a run that is not to be resumed."""
+    if (out / RUN).exists() and not resume:
+        raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
 
 
 def head_folder(run: Path, name: str) -> Path:

@@ -14,8 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from data_prep.destination import check_destination
 from data_prep.labelled_preparing import PrepareResult
-from data_prep.preparing import check_destination
 from data_prep.sonar import prepare_sonar
 from data_prep.sonar_images import SONAR_SUFFIXES
 from data_prep.sonar_manifest import SonarManifest

@@ -21,6 +21,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from pipelines.config import CONFIG_NAME, load_settings
 from pipelines.console import configure_logging, exit_codes, make_console, show_note, show_settings
+from pipelines.path_checks import PREDICTIONS, check_paths
 from pipelines.tensorflow_start import start_tensorflow
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -160,6 +161,7 @@ def make_command(name: str, settings: SettingsClass, function: StepFunction) -> 
                 if values.pop(shared):
                     _note_unused(name, shared)
             del values["help_settings"]
+            check_paths(name.rpartition(" ")[2], values)
             call = StepCall(
                 command=name,
                 console=console,
@@ -228,6 +230,6 @@ def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> s
             text for name, path in paths.items() if path is not None for text in (f"--{name}", str(path))
         ]
         return f"Continue with: gpimaging {command} {shlex.join([*given, '--resume'])}"
-    if (out / "predictions.csv").is_file():
+    if (out / PREDICTIONS).is_file():
         return f"Complete predictions are kept in {out}. Predict the others into another --out."
     return "Nothing complete was written. Run the command again."

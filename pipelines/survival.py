@@ -18,7 +18,8 @@ from rich.table import Table
 
 from data_prep.atomic import atomic_file, atomic_folder, refuse_existing
 from data_prep.errors import InputError
-from pipelines.metrics_file import METRICS, METRICS_SCHEMA_VERSION
+from pipelines.metrics_file import METRICS_SCHEMA_VERSION
+from pipelines.path_checks import METRICS, PREDICTIONS
 from pipelines.progress import stage_bars
 from pipelines.results_tables import format_number
 from pipelines.scores import ratio
@@ -27,8 +28,6 @@ from pipelines.survival_figure import CURVES, survival_figure
 from pipelines.survival_models import Months, Projected, predict_months, project
 from pipelines.survival_scores import SURVIVAL_SCORES, score
 from pipelines.survival_settings import ModelName, SurvivalSettings
-
-PREDICTIONS = "predictions.csv"
 
 CENSORING = (
     "Regressions are fitted to patients with an event. Censored ones, of whom a time is known that they "

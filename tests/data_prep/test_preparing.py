@@ -1,4 +1,4 @@
-"""Worker processes keep the order; nothing is written over what `prepare` has not written."""
+"""Worker processes keep the order; what was skipped is listed."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from data_prep import preparing
 from data_prep.errors import InputError
 from data_prep.pairing import Skipped
 from data_prep.preparing import (
-    check_destination,
     checksums,
     require_good,
     run_in_rounds,
@@ -45,17 +44,3 @@ def test_what_was_skipped_is_listed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'here: no image can be used\.\n  a\.png: "broken"'):
         require_good([], "image", Path("here"), skipped)
     require_good([1], "image", Path("here"), skipped)
-
-
-def test_only_prepared_folders_are_replaced(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    check_destination(out, [tmp_path / "images"], overwrite=False)
-    (out / "images").mkdir(parents=True)
-    with pytest.raises(InputError, match="already exists"):
-        check_destination(out, [], overwrite=False)
-    with pytest.raises(InputError, match=r"has no manifest\.json"):
-        check_destination(out, [], overwrite=True)
-    (out / "manifest.json").touch()
-    check_destination(out, [tmp_path], overwrite=True)
-    with pytest.raises(InputError, match="holds the input folder"):
-        check_destination(out, [out / "images"], overwrite=True)

@@ -80,11 +80,13 @@ def steps(monkeypatch) -> Recorder:
         "demo": recorder,
         "bundle": recorder,
         "lane_settings": settings,
+        "bundle_metadata": SimpleNamespace(load_metadata=lambda _: None),
     }
     for name, module in replaced.items():
         monkeypatch.setitem(sys.modules, f"pipelines.{name}", module)
         monkeypatch.setattr(pipelines, name, module, raising=False)
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace())  # counts as started
+    monkeypatch.setattr("pipelines.steps.check_paths", lambda *_: None)  # the folders exist by name alone
     return recorder
 
 
@@ -306,6 +308,7 @@ def test_every_application_has_every_step():
 
 
 def test_options_of_a_step_become_its_parameters(tmp_path):
+    (tmp_path / "manifest.json").touch()
     seen = {}
 
     def count(call: StepCall, data: Path, times: Annotated[int, typer.Option(help="How often.")] = 2) -> None:
@@ -374,6 +377,59 @@ def test_neither_import_nor_help_imports_anything_heavy():
         "print(sorted(heavy & set(sys.modules)))"
     )
     assert outcome_in_a_fresh_process(code).strip() == "[]"
+
+
+def test_slips_in_paths_show_before_anything_heavy_is_imported(tmp_path):
+    (tmp_path / "written").mkdir()
+    for name in ("run.json", "metrics.json", "predictions.csv", "manifest.json"):
+        (tmp_path / "written" / name).touch()
+    code = (
+        f"import os, sys; os.chdir({str(tmp_path)!r})\n"
+        "from typer.testing import CliRunner; from pipelines.cli import make_app\n"
+        "def tell(words):\n"
+        "    result = CliRunner().invoke(make_app(), words.split())\n"
+        "    print(result.exit_code, result.stderr.strip())\n"
+        "tell('sonar prepare --images no --out out')\n"
+        "tell('lane prepare --images written --masks written --out written')\n"
+        "tell('sonar prepare --images written --annotations no.csv --out out')\n"
+        "tell('video prepare --videos written --test-list no.txt --out out')\n"
+        "tell('cells train --data no --out out')\n"
+        "tell('lane train --data written --out written')\n"
+        "tell('histopathology evaluate --data written --model no --out out')\n"
+        "tell('video evaluate --data written --model written --out written')\n"
+        "tell('sonar export --model written --out written')\n"
+        "tell('video export --model written --metrics no.json --out out')\n"
+        "tell('lane predict --model written --input no --out out')\n"
+        "tell('lane predict --model written --input written --out out')\n"
+        "tell('histopathology survival --data written --out written')\n"
+        "tell('verify written')\n"
+        "heavy = {'tensorflow', 'keras', 'gpflow', 'sklearn', 'scipy', 'cv2', 'joblib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    *messages, heavy = outcome_in_a_fresh_process(code).splitlines()
+    exists = "already exists. Choose another output folder, or replace it with --overwrite."
+    no_bundle = "is no bundle: metadata.json or saved_model.pb is missing. Pass the --out of an export."
+    no_manifest = (
+        "cannot be read (No such file or directory). Expected a folder written by `prepare`. Give that "
+        "folder, or run `prepare` first."
+    )
+    assert messages == [
+        "2 Error: --images no: does not exist. Check the path.",
+        f"2 Error: written: {exists}",
+        "2 Error: --annotations no.csv: does not exist. Check the path.",
+        "2 Error: --test-list no.txt: does not exist. Check the path.",
+        f"2 Error: no/manifest.json: {no_manifest}",
+        "2 Error: written already holds a run. Continue it with --resume, or give another --out.",
+        "2 Error: no is no training run: it has no run.json. Pass the --out folder of a train step.",
+        "2 Error: written already holds an evaluation. Give another --out, or remove that folder.",
+        f"2 Error: written: {exists}",
+        "2 Error: --metrics no.json: does not exist. Check the path.",
+        "2 Error: --input no: does not exist. Check the path.",
+        f"2 Error: written {no_bundle}",
+        f"2 Error: written: {exists}",
+        f"2 Error: written {no_bundle}",
+    ]
+    assert heavy == "[]"
 
 
 def test_the_module_is_the_same_command():
