@@ -116,7 +116,22 @@ def predict(
     names = columns(metadata.class_names)
     lines = predict_sources(SonarPrediction, names, predictor, sources, out, console)
     say_found(lines, console)
+    say_unsearched(predictor, lines, console)
     return lines
+
+
+def say_unsearched(predictor: SonarPredictor, lines: Sequence[SonarPrediction], console: Console) -> None:
+    """How many snapshots have the size of a full image, where the model cannot search any."""
+    sizes = [
+        (line.height, line.width) for line in lines if line.height is not None and line.width is not None
+    ]
+    number = sum(map(predictor.is_large, sizes))
+    if number and predictor.settings.mode == "auto" and not predictor.can_search:
+        console.print(
+            f"Note: {number} images are more than twice as high or as wide as the training's snapshots, and "
+            "were taken for snapshots all the same: without a class of backgrounds no image can be searched",
+            markup=False,
+        )
 
 
 def size_table(scores: Sequence[SizeScore]) -> Table:

@@ -104,8 +104,20 @@ class SonarPredictor:
     def _is_full(self, levels: Levels) -> bool:
         if self.settings.mode != "auto":
             return self.settings.mode == "full"
-        sides = zip(levels.shape[:2], self.window, strict=True)
-        return any(side > FULL_IMAGE * usual for side, usual in sides)
+        return self.can_search and self.is_large(levels.shape)
+
+    @property
+    def can_search(self) -> bool:
+        """Whether a window can show no object: without backgrounds there are snapshots alone.
+
+        Raises:
+            InputError: As :attr:`objects`.
+        """
+        return len(self.objects) < len(self.class_names)
+
+    def is_large(self, size: tuple[int, ...]) -> bool:
+        """Whether an image of this height and width (and more axes) looks like a full one."""
+        return any(side > FULL_IMAGE * usual for side, usual in zip(size[:2], self.window, strict=True))
 
     @property
     def window(self) -> tuple[int, int]:
@@ -149,12 +161,11 @@ class SonarPredictor:
         )
 
     def _full_image(self, source: Source, levels: Levels) -> SonarPrediction:
-        if len(self.objects) == len(self.class_names):
+        if not self.can_search:
             raise UnreadableSourceError(
-                f"{source.path}: {levels.shape[1]} x {levels.shape[0]} pixels, taken for a full image, but "
-                "no class of the bundle is background, so every window would show an object. Train with "
-                "backgrounds, name the class with --set background_classes=[...], or pass --set "
-                "mode=snapshot."
+                f"{source.path}: cannot be searched, since no class of the bundle is background: every "
+                "window would show an object. Train with backgrounds, name the class with --set "
+                "background_classes=[...], or leave out mode=full."
             )
         started = time.perf_counter()
         finds = search_image(levels, self._search(), self._predict)

@@ -49,7 +49,8 @@ class PredictSettings(BaseModel):
     mode: Literal["auto", "snapshot", "full"] = Field(
         default="auto",
         description='Whether a file is one snapshot, or a full image that is searched for objects; "auto" '
-        "takes an image for a full one if it is more than twice as high or as wide as the window.",
+        "takes an image for a full one if it is more than twice as high or as wide as the window, and some "
+        "class is a background; without backgrounds nothing can be searched.",
     )
     refer_above: float | None = Field(
         default=None,

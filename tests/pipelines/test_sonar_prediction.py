@@ -1,12 +1,14 @@
 """What is written of snapshots and of full images, and what is refused."""
 
 import csv
+from io import StringIO
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 from data_prep.box_files import read_box_table, read_voc
 from data_prep.boxes import Box
@@ -15,6 +17,7 @@ from data_prep.sonar_images import cut_window
 from data_prep.sonar_settings import SpeckleNormalisation
 from pipelines import sonar_pictures
 from pipelines.prediction import find_sources, predict_files
+from pipelines.sonar import say_unsearched
 from pipelines.sonar_pictures import annotated, image_picture
 from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns, write_voc
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
@@ -130,8 +133,14 @@ def test_a_row_of_a_long_line_keeps_all_its_digits(tmp_path):
 
 def test_without_a_background_nothing_is_searched(tmp_path):
     path = write(tmp_path / "a.png", (30, 40))
+    line = predict(path, tmp_path / "out", backgrounds=())
+    assert (line.label, line.boxes, line.status) == (CLASSES[0], None, "ok")
+    for backgrounds, said in (((), ["Note:", "1", "images"]), (CLASSES[:1], [])):
+        console = Console(file=StringIO())
+        say_unsearched(predictor(tmp_path, backgrounds=backgrounds), [line], console)
+        assert console.file.getvalue().split()[:3] == said
     with pytest.raises(InputError, match="no class of the bundle is background"):
-        predict(path, tmp_path / "out", backgrounds=())
+        predict(path, tmp_path / "a", backgrounds=(), mode="full")
     assert predict(path, tmp_path / "b", backgrounds=(), background_classes=CLASSES[:1]).boxes == 1
     for wrong in (("seafloor",), CLASSES):
         with pytest.raises(InputError, match=r"expected some, not all, of the bundle's classes: background"):
