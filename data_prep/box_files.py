@@ -16,6 +16,8 @@ from data_prep.errors import InputError
 CSV_COLUMNS = ("image", "x", "y", "w", "h", "class")
 """Columns of a CSV file of boxes: image file, left and upper border, width and height in pixels, class."""
 
+_TOLD = 10  # wrong rows that a message shows
+
 _CLASS_FILES = ("classes.txt", "obj.names", "data.yaml", "data.yml", "dataset.yaml")
 
 
@@ -135,18 +137,23 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
         InputError: no such file, a missing column, or a row without its numbers.
     """
     boxes: dict[str, list[Box]] = {}
+    wrong = []
     for line, row in read_table(path, CSV_COLUMNS).items():
-        of_image = boxes.setdefault(row["image"], [])
-        given = [row[column] for column in CSV_COLUMNS[1:]]
-        if not any(given):
-            continue
-        values = _finite(given[:4])
-        if values is None or not row["image"] or not row["class"]:
-            raise InputError(
-                f"{path}, line {line}: found {row}; expected an image, four numbers and a class, or "
-                "nothing but an image that shows no object."
-            )
-        of_image.append(Box(row["class"], *values))
+        given = [row[column] for column in CSV_COLUMNS]
+        values = _finite(given[1:5])
+        if row["image"] and not any(given[1:]):
+            boxes.setdefault(row["image"], [])
+        elif values is None or not row["image"] or not row["class"]:
+            wrong.append(f"{path}, line {line}: found {','.join(given)!r}")
+        else:
+            boxes.setdefault(row["image"], []).append(Box(row["class"], *values))
+    if wrong:
+        more = f"... and {len(wrong) - _TOLD} rows more\n" if len(wrong) > _TOLD else ""
+        told = "\n".join(wrong[:_TOLD])
+        raise InputError(
+            f"{told}\n{more}Expected an image, four numbers and a class, or nothing but an image that shows "
+            "no object. Correct or remove these rows."
+        )
     return boxes
 
 
@@ -168,6 +175,8 @@ def number(text: str) -> float:
 def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> dict[int, dict[str, str]]:
     """Read some columns of a CSV file with a header, without surrounding blanks.
 
+    Columns may be parted by semicolons, as spreadsheets write them where the comma is a decimal sign.
+
     Args:
         path: the file.
         columns: those that it must have.
@@ -180,7 +189,10 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     Raises:
         InputError: no such file, a field too long for one, or a missing column.
     """
-    reader = csv.DictReader(io.StringIO(_read_text(path), newline=""))
+    text = _read_text(path)
+    header = text.partition("\n")[0]
+    delimiter = ";" if ";" in header and "," not in header else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         return _columns(reader, path, columns, optional)
     except csv.Error as error:

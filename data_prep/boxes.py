@@ -79,8 +79,8 @@ class TakenPlaces:
 def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box], list[str]]:
     """Divide boxes into those that an image of a size can hold and complaints about the others.
 
-    A border that lies outside by a pixel and a half or less is moved onto the image's: formats and tools
-    differ by as much.
+    Of boxes that are the same the first is kept. A border that lies outside by a pixel and a half or less is
+    moved onto the image's: formats and tools differ by as much.
 
     Args:
         boxes: of one image.
@@ -94,23 +94,25 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
         ["the box of 'mine' from column 60, row 0 to 68, 8 reaches outside the image of 64 x 64 pixels"]
     """
     height, width = size
-    inside: list[Box] = []
+    inside: dict[Box, None] = {}  # in their order, each once
     complaints: list[str] = []
     for box in boxes:
         if not (box.width > 0 and box.height > 0):  # also for NaN
             complaints.append(f"{box.describe()} has no area")
             continue
         clipped = _clipped(box, size)
-        if (
+        if clipped in inside:
+            complaints.append(f"{box.describe()} is there more than once")
+        elif (
             min(box.left, box.top) >= -_TOLERANCE
             and box.right <= width + _TOLERANCE
             and box.bottom <= height + _TOLERANCE
             and min(clipped.width, clipped.height) > 0
         ):
-            inside.append(clipped)
+            inside[clipped] = None
         else:
             complaints.append(f"{box.describe()} reaches outside the image of {width} x {height} pixels")
-    return inside, complaints
+    return list(inside), complaints
 
 
 def spanned(box: Box) -> Box:

@@ -11,6 +11,7 @@ from data_prep.errors import InputError
 from data_prep.grouping import consecutive_groups, joined_groups, listed_groups
 from data_prep.labelled_preparing import LabelledPlan
 from data_prep.near_duplicates import duplicate_pairs
+from data_prep.pairing import Skipped
 from data_prep.preparing import Progress, require_good, run_in_rounds, with_complaints
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_snapshots import (
@@ -49,15 +50,17 @@ def plan_snapshots(
     in_folders = int(annotations is None)
     train, test = _read_list(settings.train_list, in_folders), _read_list(settings.test_list, in_folders)
     if annotations is None:
-        sources, skipped = find_class_folders(images)
+        sources, unmatched = find_class_folders(images)
     else:
-        sources, skipped = find_annotated_images(images, annotations)
-    require_good(sources, "image", images, skipped)
+        sources, unmatched = find_annotated_images(images, annotations)
+    require_good(sources, "image", images, unmatched)
     groupings = _groupings([source.name for source in sources], settings)  # may fail: before the long part
     results = run_in_rounds(
         "Reading images", survey_source, sources, (settings,), jobs=jobs, progress=progress
     )
+    skipped: list[Skipped] = []
     surveyed = with_complaints((result for _, result in results), skipped)
+    skipped += unmatched  # last: there may be many without an annotation, and only the first are shown
     require_good(surveyed, "image", images, skipped)
     kept = {one.source.class_name for one in surveyed}
     lost = {s.class_name for s in sources if s.class_name is not None and s.class_name not in kept}

@@ -119,9 +119,10 @@ def test_table_of_boxes(tmp_path: Path) -> None:
             "image,x,y,w,h\na,1,2,3,4",
             r"boxes\.csv: the first line is 'image,x,y,w,h' and has no column class",
         ),
-        ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found .*four numbers and a class"),
+        ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found 'a,1,2,3,,mine'"),
+        ("image,x,y,w,h,class\n,,,,,", r"line 2: found ',,,,,'\nExpected an image, four numbers and a class"),
         ("image,x,y,w,h,class\na,1,2,3,4", r"boxes\.csv, line 2: found"),
-        ("image,x,y,w,h,class\n\n\na,1_0,2,3,4,mine", r"boxes\.csv, line 4: found .*'1_0'"),
+        ("image,x,y,w,h,class\n\n\na,1_0,2,3,4,mine", r"boxes\.csv, line 4: found 'a,1_0,2,3,4,mine'"),
         (
             'image,x,y,w,h,class\na,1,2,3,4,"mine' + 140_000 * "\n",
             r"boxes\.csv, line \d+: field larger than field limit .*quotation mark that is not closed",
@@ -133,6 +134,22 @@ def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, messa
         read_box_table(written(tmp_path / "boxes.csv", text))
 
 
+def test_all_wrong_rows_of_a_table_are_told_at_once(tmp_path: Path) -> None:
+    rows = [f"a,{x},2,3,4,mine\n" for x in ("abc", 1, *["?"] * 11)]
+    with pytest.raises(InputError) as error:
+        read_box_table(written(tmp_path / "boxes.csv", "image,x,y,w,h,class\n" + "".join(rows)))
+    first, second, *_, more, expected = str(error.value).splitlines()
+    assert first.endswith("boxes.csv, line 2: found 'a,abc,2,3,4,mine'")
+    assert second.endswith("boxes.csv, line 4: found 'a,?,2,3,4,mine'")
+    assert more == "... and 2 rows more"
+    assert expected.startswith("Expected an image, four numbers and a class")
+
+
+def test_columns_may_be_parted_by_semicolons(tmp_path: Path) -> None:
+    path = written(tmp_path / "boxes.csv", 'image;x;y;w;h;class\na.png;1;2;3;4;"mine, old"\nb.png;;;;;\n')
+    assert read_box_table(path) == {"a.png": [Box("mine, old", 1, 2, 3, 4)], "b.png": []}
+
+
 def test_boxes_inside_an_image() -> None:
     inside, complaints = inside_image(
         [
@@ -142,6 +159,7 @@ def test_boxes_inside_an_image() -> None:
             Box("thin", 5, 5, 0, 3),
             Box("just out", 64.5, 0, 0.5, 3),
             Box("corner", -1, -1, 1, 1),
+            Box("on the border", 0, 0, 64, 48),
         ],
         (48, 64),
     )
@@ -152,10 +170,12 @@ def test_boxes_inside_an_image() -> None:
         "the box of 'thin'",
         "the box of 'just out'",
         "the box of 'corner'",
+        "the box of 'on the border'",
     ]
     assert "reaches outside the image of 64 x 48 pixels" in complaints[0]
     assert "has no area" in complaints[2]
     assert "reaches outside the image of 64 x 48 pixels" in complaints[3]
+    assert "is there more than once" in complaints[5]
 
 
 def test_boxes_that_touch_are_free_of_each_other() -> None:
