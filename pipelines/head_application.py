@@ -343,7 +343,7 @@ class HeadApplication(abc.ABC, Generic[SettingsKind, RunKind, ManifestKind]):
         """
 
     @abc.abstractmethod
-    def sample(self, run: RunKind) -> NDArray[Any]:
+    def sample(self, run: RunKind, network: keras.Model) -> NDArray[Any]:
         """An image, or what the bundle takes instead, on which it is verified."""
 
     def bundle_files(self, run: RunKind) -> dict[str, str]:  # noqa: ARG002 - others need it

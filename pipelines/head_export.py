@@ -45,7 +45,7 @@ def export(
         out,
         application.server(application.deployed_model(model, trained), run),
         application.metadata(out.name, head, training, run),
-        sample=application.sample(run),
+        sample=application.sample(run, trained.network),
         config=model / CONFIG_NAME,
         metrics=None if metrics is None else read_metrics(metrics),
         files=application.bundle_files(run),

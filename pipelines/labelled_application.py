@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -256,7 +257,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
     def preprocessing_settings(self, run: RunKind) -> dict[str, Any]:
         """What `predict` has to know to prepare an image as training had it."""
 
-    def sample(self, run: RunKind) -> NDArray[Any]:
+    def sample(self, run: RunKind, network: keras.Model) -> NDArray[Any]:  # noqa: ARG002 - others need it
         """Smooth noise, larger than the network's size."""
         shape = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
         noise = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 2.0)

@@ -174,7 +174,7 @@ class LaneApplication(HeadApplication[TrainSettings, LaneRun, LaneManifest]):
             ),
         )
 
-    def sample(self, run: LaneRun) -> Picture:
+    def sample(self, run: LaneRun, network: keras.Model) -> Picture:  # noqa: ARG002 - others need it
         """A rendered scene, larger than the network's size."""
         larger = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
         return render_scene(np.random.default_rng(0), lane_texture="brick", size=larger).image

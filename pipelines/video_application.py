@@ -254,7 +254,7 @@ class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]
         """How clips are cut."""
         return run.clips.model_dump(mode="json")
 
-    def sample(self, run: VideoRun) -> NDArray[np.uint8]:
+    def sample(self, run: VideoRun, network: keras.Model) -> NDArray[np.uint8]:  # noqa: ARG002 - others need it
         """Smooth noise that drifts."""
         frames, height, width, _ = run.clip_shape
         noise = np.random.default_rng(0).normal(size=(height, width + 2 * frames))

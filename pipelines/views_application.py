@@ -232,9 +232,13 @@ class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind])
         """How the features are computed."""
         return {PREPROCESSING: described(run).model_dump_json(indent=1) + "\n"}
 
-    def sample(self, run: RunKind) -> NDArray[np.float32]:
-        """Features between 0 and 1."""
-        return np.random.default_rng(0).random(sum(views_of(run))).astype(np.float32)
+    def sample(
+        self,
+        run: RunKind,  # noqa: ARG002 - others need it
+        network: keras.Model,
+    ) -> NDArray[np.float32]:
+        """Features that are among those of the training examples."""
+        return np.asarray(network.typical_features(), np.float32)
 
 
 def with_views(data: Prepared[ManifestKind]) -> PreparedViews[ManifestKind]:

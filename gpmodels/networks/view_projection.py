@@ -101,6 +101,18 @@ class ViewProjection(keras.layers.Layer):
         """Components ``[..., K]``."""
         return tf.matmul(features - self.mean, self.apart if self.by_view else self.joint)
 
+    def typical_features(self) -> npt.NDArray[np.float64]:
+        """Features ``[D]`` among the training examples: one from their mean along the first component.
+
+        With ``by_view`` along the first of each view. One is the components' mean deviation, and a first
+        component's is no smaller.
+        """
+        components = np.asarray(self.apart if self.by_view else self.joint, np.float64)
+        along = np.zeros(components.shape[1])
+        along[[view.start for view in self.view_columns] if self.by_view else 0] = 1.0
+        offset, *_ = np.linalg.lstsq(components.T, along, rcond=None)  # of all such, the nearest to the mean
+        return np.asarray(self.mean, np.float64) + offset
+
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """One axis as before, with as many columns as there are components."""
         width = self.view_columns[-1].stop if self.by_view else min(self.components, sum(self.views))

@@ -73,7 +73,7 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
         folder,
         MapServer(model, SIZE, [model]),
         LANE.metadata(folder.name, "linear", SETTINGS, run),
-        sample=LANE.sample(run),
+        sample=LANE.sample(run, model.network),
         config=config,
         metrics=None,
         files={},

@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
@@ -183,7 +184,7 @@ def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run):
     """Folding, tracing and saving change nothing but rounding."""
     run = load_run(lane_run, LaneRun)
     model = LANE.load_model(lane_run, "hgp", SETTINGS, run)
-    image = LANE.sample(run)[: SIZE[0], : SIZE[1]]
+    image = LANE.sample(run, keras.Sequential())[: SIZE[0], : SIZE[1]]
     served = load_signatures(lane_bundle)["serving_default"](images=image[None])
     for name, value in model(image[None].astype(np.float32)).items():
         tolerance = 0.01 if name == "label" else 1e-3
@@ -217,10 +218,10 @@ def test_metrics_that_cannot_be_enclosed(lane_run, tmp_path, content, message):
 
 def test_the_sample_is_larger_than_the_network_and_shows_a_lane(lane_run):
     run = load_run(lane_run, LaneRun)
-    image = LANE.sample(run)
+    image = LANE.sample(run, keras.Sequential())
     assert image.shape == (24, 36, 3)
     assert image.dtype == np.uint8
-    np.testing.assert_array_equal(image, LANE.sample(run))
+    np.testing.assert_array_equal(image, LANE.sample(run, keras.Sequential()))
 
 
 # Predict ----------------------------------------------------------------------------------------------------

@@ -82,6 +82,15 @@ def test_fewer_examples_than_components_leave_zeros(features):
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize(("by_view", "expected"), [(False, [1, 0, 0]), (True, [1, 0, 0, 1, 0, 0, 1])])
+def test_typical_features_are_among_the_examples(features, by_view, expected):
+    layer = adapted(features, components=3, by_view=by_view)
+    typical = layer.typical_features()
+    np.testing.assert_allclose(layer(typical[None].astype("f"))[0], expected, atol=2e-3)
+    distances = np.abs(features - features.mean(axis=0)) / features.std(axis=0)
+    assert (np.abs(typical - features.mean(axis=0)) / features.std(axis=0) < distances.max(axis=0)).all()
+
+
 def test_a_constant_view_is_harmless(features):
     features = features.copy()
     features[:, 9] = 7.0
