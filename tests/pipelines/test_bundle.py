@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -73,7 +74,7 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
         folder,
         MapServer(model, SIZE, [model]),
         LANE.metadata(folder.name, "linear", SETTINGS, run),
-        sample=LANE.sample(run, model.network),
+        sample=LANE.sample(run, keras.Sequential()),
         config=config,
         metrics=None,
         files={},
