@@ -81,7 +81,7 @@ Setting = dict[str, Any]
 
 def dfgp_mkl(views: list[slice], seed: int, setting: Setting) -> Any:
     """A hidden unit for each view."""
-    options = {"num_inducing": 50} | {key: value for key, value in setting.items() if key != "components"}
+    options = {key: value for key, value in setting.items() if key != "components"}
     return DFGPClassifier(views=views, random_state=seed, **options)
 
 
@@ -94,7 +94,6 @@ def linear(views: list[slice], seed: int, setting: Setting) -> Any:  # noqa: ARG
 METHODS: dict[str, Callable[[list[slice], int, Setting], Any]] = {
     "DFGP-MKL": dfgp_mkl,
     "DFGP-MKL, point posterior as in the paper": dfgp_mkl,
-    "DFGP-MKL, classes weighed alike": dfgp_mkl,
     "BEMKL": lambda views, seed, _: BEMKLClassifier(views=views, random_state=seed),
     "MKGP": lambda views, seed, _: MKGPClassifier(views=views, random_state=seed),
     "SVM, averaged kernels": lambda views, seed, _: AveragedKernelSVC(views=views, random_state=seed),
@@ -107,20 +106,15 @@ PREPARING = CellsPrepareSettings(one_kind="event")
 COMPONENTS = (5, 10, 30)
 GRIDS: dict[str, Mapping[str, Sequence[Any]]] = {
     "DFGP-MKL": {
-        "components": (5, 10),
-        "num_hidden_inducing": (50, 150),
-        "max_iterations": (1, 5, 50),
+        "components": COMPONENTS,
+        "num_inducing": (20, 50),
+        "max_iterations": (25, 50),
     },
     "DFGP-MKL, point posterior as in the paper": {
-        "components": (5, 10),
+        "components": COMPONENTS,
         "num_inducing": (10, 50),
-        "max_iterations": (1, 20, 100),
+        "max_iterations": (25, 100),
         "hidden_posterior": ("point",),
-    },
-    "DFGP-MKL, classes weighed alike": {
-        "components": (10,),
-        "max_iterations": (5, 50),
-        "class_weight": ("balanced",),
     },
     "BEMKL": {"components": COMPONENTS},
     "MKGP": {"components": COMPONENTS},
