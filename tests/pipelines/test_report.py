@@ -84,6 +84,7 @@ def test_the_page_holds_scores_comparisons_settings_and_warnings(page, evaluatio
     assert "<code>size</code><span>16, 24</span>" in page
     assert "linear + temperature: temperature</th><td>2</td>" in page
     assert "With only 6 test examples" in page
+    assert "The same groups of test examples" in page
     assert "03 February 2026, 04:05 UTC" in page
 
 
