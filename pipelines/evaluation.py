@@ -32,6 +32,7 @@ from pipelines.segmentation_scores import (
 from pipelines.uncertainty_scores import PREDICTIVE_ENTROPY, RiskCoverageCurve, risk_coverage_curve
 
 FEW_EXAMPLES = 20
+_FEW_SELECTED = 30
 """With fewer test examples than this, reports warn."""
 
 
@@ -284,6 +285,22 @@ def caveats(results: Sequence[MethodResult]) -> tuple[str, ...]:
     if examples < FEW_EXAMPLES:
         notes.append(f"With only {examples} test examples every score, range and p-value is rough.")
     return tuple(notes)
+
+
+def selection_warnings(num_selected: int) -> tuple[str, ...]:
+    """What to say where few examples chose the best epochs and fitted the temperature.
+
+    Args:
+        num_selected: How many did.
+    """
+    if not 0 < num_selected < _FEW_SELECTED:
+        return ()
+    warning = (
+        f"So few selection examples ({num_selected}) leave the best epochs and the temperature of the linear "
+        "head to chance, and that may do harm. Train with a larger selection_fraction, or let `prepare` keep "
+        "fewer examples to judge by."
+    )
+    return (warning,)
 
 
 def _of(count: int, examples: int) -> str:

@@ -13,7 +13,14 @@ from rich.progress import track
 from data_prep.errors import InputError
 from data_prep.manifest import MANIFEST_NAME, file_sha256
 from data_prep.splits import manifest_splits
-from pipelines.evaluation import FEW_EXAMPLES, Evaluation, MethodResult, compare, peak_memory_bytes
+from pipelines.evaluation import (
+    FEW_EXAMPLES,
+    Evaluation,
+    MethodResult,
+    compare,
+    peak_memory_bytes,
+    selection_warnings,
+)
 from pipelines.head_application import (
     HeadApplication,
     JudgedExample,
@@ -31,6 +38,8 @@ from pipelines.report import write_report
 from pipelines.results_tables import results_table
 from pipelines.runs import head_folder
 from pipelines.training import StageState, has_checkpoint
+
+REPORT = "report.html"
 
 
 def evaluate(
@@ -93,14 +102,16 @@ def evaluate(
             ),
             *seen_warnings(num_seen, num_judged, application.judged),
             *group_warnings(num_judged, num_groups, application.judged),
+            *selection_warnings(run.counts["selection"]),
         ),
         class_names=application.reported_classes(run),
     )
     gallery = application.gallery(results[-1], predictors[-1], prepared, settings.gallery_images)
     out.mkdir(parents=True, exist_ok=True)
-    write_report(out / "report.html", application.title, evaluation, gallery)
+    write_report(out / REPORT, application.title, evaluation, gallery)
     write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
     console.print(results_table(evaluation))
+    console.print(f"Report: {out / REPORT}; every number: {out / METRICS}", markup=False, soft_wrap=True)
     return evaluation
 
 

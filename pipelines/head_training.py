@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, get_args
@@ -17,6 +18,7 @@ from gpmodels import DFGPHead, HybridModel
 from pipelines.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.config import CONFIG_NAME, dump_settings
 from pipelines.divergence import factorisation_errors, require_finite
+from pipelines.evaluation import selection_warnings
 from pipelines.head_application import HeadApplication, ManifestKind, RunKind, SettingsKind
 from pipelines.head_settings import HeadName, HeadTrainSettings
 from pipelines.heads import momentum_for, view_text
@@ -66,7 +68,14 @@ def train(
         console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
     training = HeadTraining(application, settings, data=data, out=out, resume=resume, console=console)
     make_deterministic(settings.seed)
-    return training.train()
+    run = training.train()
+    evaluate = shlex.join(["--data", str(data), "--model", str(out), "--out", "evaluation"])
+    console.print(
+        f"Run written to {out}. Judge it with: gpimaging {application.name} evaluate {evaluate}",
+        markup=False,
+        soft_wrap=True,
+    )
+    return run
 
 
 class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
@@ -108,7 +117,10 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         self.steps_per_epoch = application.steps_per_epoch(settings, len(self.splits.train))
         self.run = self._described()
         self._require_models()
+        warnings = selection_warnings(len(self.splits.selection))
         if warning := selection_warning(self.splits, settings.selection_fraction):
+            warnings = (*warnings, warning)
+        for warning in warnings:
             console.print(f"Warning: {warning}", markup=False)
         begins = not (resume and has_checkpoint(head_folder(out, PRETRAINING)))
         for warning in application.check_training(self.data, self.splits, settings, begins=begins):
@@ -132,6 +144,11 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         dump_settings(self.settings, self.out / CONFIG_NAME)
         self.run.save(self.out)
         self.application.keep_with_run(self.data, self.out)
+        self.console.print(
+            f"{len(self.splits.train)} examples to train on, {len(self.splits.selection)} to choose the best "
+            "epoch: * marks the lowest selection loss until then",
+            markup=False,
+        )
         pretrained = self.pretrain()
         for name in self.settings.heads:
             self.train_head(name, pretrained)
@@ -185,7 +202,7 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
         temperature = selection_temperature(linear, batches)
         self._update_run(temperature=temperature)
         self.console.print(
-            f"Temperature of the linear head, fitted on the selection images: {temperature:.3f}"
+            f"Temperature of the linear head, fitted on the selection examples: {temperature:.3f}"
         )
 
     def _weigh_views(self, model: HybridModel) -> None:
@@ -217,9 +234,9 @@ class HeadTraining(Generic[SettingsKind, RunKind, ManifestKind]):
             progress.close()
         self._update_run(seconds={**self.run.seconds, name: round(state.seconds, 1)})
         if state.best is not None:
+            start = "" if state.best_epoch else " (as it started)"
             self.console.print(
-                f"{name}: best epoch {state.best_epoch}, "
-                f"selection bound per {self.application.point} {-state.best:.4f}"
+                f"{name}: best epoch {state.best_epoch}{start}, selection loss {state.best:.4f}"
             )
 
     def _stage_data(self) -> StageData:

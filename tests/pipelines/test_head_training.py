@@ -19,6 +19,7 @@ from data_prep.splits import Splits, manifest_splits
 from gpmodels import HybridModel, LinearHead
 from pipelines import head_evaluation, head_training
 from pipelines.calibration import LOG_ODDS_DEVIATION, fit_temperature
+from pipelines.evaluation import selection_warnings
 from pipelines.head_training import HeadTraining, selection_warning
 from pipelines.lane_application import LANE
 from pipelines.lane_settings import LaneRun, TrainSettings
@@ -389,22 +390,32 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
         "selection_ece": 0.01,
     }
 
+    best_epochs = iter((1, 0))
+
     def stage(model: HybridModel, *_: object, hooks: list, **__: object) -> StageState:
         hooks[1](head_training.EpochReport(1, numbers, True, model))
-        return StageState(best=0.25, best_epoch=1, epochs_done=1)
+        return StageState(best=0.25, best_epoch=next(best_epochs), epochs_done=1)
 
     monkeypatch.setattr(head_training, "train_stage", stage)
     training = small_training(lane_data, tmp_path / "run", heads=("linear",))
     training.train()
     lines = training.console.file.getvalue().splitlines()
     epoch = "loss 0.5000, selection loss 0.2500, NLL 0.2000, accuracy 0.9000, F-measure 0.8000, ECE 0.0100 *"
-    assert lines[0] == f"pretraining epoch 1: {epoch}"
-    assert lines[1] == "pretraining: best epoch 1, selection bound per pixel -0.2500"
-    assert lines[-1].startswith("Temperature of the linear head, fitted on the selection images: ")
+    assert lines[0].startswith("Warning: So few selection examples (2) leave the best epochs")
+    explained, *stages = lines[2:7]
+    assert explained.endswith(" 2 to choose the best epoch: * marks the lowest selection loss until then")
+    assert stages == [
+        f"pretraining epoch 1: {epoch}",
+        "pretraining: best epoch 1, selection loss 0.2500",
+        f"linear epoch 1: {epoch}",
+        "linear: best epoch 0 (as it started), selection loss 0.2500",
+    ]
+    assert lines[-1].startswith("Temperature of the linear head, fitted on the selection examples: ")
 
 
 def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):
     settings = TrainSettings(**{**SETTINGS.model_dump(), "heads": ("linear",)})
+    console = quiet()
     with pytest.MonkeyPatch.context() as patch:
         seeds = []
         patch.setattr(head_training, "make_deterministic", seeds.append)
@@ -414,9 +425,12 @@ def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):
             data=lane_data,
             out=tmp_path,
             resume=False,
-            console=quiet(),
+            console=console,
         )
     assert seeds == [5]
+    said = console.file.getvalue().splitlines()[-1]
+    command = f"gpimaging lane evaluate --data {lane_data} --model {tmp_path} --out evaluation"
+    assert said == f"Run written to {tmp_path}. Judge it with: {command}"
     assert run == load_run(tmp_path, LaneRun)
     assert list(stages.started) == ["pretraining", "linear"]
 
@@ -429,6 +443,10 @@ def test_few_groups_that_give_much_to_the_selection_are_told_of() -> None:
     warning = selection_warning(Splits(names(23), names(22), names(50)), asked=0.15)
     assert warning is not None
     assert "22 of 45 training examples (49%) choose the best epoch, not 15%" in warning
+
+
+def test_few_selection_examples_are_warned_of():
+    assert [len(selection_warnings(number)) for number in (0, 1, 29, 30)] == [0, 1, 1, 0]
 
 
 def test_few_groups_are_warned_of():

@@ -61,8 +61,10 @@ def test_prepare_says_what_it_wrote_and_left_out(lane_data, tmp_path):
 
 @pytest.fixture(scope="module")
 def judged(lane_data, lane_run) -> Path:
-    out = lane_run.parent / "evaluation"
-    evaluate(lane_data, lane_run, out)
+    out, console = lane_run.parent / "evaluation", quiet()
+    lane.evaluate(QUICK, data=lane_data, model=lane_run, out=out, console=console)
+    said = f"Report: {out / 'report.html'}; every number: {out / 'metrics.json'}\n"
+    assert console.file.getvalue().endswith(said)
     return out
 
 
@@ -71,6 +73,7 @@ def test_metrics_parse_and_hold_every_row(judged, lane_run):
     assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
     run = load_run(lane_run, LaneRun)
     assert metrics["data"] == {"split": "test", "images": 2, "groups": 2, "size": "16 x 24", **run.counts}
+    assert "So few selection examples (2)" in " ".join(metrics["warnings"])
     assert metrics["settings"]["network"] == SETTINGS.network
     assert [c["baseline"] for c in metrics["comparisons"]] == ["Linear", "Linear + temperature"]
     for method in metrics["methods"].values():
