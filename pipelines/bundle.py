@@ -123,7 +123,8 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
     Raises:
         InputError: The bundle cannot be loaded, or is of another application.
     """
-    found = load_metadata(bundle).application
+    metadata = load_metadata(bundle)
+    found = metadata.application
     if application not in {None, found}:
         raise InputError(
             f"{bundle} is a bundle of `gpimaging {found}`, not of `gpimaging {application}`. Predict with "
@@ -133,6 +134,7 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
         with _gradient_warnings_hidden():
             return dict(tf.saved_model.load(str(bundle)).signatures)
     except (OSError, ValueError, LookupError, tf.errors.OpError) as error:
+        _check_files(bundle, metadata)  # a file that is gone says more than what TensorFlow makes of it
         raise InputError(
             f"{bundle} cannot be loaded as a SavedModel: {error}. Export the bundle again."
         ) from error
@@ -204,16 +206,18 @@ def verify_bundle(bundle: Path) -> Verification:
 
 
 def _check_files(bundle: Path, metadata: Metadata) -> None:
-    """Compare every file with its checksum."""
+    """Compare every file with its checksum, and name all that are damaged."""
+    problems = []
     for name, expected in metadata.sha256.items():
         path = bundle / name
         if not path.is_file():
-            raise InputError(f"{path} is missing, but {METADATA} lists it. Copy or export the bundle again.")
-        if file_sha256(path) != expected:
-            raise InputError(
-                f"{path} does not match its checksum in {METADATA}: it was changed, or not copied "
-                "completely. Copy or export the bundle again."
+            problems.append(f"{path} is missing, but {METADATA} lists it.")
+        elif file_sha256(path) != expected:
+            problems.append(
+                f"{path} does not match its checksum in {METADATA}: it was changed, or not copied completely."
             )
+    if problems:
+        raise InputError("\n".join(problems) + " Copy or export the bundle again.")
 
 
 def _read_sample(bundle: Path) -> dict[str, NDArray[Any]]:

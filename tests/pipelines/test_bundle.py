@@ -286,6 +286,15 @@ def test_a_truncated_file(copy, name, share):
     fails(copy, r"does not match its checksum .* Copy or export the bundle again")
 
 
+def test_all_damaged_files_are_named(copy):
+    (copy / "variables" / "variables.index").unlink()
+    (copy / "config.yaml").write_text("changed")
+    damage = r"config\.yaml does not match its checksum .*\n.*variables\.index is missing, but .* Copy or"
+    fails(copy, damage)
+    with pytest.raises(InputError, match=damage):
+        load_signatures(copy)
+
+
 @pytest.mark.parametrize("name", ["saved_model.pb", VARIABLES, "variables/variables.index", "sample.npz"])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
 def test_truncation_ends_without_a_traceback_even_without_checksums(copy, name, share):
