@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from rich.console import Console
@@ -51,4 +52,9 @@ def export(
         files=application.bundle_files(run),
         overwrite=overwrite,
     )
-    console.print(f"Bundle written to {out}. Check it with: gpimaging verify {out}", markup=False)
+    check = f"gpimaging verify {shlex.quote(str(out))}"
+    console.print(
+        f"The {head} head is written as a bundle to {out}. Check it with: {check}",
+        markup=False,
+        soft_wrap=True,
+    )
