@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -14,13 +15,40 @@ from matplotlib.figure import Figure
 from data_prep.errors import InputError
 from data_prep.videos import Video, require_text
 from pipelines.figures import COLOURS, STYLE, legend_text
-from pipelines.overlays import CLASS_COLOURS, REFERRED_COLOUR, Picture, fit_within, write_label
+from pipelines.overlays import REFERRED_COLOUR, Picture, fit_within, write_label
 from pipelines.prediction import UnreadableSourceError
 from pipelines.video_timeline import Timeline
 
-_SHOWN_CLASSES = len(COLOURS)
+_CLASS_COLOURS = (
+    *((86, 180, 233), (0, 158, 115), (204, 121, 167), (230, 159, 0), (0, 114, 178), (122, 122, 122)),
+)
+"""Seen as lines on white and under black letters, and none like :data:`REFERRED_COLOUR`."""
+_OTHER_COLOUR = (200, 200, 200)
 _LEGIBLE_SIDE = 320  # pixels
 _RATES = (1.0, 120.0)  # frames a second of an annotated video
+
+
+def class_colours(timeline: Timeline) -> dict[int, tuple[int, int, int]]:
+    """Labels of the most probable classes in ascending order, each with its colour in plot and video.
+
+    With few classes a class has one colour in all videos; with many, two that meet in one video differ.
+
+    Args:
+        timeline: What was predicted.
+
+    Example:
+        >>> seconds, values = np.arange(1.0), np.zeros(1)
+        >>> class_colours(Timeline(seconds, seconds + 1, np.array([[0.9, 0.1]]), values, values))
+        {0: (86, 180, 233), 1: (0, 158, 115)}
+    """
+    peaks = timeline.probability.max(axis=0)
+    shown = sorted(np.argsort(-peaks, kind="stable")[: len(_CLASS_COLOURS)].tolist())
+    colours: dict[int, tuple[int, int, int]] = {}
+    for label in shown:
+        first = label % len(_CLASS_COLOURS)
+        in_turn = (*_CLASS_COLOURS[first:], *_CLASS_COLOURS[:first])
+        colours[label] = next(colour for colour in in_turn if colour not in colours.values())
+    return colours
 
 
 def timeline_plot(timeline: Timeline, class_names: Sequence[str], *, refer_above: float | None) -> bytes:
@@ -31,17 +59,15 @@ def timeline_plot(timeline: Timeline, class_names: Sequence[str], *, refer_above
         class_names: In the order of the labels.
         refer_above: Entropy above which a window is referred, which is shaded; None shades nothing.
     """
-    peaks = timeline.probability.max(axis=0)
-    shown = sorted(np.argsort(-peaks, kind="stable")[:_SHOWN_CLASSES].tolist())
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.0, 4.6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        for colour, label in zip(COLOURS, shown, strict=False):
+        for label, colour in class_colours(timeline).items():
             above.stairs(
                 timeline.probability[:, label],
                 timeline.borders,
                 baseline=None,
-                color=colour,
+                color=np.divide(colour, 255),
                 linewidth=1.6,
                 label=legend_text(class_names[label]),
             )
@@ -56,11 +82,12 @@ def timeline_plot(timeline: Timeline, class_names: Sequence[str], *, refer_above
         )
         below.set(xlabel="seconds", ylabel="nats", ylim=(0.0, 1.05 * float(np.log(len(class_names)))))
         if refer_above is not None:
-            below.axhline(refer_above, color="#888888", linestyle="--", linewidth=1)
+            limit = f"refer above {refer_above:g}"
+            below.axhline(refer_above, color="#888888", linestyle="--", linewidth=1, label=limit)
+            shade = {"color": "#888888", "alpha": 0.2, "linewidth": 0, "label": "referred"}
             for first, last in _runs(timeline.entropy > refer_above):
-                above.axvspan(
-                    timeline.borders[first], timeline.borders[last], color="#888888", alpha=0.2, linewidth=0
-                )
+                above.axvspan(timeline.borders[first], timeline.borders[last], **shade)
+                shade["label"] = None  # one entry in the legend is enough
         for axes in (above, below):
             axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         buffer = io.BytesIO()
@@ -99,6 +126,13 @@ def write_annotated(
         InputError: The video cannot be written.
         UnreadableSourceError: The source cannot be decoded any more.
     """
+    labelled = partial(
+        _labelled,
+        timeline=timeline,
+        class_names=class_names,
+        colours=class_colours(timeline),
+        refer_above=refer_above,
+    )
     seconds = float(timeline.end[-1])
     rate = _mean_rate(source)
     writer: cv2.VideoWriter | None = None
@@ -115,13 +149,13 @@ def write_annotated(
             elif picture.shape[1::-1] != size:  # OpenCV would leave the frame out
                 picture = np.asarray(cv2.resize(picture, size), np.uint8)
             while shown is not None and written / rate < time:
-                writer.write(_labelled(shown, timeline, written / rate, class_names, refer_above))
+                writer.write(labelled(shown, written / rate))
                 written += 1
             shown = picture
     if writer is None or shown is None:
         raise UnreadableSourceError(f"{source}: no frame can be decoded a second time. Was the file changed?")
     while written == 0 or written / rate < seconds:
-        writer.write(_labelled(shown, timeline, written / rate, class_names, refer_above))
+        writer.write(labelled(shown, written / rate))
         written += 1
     writer.release()
     _require_complete(out, written, source)
@@ -170,13 +204,19 @@ def _even(picture: Picture) -> Picture:
 
 
 def _labelled(
-    picture: Picture, timeline: Timeline, time: float, class_names: Sequence[str], refer_above: float | None
+    picture: Picture,
+    time: float,
+    *,
+    timeline: Timeline,
+    class_names: Sequence[str],
+    colours: Mapping[int, tuple[int, int, int]],
+    refer_above: float | None,
 ) -> Picture:
     """A frame in OpenCV's order of colours."""
     window = timeline.window_at(time)
     label, entropy = int(timeline.labels[window]), float(timeline.entropy[window])
     referred = refer_above is not None and entropy > refer_above
-    colour = REFERRED_COLOUR if referred else CLASS_COLOURS[label % len(CLASS_COLOURS)]
+    colour = REFERRED_COLOUR if referred else colours.get(label, _OTHER_COLOUR)
     drawn = picture.copy()
     text = f"{class_names[label]} {timeline.probability[window, label]:.2f}, {entropy:.2f} nats"
     write_label(drawn, text, (0, 0), colour, thickness=max(2, round(max(picture.shape[:2]) / 300)))

@@ -128,6 +128,32 @@ def test_every_class_name_can_be_drawn(monkeypatch):
     assert [name.lstrip("\N{ZERO WIDTH SPACE}") for name in legends[0]] == ["$5_$ bills", "_other"]
 
 
+def test_plot_and_annotated_video_have_the_same_colours(monkeypatch, tmp_path):
+    drawn, entries = {}, []
+
+    def stairs(*_: object, color: object, label: str, **__: object) -> None:
+        drawn[label] = color
+
+    monkeypatch.setattr(Axes, "stairs", stairs)
+    monkeypatch.setattr(Axes, "legend", lambda self, **_: entries.append(self.get_legend_handles_labels()[1]))
+    probability = np.full((3, 8), 0.01)
+    probability[range(3), (1, 7, 0)] = 0.93  # 1 and 7 would have one colour by their numbers
+    ends = (np.arange(3.0), np.arange(1.0, 4.0))
+    line = Timeline(*ends, probability, np.array([0.5, 0.1, 0.5]), np.zeros(3))
+    names = [f"class {label}" for label in range(8)]
+    timeline_plot(line, names, refer_above=0.4)
+    assert entries == [["referred"], ["refer above 0.4"]]
+    colours = {tuple(color) for name, color in drawn.items() if name.startswith("class")}
+    assert len(colours) == 6
+    source = write(tmp_path / "film.avi", [250] * 30, size=(240, 320))
+    write_annotated(source.path, tmp_path / "a.mp4", line, names, refer_above=None, longest_side=640)
+    with Video(tmp_path / "a.mp4") as video:
+        frames = [video.frame() for _ in video]
+    for label, frame in ((1, frames[3]), (7, frames[15]), (0, frames[27])):
+        strip = np.median(frame[1:10, :60].reshape(-1, 3), axis=0) / 255
+        np.testing.assert_allclose(strip, drawn[names[label]], atol=0.2)
+
+
 def test_a_video_shorter_than_a_window_is_one_window(tmp_path):
     (line,) = predictor(tmp_path / "out", annotate=False)(write(tmp_path / "short.avi", [240] * 2))
     assert (line.windows, line.label) == (1, "bright")
