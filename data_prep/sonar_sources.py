@@ -82,11 +82,29 @@ def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSo
             f"{images}: no image file found. Expected files with a suffix of "
             f"{', '.join(sorted(SONAR_SUFFIXES))}."
         )
-    if annotations.suffix.lower() == _TABLE_SUFFIX:
-        annotated, more = _from_table(files, annotations)
-    else:
-        annotated, more = _from_folder(files, images, annotations)
+    annotated, more = match_annotations(files, images, annotations)
     return sorted(annotated, key=lambda source: source.name), skipped + more
+
+
+def match_annotations(
+    files: dict[str, Path], images: Path, annotations: Path
+) -> tuple[list[SonarSource], list[Skipped]]:
+    """Match image files with their annotations.
+
+    Args:
+        files: the image files by their names, see `source_name`.
+        images: folder that they are in, where names of classes are looked for too.
+        annotations: as of `find_annotated_images`.
+
+    Returns:
+        the images with an annotation, and what has no counterpart.
+
+    Raises:
+        InputError: as `find_annotated_images`.
+    """
+    if annotations.suffix.lower() == _TABLE_SUFFIX:
+        return _from_table(files, annotations)
+    return _from_folder(files, images, annotations)
 
 
 def source_name(file: str, *, folders: int = 0) -> str:

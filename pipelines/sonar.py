@@ -15,20 +15,29 @@ from rich.console import Console
 from rich.table import Table
 
 from data_prep.destination import check_destination
+from data_prep.errors import InputError
 from data_prep.labelled_preparing import PrepareResult
 from data_prep.sonar import prepare_sonar
 from data_prep.sonar_images import SONAR_SUFFIXES
 from data_prep.sonar_manifest import SonarManifest
 from data_prep.sonar_settings import SonarPrepareSettings
 from data_prep.sonar_size import SizeScore, best_size, search_size
+from data_prep.sonar_sources import match_annotations, source_name
 from pipelines import head_evaluation, head_export, head_training
 from pipelines.bundle import load_signatures
 from pipelines.bundle_metadata import load_metadata
 from pipelines.labelled_steps import bundle_preprocessing, predict_sources, say_prepared
-from pipelines.prediction import find_sources
+from pipelines.prediction import Source, find_sources
 from pipelines.progress import stage_bars
 from pipelines.results_tables import format_number
 from pipelines.sonar_application import SONAR
+from pipelines.sonar_detection import (
+    DETECTION,
+    THRESHOLDS,
+    DetectionJudge,
+    detection_table,
+    write_detection,
+)
 from pipelines.sonar_prediction import SonarPrediction, SonarPredictor, columns
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
 
@@ -94,13 +103,23 @@ def ignored(settings: SonarPrepareSettings, annotations: Path | None) -> list[st
 
 
 def predict(
-    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
+    settings: PredictSettings,
+    *,
+    inputs: Sequence[Path],
+    model: Path,
+    out: Path,
+    console: Console,
+    annotations: Path | None = None,
 ) -> list[SonarPrediction]:
     """Predict snapshots and full images with a bundle; nothing else of the training is needed.
 
+    With ``annotations`` of full images, the boxes that are found are judged at several thresholds.
+
     Raises:
-        InputError: The bundle cannot be loaded, or nothing can be predicted.
+        InputError: The bundle cannot be loaded, nothing can be predicted, or no image has an annotation.
     """
+    sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
+    judge = None if annotations is None else _judge(sources, annotations, settings.threshold)
     signature = load_signatures(model, application=SONAR.name)["serving_default"]
     metadata = load_metadata(model)
     snapshots = bundle_preprocessing(metadata, model, SnapshotPreprocessing)
@@ -111,13 +130,38 @@ def predict(
         snapshots=snapshots,
         settings=settings,
         out=out,
+        judge=judge,
     )
-    sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
     names = columns(metadata.class_names)
     lines = predict_sources(SonarPrediction, names, predictor, sources, out, console)
     say_found(lines, console)
     say_unsearched(predictor, lines, console)
+    if judge is not None:
+        say_judged(judge, settings.threshold, out, console)
     return lines
+
+
+def _judge(sources: Sequence[Source], annotations: Path, threshold: float) -> DetectionJudge:
+    files = {source_name(source.path.name): source.path for source in sources}
+    matched, _ = match_annotations(files, sources[0].path.parent, annotations)
+    if not matched:
+        raise InputError(
+            f"{annotations} has no annotation of any of {len(sources)} images, for example "
+            f"{sources[0].path}. Expected the names of the images."
+        )
+    thresholds = tuple(sorted({*THRESHOLDS, threshold}))
+    return DetectionJudge({source.image: source for source in matched}, thresholds)
+
+
+def say_judged(judge: DetectionJudge, threshold: float, out: Path, console: Console) -> None:
+    """How the boxes of full images do, if there were any with annotations; also in ``detection.csv``."""
+    scores = judge.scores()
+    if not scores:
+        console.print("Note: no image with an annotation was searched, so no box could be judged")
+        return
+    write_detection(out / DETECTION, scores)
+    console.print(detection_table(scores, threshold))
+    console.print(f"The table is in {out / DETECTION}", markup=False, soft_wrap=True)
 
 
 def say_unsearched(predictor: SonarPredictor, lines: Sequence[SonarPrediction], console: Console) -> None:

@@ -32,6 +32,7 @@ from pipelines.prediction import (
     run_signature,
 )
 from pipelines.predictors import Outputs
+from pipelines.sonar_detection import DetectionJudge
 from pipelines.sonar_pictures import annotated, image_picture
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar_windows import Find, Search, search_image, snapshot_of
@@ -79,6 +80,7 @@ class SonarPredictor:
         snapshots: How training snapshots were made.
         settings: Of the step.
         out: Output folder.
+        judge: Compares what is found with what was marked; None where nothing is to be judged.
     """
 
     signature: Signature
@@ -87,6 +89,7 @@ class SonarPredictor:
     snapshots: SnapshotPreprocessing
     settings: PredictSettings
     out: Path
+    judge: DetectionJudge | None = None
 
     def __call__(self, source: Source) -> Iterator[SonarPrediction]:
         """The line of a file, after its own files are written.
@@ -170,6 +173,10 @@ class SonarPredictor:
         started = time.perf_counter()
         finds = search_image(levels, self._search(), self._predict)
         seconds = time.perf_counter() - started
+        if self.judge is not None:
+            self._judge(self.judge, source, levels, finds)
+        # Of boxes that overlap the best is kept, whatever the threshold: those below it change no other.
+        finds = [find for find in finds if find.score > self.settings.threshold]
         referred = [self._is_referred(find.predictive_entropy) for find in finds]
         self._write_table(source, levels.shape[:2], finds, referred)
         write_voc(self.out / "voc" / f"{source.stem}.xml", source.path.name, levels.shape[:2], finds)
@@ -186,14 +193,22 @@ class SonarPredictor:
             seconds=seconds,
         )
 
+    @staticmethod
+    def _judge(judge: DetectionJudge, source: Source, levels: Levels, finds: Sequence[Find]) -> None:
+        try:
+            judge.add(source.path, (levels.shape[0], levels.shape[1]), finds)
+        except InputError as error:
+            raise UnreadableSourceError(str(error)) from error
+
     def _search(self) -> Search:
         settings = self.settings
+        thresholds = (settings.threshold, *(self.judge.thresholds if self.judge is not None else ()))
         return Search(
             window=self.window,
             size=self.size,
             normalisation=self.snapshots.normalisation,
             stride=settings.stride,
-            threshold=settings.threshold,
+            threshold=min(thresholds),
             overlap=settings.overlap,
             class_names=self.class_names,
             objects=self.objects,

@@ -97,6 +97,10 @@ def predict(
         float | None,
         typer.Option(help="Refer a snapshot or a box to an analyst above this entropy, in nats."),
     ] = None,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="True boxes of full images, as `prepare` takes them, to choose --threshold by."),
+    ] = None,
 ) -> None:
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
     start_tensorflow(call.jobs)
@@ -106,4 +110,6 @@ def predict(
     # A wildcard after --input leaves all names but the first as arguments.
     inputs = [*inputs, *(more_inputs or ())]
     settings = call.settings(PredictSettings, threshold=threshold, refer_above=refer_above)
-    sonar.predict(settings, inputs=inputs, model=model, out=out, console=call.console)
+    sonar.predict(
+        settings, inputs=inputs, model=model, out=out, console=call.console, annotations=annotations
+    )

@@ -15,6 +15,7 @@ from data_prep.boxes import Box
 from data_prep.images import read_mask
 from data_prep.sonar_images import read_sonar
 from pipelines.predictors import Outputs, Predictor
+from pipelines.sonar_detection import holds
 from pipelines.sonar_settings import PredictSettings, SonarRun
 from pipelines.sonar_windows import Find, Search, search_image
 
@@ -82,11 +83,7 @@ def shares_found(
 
 def _hit(find: Find, targets: Sequence[Box]) -> int | None:
     """Index of the target whose centre the box holds."""
-    for index, target in enumerate(targets):
-        column, row = (target.left + target.right) / 2, (target.top + target.bottom) / 2
-        if find.box.left <= column <= find.box.right and find.box.top <= row <= find.box.bottom:
-            return index
-    return None
+    return next((index for index, target in enumerate(targets) if holds(find.box, target)), None)
 
 
 def _search(run: SonarRun) -> Search:
