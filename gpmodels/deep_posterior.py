@@ -103,7 +103,9 @@ def _best_mean(head: DeepHead, statistics: _Statistics, y: tf.Tensor, weight: tf
 
 
 @check_shapes("x: [N, D]", "y: [N]", "weight: [N]", "return: []")
-def deep_collapsed_bound(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+def deep_collapsed_bound(
+    head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, hidden_kl_weight: float | tf.Tensor = 1.0
+) -> tf.Tensor:
     """The objective of a DFGP at its best q(u), nats, float64: a function of all other parameters.
 
     Args:
@@ -111,6 +113,7 @@ def deep_collapsed_bound(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.
         x: Features.
         y: Targets or class indices.
         weight: How often each point counts.
+        hidden_kl_weight: What the hidden units' divergences count; 1 for the bound.
 
     Source:
         DESIGN 4.3; paper, appendix, "Variational update rules".
@@ -126,7 +129,8 @@ def deep_collapsed_bound(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.
     half_log_det = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(statistics.root)))
     bound = tf.reduce_sum(weight * h) - 0.5 * quadratic - half_log_det
     bound -= 0.5 * tf.reduce_sum(beta * statistics.open_variance)
-    return bound - tf.cast(head.hidden.penalty(), tf.float64)
+    hidden_kl = tf.reduce_sum(tf.cast(head.hidden.prior_kl(), tf.float64))
+    return bound - tf.cast(hidden_kl_weight, tf.float64) * hidden_kl
 
 
 def _solved(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> tuple[_Statistics, tf.Tensor]:

@@ -62,7 +62,6 @@ class HiddenUnits(gpflow.Module):
 
     Attributes:
         units: Their parameters.
-        kl_weight: What their divergence counts in the objective: 1, less only while a fit warms up.
 
     Example:
         >>> hidden = HiddenUnits(num_features=3, num_hidden=2, num_inducing=4, views=((0, 1), (2,)))
@@ -100,7 +99,6 @@ class HiddenUnits(gpflow.Module):
             role=role,
             fixed=("variance", *(("q_sqrt", "inducing_inputs", "lengthscales") if self.is_point else ())),
         )
-        self.kl_weight = tf.Variable(1.0, dtype=dtype, trainable=False, name="kl_weight")
         within = np.arange(self.width) < np.array(self.view_sizes)[:, None, None]
         self.units.inducing_inputs.assign(self.units.inducing_inputs.numpy() * within)
         if self.is_point:
@@ -153,11 +151,6 @@ class HiddenUnits(gpflow.Module):
         mahalanobis = tf.reduce_sum(tf.square(self.units.q_mean), axis=[1, 2])
         constant = 0.5 * self.units.num_inducing * np.log(2.0 * np.pi)
         return 0.5 * mahalanobis + half_log_det + constant
-
-    @check_shapes("return: []")
-    def penalty(self) -> tf.Tensor:
-        """The sum of :meth:`prior_kl` times :attr:`kl_weight`."""
-        return self.kl_weight * tf.reduce_sum(self.prior_kl())
 
     def lengthscales(self) -> list[npt.NDArray[np.floating[Any]]]:
         """ℓ of each unit, ``[1, columns of its view]``."""

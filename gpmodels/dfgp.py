@@ -63,6 +63,9 @@ class DFGPHead(GPHead):
             with which the model is DFGP-WP, a Wishart process prior on the covariance of f.
         hidden_posterior: ``"gaussian"``, or ``"point"`` for the paper's, see
             :class:`gpmodels.deep_units.HiddenUnits`.
+        hidden_kl_weight: What Σ_r KL(q(a_r)) counts in the objective, in (0, 1]. With 1 that is a bound on
+            the evidence. Where rows are few the KL outweighs what they say, and few hidden units take part:
+            less, 0.1 say, tempers it. The objective is then no bound; choose the value on data held out.
         likelihood: ``"noisy_probit"`` for classes (more than two: one against the rest), ``"gaussian"``;
             None takes the first.
         **kwargs: ``num_classes``, ``class_kernels`` (of the output layer) and ``dtype`` of :class:`GPHead`;
@@ -91,6 +94,7 @@ class DFGPHead(GPHead):
         views: Sequence[Sequence[int] | slice] | None = None,
         output_kernel: str = "ard",
         hidden_posterior: str = "gaussian",
+        hidden_kl_weight: float = 1.0,
         likelihood: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -110,6 +114,8 @@ class DFGPHead(GPHead):
             raise ValueError(
                 f"hidden_posterior must be one of {HIDDEN_POSTERIORS}, but is {hidden_posterior!r}."
             )
+        if not 0.0 < hidden_kl_weight <= 1.0:
+            raise ValueError(f"hidden_kl_weight must be above 0 and at most 1, but is {hidden_kl_weight}.")
         # An unknown kernel is an error here, not when the head is built.
         closed_form(output_kernel)
         self.views = None if views is None else normalised_views(views)
@@ -122,6 +128,7 @@ class DFGPHead(GPHead):
         self.num_inducing = num_inducing
         self.output_kernel = output_kernel
         self.hidden_posterior = hidden_posterior
+        self.hidden_kl_weight = hidden_kl_weight
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal head."""
@@ -133,6 +140,7 @@ class DFGPHead(GPHead):
             "views": None if self.views is None else [list(view) for view in self.views],
             "output_kernel": self.output_kernel,
             "hidden_posterior": self.hidden_posterior,
+            "hidden_kl_weight": self.hidden_kl_weight,
         }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
@@ -242,6 +250,11 @@ class DFGPHead(GPHead):
     def prior_kl(self) -> tf.Tensor:
         """KL of each hidden unit (-log density of a point posterior) and output function, nats."""
         return tf.concat([self.hidden.prior_kl(), self.outputs.prior_kl()], axis=0)
+
+    def penalty(self) -> tf.Tensor:
+        """The sum of :meth:`prior_kl`, that of the hidden units by ``hidden_kl_weight``."""
+        hidden = tf.reduce_sum(self.hidden.prior_kl())
+        return self.hidden_kl_weight * hidden + tf.reduce_sum(self.outputs.prior_kl())
 
     def view_weights(self, features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
         """Share of each hidden unit, so of each view, in what the output functions vary with.

@@ -78,6 +78,10 @@ class Head(GPflowLayer, abc.ABC):
     def prior_kl(self) -> tf.Tensor:
         """KL(q ‖ prior) of each unit, nats, ``[units]`` in the order of :attr:`unit_names`."""
 
+    def penalty(self) -> tf.Tensor:
+        """What the objective subtracts from the points' terms, nats: the sum of :meth:`prior_kl`."""
+        return tf.reduce_sum(self.prior_kl())
+
     @abc.abstractmethod
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
         """The named outputs of :meth:`call` from latent marginals, each ``[B]`` or ``[B, C]``."""

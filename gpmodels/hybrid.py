@@ -214,7 +214,7 @@ class HybridModel(keras.Model):
 
     def _negative_bound_per_point(self, expected: tf.Tensor) -> tf.Tensor:
         """-L1/N of thesis (4.39): the batch's mean stands for the mean over all N points."""
-        return tf.reduce_sum(self.head.prior_kl()) / self.num_data - expected
+        return self.head.penalty() / self.num_data - expected
 
     def _update_metrics(self, points: _Points, expected: tf.Tensor, loss: tf.Tensor) -> dict[str, tf.Tensor]:
         total = tf.reduce_sum(points.weights)

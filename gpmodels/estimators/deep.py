@@ -33,6 +33,7 @@ class _DeepEstimator(SparseGPEstimator):
     views: Sequence[Sequence[int] | slice] | None
     output_kernel: str
     hidden_posterior: str
+    hidden_kl_weight: float
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         counts = {"num_inducing": self.num_inducing}
@@ -57,6 +58,7 @@ class _DeepEstimator(SparseGPEstimator):
             "kernel": self.kernel,
             "output_kernel": self.output_kernel,
             "hidden_posterior": self.hidden_posterior,
+            "hidden_kl_weight": self.hidden_kl_weight,
         }
 
     def _values_per_row(self) -> float:
@@ -148,6 +150,8 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         output_kernel: ``"ard"``, ``"rbf"``, ``"full"`` or ``"linear"`` (DFGP-WP), see
             :class:`gpmodels.DFGPHead`.
         hidden_posterior: ``"gaussian"``, or ``"point"`` for the paper's.
+        hidden_kl_weight: What the hidden units' KL counts in the objective, in (0, 1]; less than 1 may help
+            where rows are few, see :class:`gpmodels.DFGPHead`.
         class_kernels: ``"shared"``, or ``"separate"`` for one output kernel of each class.
         optimizer: ``"lbfgs"`` on all rows, ``"adam"`` on mini-batches, or ``"auto"`` by the size of the data.
         max_iterations: Of L-BFGS or Adam; None takes 200 or 10,000.
@@ -192,6 +196,7 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         kernel: str = "squared_exponential",
         output_kernel: str = "ard",
         hidden_posterior: str = "gaussian",
+        hidden_kl_weight: float = 1.0,
         class_kernels: str = "shared",
         optimizer: str = "auto",
         max_iterations: int | None = None,
@@ -213,6 +218,7 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         self.kernel = kernel
         self.output_kernel = output_kernel
         self.hidden_posterior = hidden_posterior
+        self.hidden_kl_weight = hidden_kl_weight
         self.class_kernels = class_kernels
         self.optimizer = optimizer
         self.max_iterations = max_iterations
@@ -267,6 +273,7 @@ class DFGPRegressor(_DeepEstimator, _GPRegressor):
         kernel: str = "squared_exponential",
         output_kernel: str = "ard",
         hidden_posterior: str = "gaussian",
+        hidden_kl_weight: float = 1.0,
         optimizer: str = "auto",
         max_iterations: int | None = None,
         learning_rate: float = 0.02,
@@ -286,6 +293,7 @@ class DFGPRegressor(_DeepEstimator, _GPRegressor):
         self.kernel = kernel
         self.output_kernel = output_kernel
         self.hidden_posterior = hidden_posterior
+        self.hidden_kl_weight = hidden_kl_weight
         self.optimizer = optimizer
         self.max_iterations = max_iterations
         self.learning_rate = learning_rate

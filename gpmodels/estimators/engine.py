@@ -95,6 +95,8 @@ class Engine:
         dtype: Of all tensors.
         is_collapsed: Whether the best q is known for everything else given: in regression, and for the output
             layer of a DFGP.
+        warm_up: What the hidden units' divergence of a DFGP counts, as a share of its weight: 1 but for the
+            start of a fit.
     """
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
@@ -107,6 +109,7 @@ class Engine:
         owners = {id(p.unconstrained_variable): id(p) for unit in self._units() for p in unit.parameters}
         self.all_variables = [w.value for w in self.head.trainable_weights]
         self.hyper_variables = [v for v in self.all_variables if owners.get(id(v)) not in posterior]
+        self.warm_up = tf.Variable(1.0, dtype=self.dtype, trainable=False)
         self._optimizer: keras.optimizers.Optimizer | None = None
         self._compile(num_features)
 
@@ -190,14 +193,15 @@ class Engine:
     def _joint_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
         def bound() -> tf.Tensor:
             terms = self.head.training_terms(self._latent(points), points.x, points.y)
-            return tf.reduce_sum(points.weight * terms) - tf.reduce_sum(self.head.prior_kl())
+            return tf.reduce_sum(points.weight * terms) - self.head.penalty()
 
         return self._negative_with_gradient(flat, self.all_variables, bound)
 
     def _collapsed_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
         def bound() -> tf.Tensor:
             if isinstance(self.head, DFGPHead):
-                return tf.cast(deep_collapsed_bound(self.head, *points[:3]), self.dtype)
+                hidden_kl_weight = self.warm_up * self.head.hidden_kl_weight
+                return tf.cast(deep_collapsed_bound(self.head, *points[:3], hidden_kl_weight), self.dtype)
             return collapsed_bound(self.head, *points)
 
         return self._negative_with_gradient(flat, self.hyper_variables, bound)
@@ -232,9 +236,7 @@ class Engine:
         with tf.GradientTape() as tape:
             terms = self.head.training_terms(self.head.latent(x), x, y)
             # Minus the bound per point, thesis (4.31).
-            loss = tf.reduce_sum(self.head.prior_kl()) / num_data - tf.reduce_sum(
-                weight * terms
-            ) / tf.reduce_sum(weight)
+            loss = self.head.penalty() / num_data - tf.reduce_sum(weight * terms) / tf.reduce_sum(weight)
         gradients = tape.gradient(loss, self.all_variables)
         optimizer = self._adam()
         optimizer.learning_rate.assign(tf.cast(learning_rate, tf.float32))

@@ -80,7 +80,7 @@ class _Objective:
         """Bring the head's q up to date."""
 
     def left_out(self) -> float:
-        """Part of the divergences that the objective leaves out at present, nats per point."""
+        """What a warm-up leaves out of the objective at present, nats per point."""
         return 0.0
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
@@ -113,9 +113,10 @@ class _Collapsed(_Objective):
 
     def left_out(self) -> float:
         head = self.engine.head
-        if not isinstance(head, DFGPHead) or head.hidden.kl_weight.numpy() == 1.0:
+        if not isinstance(head, DFGPHead):
             return 0.0
-        return float(tf.reduce_sum(head.hidden.prior_kl()) - head.hidden.penalty()) / self.scale
+        left_out = head.hidden_kl_weight * (1.0 - float(self.engine.warm_up))
+        return left_out * float(tf.reduce_sum(head.hidden.prior_kl())) / self.scale if left_out else 0.0
 
 
 class _Tied(_Objective):
@@ -226,17 +227,17 @@ def _warm_up(
     objective: _Objective, flat: FloatArray, max_iterations: int, monitor: FitMonitor, tolerance: float
 ) -> FloatArray:
     """Short rounds of a DFGP whose hidden units' KL counts in part; what is reported is the whole bound."""
-    head = objective.engine.head
-    if not isinstance(head, DFGPHead):
+    engine = objective.engine
+    if not isinstance(engine.head, DFGPHead):
         return flat
     length = min(WARM_UP_ITERATIONS, max_iterations // 4)
     try:
         for kl_weight in WARM_UP_WEIGHTS if length else ():
-            head.hidden.kl_weight.assign(kl_weight)
+            engine.warm_up.assign(kl_weight)
             flat = _run(objective, flat, length, monitor, tolerance).x
-            objective.engine.assign_flat(flat, objective.variables)
+            engine.assign_flat(flat, objective.variables)
     finally:
-        head.hidden.kl_weight.assign(1.0)
+        engine.warm_up.assign(1.0)
     return flat
 
 

@@ -93,6 +93,24 @@ def test_inference_folds_each_posterior(posterior):
     np.testing.assert_allclose(folded.variance, ours.variance, rtol=1e-7, atol=1e-8)
 
 
+def test_a_weight_tempers_the_hidden_divergence_alone():
+    x, y = labelled(30)
+    losses, heads = [], []
+    for weight in (1.0, 0.1):
+        head = random_dfgp(num_features=4, hidden_kl_weight=weight)
+        model = HybridModel(keras.layers.Identity(), head, num_data=30)
+        model.compile(optimizer="sgd")
+        losses.append(float(model.test_step((tf.constant(x), tf.constant(y)))["loss"]))
+        heads.append(head)
+    for one, other in zip(*(head.get_weights() for head in heads), strict=True):
+        np.testing.assert_array_equal(one, other)
+    hidden = float(tf.reduce_sum(heads[1].hidden.prior_kl()))
+    assert hidden > 1.0
+    assert losses[0] - losses[1] == pytest.approx(0.9 * hidden / 30, rel=1e-5)  # Keras means are float32
+    np.testing.assert_array_equal(heads[0].prior_kl(), heads[1].prior_kl())
+    assert DFGPHead.from_config(heads[1].get_config()).hidden_kl_weight == 0.1
+
+
 def test_start_follows_the_labels():
     """The hidden means correlate with them, and q(u) already separates the classes better than chance."""
     x, y = labelled(400)
@@ -189,6 +207,7 @@ def test_number_of_hidden_units():
         ({"num_hidden_inducing": -1}, "num_hidden_inducing must be at least 1"),
         ({"output_kernel": "matern32"}, "'matern32' under a Gaussian have no closed form"),
         ({"hidden_posterior": "delta"}, "hidden_posterior must be one of .* but is 'delta'"),
+        ({"hidden_kl_weight": 0.0}, "hidden_kl_weight must be above 0 and at most 1, but is 0.0"),
         ({"likelihood": "softmax"}, "likelihood must be one of .* but is 'softmax'"),
         ({"kernel": "cosine"}, "Kernel 'cosine' is not known"),
         ({"views": []}, "at least one view"),

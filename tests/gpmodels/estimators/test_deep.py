@@ -75,9 +75,11 @@ def test_probabilities_have_both_tails_and_are_the_heads_own():
     np.testing.assert_allclose(outputs["probability"][:, 1], own, rtol=1e-9)
 
 
-def test_bound_of_the_fit_is_the_bound_at_the_training_rows():
+@pytest.mark.parametrize("weight", [1.0, 0.1])
+def test_bound_of_the_fit_is_the_bound_at_the_training_rows(weight):
     x, y = data(80)
-    for model, target in ((DFGPRegressor(**SMALL), y), (DFGPClassifier(**SMALL), y > 0)):
+    settings = SMALL | {"hidden_kl_weight": weight}
+    for model, target in ((DFGPRegressor(**settings), y), (DFGPClassifier(**settings), y > 0)):
         fitted = model.fit(x, target)
         assert fitted.bound(x, target) == pytest.approx(
             80 * fitted.learning_curve_[-1].bound_per_point, rel=1e-6
@@ -99,7 +101,7 @@ def test_the_warm_up_finds_what_a_fit_with_the_whole_divergence_misses(monkeypat
     model = DFGPClassifier(num_inducing=10, max_iterations=40, random_state=0)
     warm = model.fit(x, y).bound(x, y)
     assert model.score(x, y) > 0.9
-    assert model._trained_engine().head.hidden.kl_weight.numpy() == 1.0
+    assert model._trained_engine().warm_up.numpy() == 1.0
     monkeypatch.setattr(full_batch, "WARM_UP_WEIGHTS", ())
     cold = model.fit(x, y).bound(x, y)
     assert cold < -0.67 * 40  # as good as log 1/2 for each row
@@ -214,6 +216,7 @@ def test_summary_shows_views_by_weight():
         ({"output_kernel": "matern52"}, "no closed form"),
         ({"views": [[7]], "num_hidden": None}, "has column 7, but there are 5 features"),
         ({"hidden_posterior": "none"}, "hidden_posterior must be one of"),
+        ({"hidden_kl_weight": 2.0}, "hidden_kl_weight must be above 0 and at most 1"),
         ({"optimizer": "sgd"}, "optimizer must be one of"),
     ],
 )
