@@ -28,6 +28,7 @@ def records(out: Path) -> dict[str, dict]:
 TREES = ("--methods", "trees", "--folds", "2", "--iterations", "5")
 
 
+@pytest.mark.slow
 def test_a_run_reports_and_the_next_one_resumes(monkeypatch, tmp_path, data_folder):
     out = tmp_path / "out"
     assert run(monkeypatch, data_folder, out, *TREES, "--jobs", "2") == 0

@@ -121,6 +121,7 @@ def test_gradient_of_every_weight_equals_finite_differences(settings):
     assert_gradient_is_numeric(head, points(12), labels_for(head, 12), tolerance=tolerance)
 
 
+@pytest.mark.slow
 def test_border_moves_to_where_the_noise_changes():
     rng = np.random.default_rng(0)
     x = np.linspace(0.0, 10.0, 100)[:, None]

@@ -220,7 +220,7 @@ for decode in (decode_image, tf.function(decode_image)):
 """
 
 
-@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+@pytest.mark.parametrize("mode", ["RGB", pytest.param("RGBA", marks=pytest.mark.slow)])
 def test_animated_webp_is_refused_before_tensorflow_sees_it(mode):
     """TensorFlow writes four channels where it reserved three: in a process of its own, for it may crash."""
     frames = [with_alpha(photograph((16, 16)).rotate(angle)).convert(mode) for angle in (0, 90, 180)]

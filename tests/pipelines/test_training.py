@@ -104,7 +104,7 @@ def assert_equals_uninterrupted(expected: tuple, state: StageState, model: Hybri
 @pytest.mark.parametrize(
     ("kind", "interruption"),
     [
-        pytest.param("hgp", {"callbacks": [Interrupt(1, 1)]}, id="hgp, second epoch"),
+        pytest.param("hgp", {"callbacks": [Interrupt(1, 1)]}, id="hgp, second epoch", marks=pytest.mark.slow),
         pytest.param("linear", {"callbacks": [Interrupt(0, 1)]}, id="linear, first epoch"),
         pytest.param("linear", {"hooks": [stop_after_second]}, id="linear, between epochs"),
     ],

@@ -19,7 +19,9 @@ REGRESSORS = {
     "pic": PICRegressor(num_inducing=15, num_blocks=4, random_state=0),
     "fgp": FGPRegressor(num_experts=2, num_inducing=15, random_state=0),
 }
-every_regressor = pytest.mark.parametrize("name", REGRESSORS)
+every_regressor = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "fgp" else ()) for name in REGRESSORS]
+)
 
 
 class Trial:

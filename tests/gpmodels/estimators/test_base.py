@@ -24,7 +24,15 @@ from gpmodels.estimators.base import (
 SMALL = {"num_inducing": 6, "max_iterations": 5, "random_state": 0}
 CLASSIFIERS = (HGPClassifier, SVGPClassifier, VMGPClassifier)
 REGRESSORS = (HGPRegressor, SVGPRegressor, VMGPRegressor)
-every_class = pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
+OFTEN = (HGPClassifier, SVGPClassifier, SVGPRegressor)
+"""One of each kind of fit for every run of the tests; the rest are of the same code."""
+every_class = pytest.mark.parametrize(
+    "cls",
+    [
+        pytest.param(cls, marks=() if cls in OFTEN else pytest.mark.slow, id=cls.__name__)
+        for cls in (*CLASSIFIERS, *REGRESSORS)
+    ],
+)
 two_classes = pytest.mark.parametrize("cls", [SVGPClassifier, SVGPRegressor])
 
 

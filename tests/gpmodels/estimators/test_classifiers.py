@@ -96,7 +96,7 @@ def test_both_tails_keep_their_digits():
 
 
 @pytest.mark.parametrize("likelihood", ["softmax", "robust_max"])
-@pytest.mark.parametrize("class_kernels", ["shared", "separate"])
+@pytest.mark.parametrize("class_kernels", ["shared", pytest.param("separate", marks=pytest.mark.slow)])
 def test_outputs_of_three_classes(likelihood, class_kernels):
     x, y = data(3)
     settings = {"likelihood": likelihood, "class_kernels": class_kernels, "num_experts": 2}

@@ -35,7 +35,10 @@ def data(size: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.sin(2 * (x[:, 2] - 3.0)) + 5 * (x[:, 3] - 3.0) + 0.1 * rng.normal(size=size)
 
 
-@pytest.mark.parametrize("output_kernel", ["ard", "full", "linear"])
+@pytest.mark.parametrize(
+    "output_kernel",
+    ["ard", pytest.param("full", marks=pytest.mark.slow), pytest.param("linear", marks=pytest.mark.slow)],
+)
 def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
     x, y = data()
     test, target = data(seed=1)
@@ -49,8 +52,15 @@ def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
     assert 0.85 < np.mean(np.abs(mean - 100.0 * target) < 1.96 * deviation) < 0.99
 
 
-@pytest.mark.parametrize("posterior", ["gaussian", "point"])
-@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("num_classes", "posterior"),
+    [
+        (2, "gaussian"),
+        (3, "point"),
+        pytest.param(2, "point", marks=pytest.mark.slow),
+        pytest.param(3, "gaussian", marks=pytest.mark.slow),
+    ],
+)
 def test_classifier_learns(num_classes, posterior):
     x, y = data()
     test, target = data(seed=1)
