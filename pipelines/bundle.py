@@ -114,14 +114,15 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str, Signature]:
-    """The callables of a bundle, after its metadata was checked.
+    """The callables of a bundle, after its metadata and its files were checked.
 
     Args:
         bundle: Its folder.
         application: Whose bundle it must be; None for any.
 
     Raises:
-        InputError: The bundle cannot be loaded, or is of another application.
+        InputError: The bundle cannot be loaded, is of another application, or a file is missing or was
+            changed.
     """
     metadata = load_metadata(bundle)
     found = metadata.application
@@ -130,11 +131,13 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
             f"{bundle} is a bundle of `gpimaging {found}`, not of `gpimaging {application}`. Predict with "
             f"`gpimaging {found} predict`, or pass the --out of `gpimaging {application} export`."
         )
+    # Before loading: a changed preprocessing.json would give other predictions without a word, and a file
+    # that is gone says more than what TensorFlow makes of it.
+    _check_files(bundle, metadata)
     try:
         with _gradient_warnings_hidden():
             return dict(tf.saved_model.load(str(bundle)).signatures)
     except (OSError, ValueError, LookupError, tf.errors.OpError) as error:
-        _check_files(bundle, metadata)  # a file that is gone says more than what TensorFlow makes of it
         raise InputError(
             f"{bundle} cannot be loaded as a SavedModel: {error}. Export the bundle again."
         ) from error
@@ -175,7 +178,6 @@ def verify_bundle(bundle: Path) -> Verification:
             differs from the stored one by more than :data:`TOLERANCE`.
     """
     metadata = load_metadata(bundle)
-    _check_files(bundle, metadata)
     signatures = load_signatures(bundle)
     if set(signatures) != set(metadata.signatures):
         raise InputError(

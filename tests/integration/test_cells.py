@@ -20,8 +20,10 @@ from data_prep.cell_simulator import (
 )
 from data_prep.cells_settings import CellsPrepareSettings
 from data_prep.errors import InputError
+from data_prep.manifest import file_sha256
 from pipelines import cells
 from pipelines.bundle import verify_bundle
+from pipelines.bundle_metadata import METADATA
 from pipelines.cells_settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.view_preprocessing import PREPROCESSING
 
@@ -154,6 +156,10 @@ def test_features_of_another_version_are_refused(way: Way, tmp_path: Path) -> No
     text = (way.bundle / PREPROCESSING).read_text(encoding="utf-8")
     (other / PREPROCESSING).unlink()
     (other / PREPROCESSING).write_text(text.replace("cell views 1", "cell views 0"), encoding="utf-8")
+    metadata = json.loads((way.bundle / METADATA).read_text(encoding="utf-8"))
+    metadata["sha256"][PREPROCESSING] = file_sha256(other / PREPROCESSING)
+    (other / METADATA).unlink()
+    (other / METADATA).write_text(json.dumps(metadata), encoding="utf-8")
     with pytest.raises(InputError, match="cell views 0"):
         cells.predict(
             PredictSettings(),

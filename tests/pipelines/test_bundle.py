@@ -295,6 +295,12 @@ def test_all_damaged_files_are_named(copy):
         load_signatures(copy)
 
 
+def test_a_changed_file_that_would_load_is_refused_before_predicting(copy):
+    (copy / "config.yaml").write_text("changed")
+    with pytest.raises(InputError, match=r"config\.yaml does not match its checksum .* Copy or export"):
+        load_signatures(copy)
+
+
 @pytest.mark.parametrize("name", ["saved_model.pb", VARIABLES, "variables/variables.index", "sample.npz"])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
 def test_truncation_ends_without_a_traceback_even_without_checksums(copy, name, share):
