@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.cell_sequences import CellSequence, Levels, read_sequence
+from data_prep.cell_sequences import CellSequence, Levels, missing_numbers, read_sequence
 from data_prep.cells_settings import CandidateSettings
 from data_prep.errors import InputError
 from data_prep.pairing import Skipped
@@ -41,7 +41,7 @@ class SurveyedSequence:
         num_frames: good ones and bad ones.
         level_range: levels that become 0 and 255; None for frames of 8 bits.
         candidates: in the order of their frames.
-        complaints: frames that cannot be used.
+        complaints: numbers missing among the names of frames, and frames that cannot be used.
     """
 
     sequence: CellSequence
@@ -107,7 +107,7 @@ def survey_sequence(sequence: CellSequence, settings: CandidateSettings) -> Surv
     first: Levels | None = None
     counts = np.zeros(2**16, np.int64)
     candidates: list[Candidate] = []
-    complaints: list[Skipped] = []
+    complaints = missing_numbers(sequence)
     num_frames, num_pairs = 0, 0
     for number, read in read_sequence(sequence):
         num_frames = number + 1

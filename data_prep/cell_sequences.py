@@ -3,9 +3,11 @@
 One frame is decoded at a time, whatever the length.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -104,6 +106,56 @@ def read_sequence(sequence: CellSequence, first: int = 0) -> Iterator[tuple[int,
         yield from _read_stack(sequence.path, first)
     else:
         yield from _read_video(sequence.path, first)
+
+
+def missing_numbers(sequence: CellSequence) -> list[Skipped]:
+    """Say where the names of a folder's frames pass over numbers: later frames move up by as many places.
+
+    Names count by their last number, where the text around it is the same. Where fewer than half of the
+    neighbours differ by 1, as with times or with every second frame, nothing is known to be missing.
+
+    Args:
+        sequence: from `find_sequences`.
+
+    Returns:
+        an entry for each gap, with the frame after it; none for videos and TIFF files.
+
+    Example:
+        >>> names = ("a_1.png", "a_2.png", "a_4.png")
+        >>> gaps = missing_numbers(CellSequence("a", Path("a"), tuple(map(Path, names))))
+        >>> gaps[0].reason.partition(".png'")[0]
+        "a: the number 3 is missing between 'a_2"
+    """
+    steps = [
+        (before, after, numbers)
+        for before, after in pairwise(sequence.frames)
+        if (numbers := _numbers_between(before, after)) is not None
+    ]
+    if 2 * sum(not numbers for _, _, numbers in steps) < len(steps):
+        return []
+    return [
+        Skipped(
+            after,
+            f"{sequence.path}: {_are_missing(numbers)} between {before.name!r} and "
+            f"{after.name!r}. Frames are counted by their place, so that all later ones move up by as many. "
+            "Add the frames, or empty files of their names, which keep their places.",
+        )
+        for before, after, numbers in steps
+        if numbers
+    ]
+
+
+def _numbers_between(before: Path, after: Path) -> range | None:
+    """Numbers between those of two names; None where the names do not count on."""
+    found = [re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", path.stem, re.DOTALL) for path in (before, after)]
+    if found[0] is None or found[1] is None or found[0].group(1, 3) != found[1].group(1, 3):
+        return None
+    return range(int(found[0][2]) + 1, int(found[1][2]))
+
+
+def _are_missing(numbers: range) -> str:
+    first, last = numbers[0], numbers[-1]
+    return f"the number {first} is missing" if first == last else f"the numbers {first} to {last} are missing"
 
 
 def _of_folder(folder: Path, name: str, prefix: str) -> tuple[list[CellSequence], list[Skipped]]:

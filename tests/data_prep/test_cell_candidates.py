@@ -68,6 +68,12 @@ def test_pairs_with_a_bad_frame_are_passed_over(tmp_path: Path) -> None:
     (complaint,) = surveyed.complaints
     assert complaint.file == folder / "frame3.png"
     assert "100 x 80" in complaint.reason
+    (folder / "frame5.png").rename(folder / "frame7.png")
+    (folder / "frame6.png").rename(folder / "frame8.png")
+    gap = survey_sequence(find_sequences(folder)[0][0], SETTINGS).complaints[0]
+    assert "the numbers 5 to 6 are missing" in gap.reason
+    (folder / "frame7.png").rename(folder / "frame5.png")
+    (folder / "frame8.png").rename(folder / "frame6.png")
     frames[2] = still_frames(1)[0].astype(np.uint16) * 100
     write_folder(folder, frames)
     surveyed = survey_sequence(sequence, SETTINGS)

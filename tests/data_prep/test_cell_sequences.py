@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.cell_sequences import CellSequence, find_sequences, read_sequence
+from data_prep.cell_sequences import CellSequence, find_sequences, missing_numbers, read_sequence
 from data_prep.errors import InputError
 from data_prep.pairing import Skipped
 from tests.data_prep.cell_files import still_frames, write_folder, write_stack
@@ -80,3 +80,36 @@ def test_nothing_to_find_is_explained(tmp_path: Path) -> None:
     write_video(tmp_path / "a.avi", 2)
     with pytest.raises(InputError, match="the name 'a'"):
         find_sequences(tmp_path)
+
+
+def test_a_missing_number_is_named_and_an_empty_file_keeps_its_place(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "well", numbered(12))
+    (folder / "frame6.png").unlink()
+    (sequence,), _ = find_sequences(folder)
+    (gap,) = missing_numbers(sequence)
+    assert gap.file == folder / "frame7.png"
+    assert "the number 6 is missing between 'frame5.png' and 'frame7.png'" in gap.reason
+    assert levels_of(sequence)[4:6] == [(4, 40), (5, 60)]
+    (folder / "frame6.png").touch()
+    (folder / "frame9.png").unlink()
+    (folder / "frame10.png").unlink()
+    (sequence,), _ = find_sequences(folder)
+    assert levels_of(sequence)[4:6] == [(4, 40), (6, 60)]
+    (gap,) = missing_numbers(sequence)
+    assert "the numbers 9 to 10 are missing" in gap.reason
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("f0", "f2", "f4"),  # every second frame
+        ("at 0955", "at 1000", "at 1005"),
+        ("day1_8", "day1_9", "day3_1", "day3_2"),
+        ("a", "b", "d"),
+        ("f1", "f01", "f2"),
+        ("f1_c0", "f3_c1"),
+    ],
+)
+def test_names_that_do_not_count_by_one_miss_nothing(names: tuple[str, ...]) -> None:
+    frames = tuple(Path(f"{name}.png") for name in names)
+    assert missing_numbers(CellSequence("well", Path("well"), frames)) == []
