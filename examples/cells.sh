@@ -30,8 +30,9 @@ if [ -n "${ONE_KIND:-}" ]; then
     prepare_options+=(--one-kind "$ONE_KIND")
 fi
 
-# Events with an entropy above this many nats are for a person. Choose it from the referral curve of the report.
-refer_above=${REFER_ABOVE:-0.5}
+# Events with an entropy above this many nats are for a person: the largest is 1.10 with two kinds of events, 0.69 with
+# ONE_KIND. Choose it from the referral curve of the report.
+refer_above=${REFER_ABOVE:-$([ -n "${ONE_KIND:-}" ] && echo 0.5 || echo 0.9)}
 
 mkdir -p "$out"
 

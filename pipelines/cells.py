@@ -109,5 +109,9 @@ def predict(
         CellsPrediction, COLUMNS, predictor, list(sequences), out, console, predictor.left_out
     )
     found = sum(line.events or 0 for line in lines)
-    console.print(f"{found} events found, listed in {out / EVENTS}", markup=False)
+    referred = sum(line.referred_events or 0 for line in lines)
+    console.print(
+        f"{found} events found, {referred} of them referred to a person, listed in {out / EVENTS}",
+        markup=False,
+    )
     return lines

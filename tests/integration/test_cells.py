@@ -113,7 +113,8 @@ def test_every_step_says_what_it_did(way: Way) -> None:
     assert "16 of 16 annotated events have a candidate" in said
     assert "540 features in 8 views" in said
     assert "Recall" in said
-    assert "events found, listed in" in said
+    events = [event for event in rows(way.predictions / "events.csv") if event["frame"]]
+    assert f"{len(events)} events found, {len(events)} of them referred to a person, listed in" in said
 
 
 def test_heads_and_machine_are_judged_by_the_events_of_another_sequence(way: Way) -> None:
