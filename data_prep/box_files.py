@@ -172,7 +172,9 @@ def number(text: str) -> float:
     return float(text)
 
 
-def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> dict[int, dict[str, str]]:
+def read_table(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, remedy: str = ""
+) -> dict[int, dict[str, str]]:
     """Read some columns of a CSV file with a header, without surrounding blanks.
 
     Columns may be parted by semicolons, as spreadsheets write them where the comma is a decimal sign.
@@ -181,6 +183,7 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
         path: the file.
         columns: those that it must have.
         optional: those that are read where it has them.
+        remedy: what else to do than to add a column that is missing, a sentence for the error.
 
     Returns:
         texts by column of each row, by the number of its (last) line; without columns that the file does not
@@ -194,7 +197,8 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     delimiter = ";" if ";" in header and "," not in header else ","
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        return _columns(reader, path, columns, optional)
+        _require_columns(reader, path, columns, remedy)
+        return _rows(reader, columns, optional)
     except csv.Error as error:
         raise InputError(
             f"{path}, line {reader.line_num}: {error}. Expected a CSV file; look for a quotation mark "
@@ -202,17 +206,24 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
         ) from error
 
 
-def _columns(
-    reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], optional: Sequence[str]
-) -> dict[int, dict[str, str]]:
+def _require_columns(reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], remedy: str) -> None:
     header = [name.strip() for name in reader.fieldnames or ()]
     missing = [name for name in columns if name not in header]
     if missing:
+        delimiter = reader.reader.dialect.delimiter
+        parted = f"parted by {delimiter!r}" if len(header) > 1 else "not parted by ',' or ';'"
         raise InputError(
-            f"{path}: the first line is {','.join(header)[:80]!r} and has no column {', '.join(missing)}. "
-            f"Expected the columns {','.join(columns)}."
+            f"{path}: the first line is {delimiter.join(header)[:80]!r}, {parted}, and has no column "
+            f"{', '.join(missing)}. Expected the column{'s' * (len(columns) > 1)} {','.join(columns)}. "
+            f"Correct the first line.{' ' * bool(remedy)}{remedy}"
         )
     reader.fieldnames = header
+
+
+def _rows(
+    reader: "csv.DictReader[str]", columns: Sequence[str], optional: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    header = reader.fieldnames or ()
     found = [*columns, *(name for name in optional if name in header and name not in columns)]
     rows = {}
     for row in reader:

@@ -180,7 +180,8 @@ def _with_rows(
 ) -> list[TissueImage]:
     """Give images the labels, patients and survival times of a table."""
     optional = (settings.label_column, settings.patient_column, "months", "event")
-    rows = read_table(table, (settings.file_column,), optional)
+    remedy = "Or name the column that has the files of the images (file_column)."
+    rows = read_table(table, (settings.file_column,), optional, remedy=remedy)
     columns = set(next(iter(rows.values()), ()))
     _check_columns(table, columns, settings, labels_needed=labels_needed)
     lines = _lines_by_name(images, rows, table, settings, skipped)

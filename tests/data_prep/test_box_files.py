@@ -117,8 +117,9 @@ def test_table_of_boxes(tmp_path: Path) -> None:
     [
         (
             "image,x,y,w,h\na,1,2,3,4",
-            r"boxes\.csv: the first line is 'image,x,y,w,h' and has no column class",
+            r"boxes\.csv: the first line is 'image,x,y,w,h', parted by ',', and has no column class",
         ),
+        ("image\tx\ty\na\t1\t2", r"is 'image\\tx\\ty', not parted by ',' or ';', and has no column image, x"),
         ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found 'a,1,2,3,,mine'"),
         ("image,x,y,w,h,class\n,,,,,", r"line 2: found ',,,,,'\nExpected an image, four numbers and a class"),
         ("image,x,y,w,h,class\na,1,2,3,4", r"boxes\.csv, line 2: found"),

@@ -196,7 +196,10 @@ def test_what_cannot_be_used_is_left_out_and_reported(folder: Path, labels: Path
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (("name,label,patient", "a,b,1"), "has no column file"),
+        (
+            ("name;label;patient", "a;b;1"),
+            r"'name;label;patient', parted by ';', and has no column file\. Expected .*file_column",
+        ),
         (("file,patient", "a,1"), "has no column 'label'.*label_column"),
         (("file,label", "a,b"), "has no column 'patient'.*patient_column.*group_pattern"),
         (("file,months,event", "a,3,1"), "has no column 'patient'"),

@@ -322,7 +322,7 @@ def test_survey_lines_and_lists(class_folders: Path, tmp_path: Path) -> None:
     [
         ("image,x,y,w,h,class\nline_1.png,,,,,", r"boxes\.csv: no object in any of 1 images"),
         ("image,x,y,w,h,class\nline_9.png,1,1,2,2,m", r"lines: no image can be used\.\n  .*no such image"),
-        ("image,x,y\n", r"boxes\.csv: the first line is 'image,x,y' and has no column w, h, class"),
+        ("image,x,y\n", r"boxes\.csv: the first line is 'image,x,y', parted by ',', and has no column w, h"),
     ],
 )
 def test_nothing_to_prepare(full_images: Path, tmp_path: Path, table: str, message: str) -> None:
