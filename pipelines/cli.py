@@ -240,3 +240,7 @@ def _application_app(application: Application) -> typer.Typer:
 def main() -> None:
     """Entry point of the command."""
     make_app()()
+
+
+if __name__ == "__main__":
+    main()

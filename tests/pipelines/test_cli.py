@@ -432,10 +432,11 @@ def test_slips_in_paths_show_before_anything_heavy_is_imported(tmp_path):
     assert heavy == "[]"
 
 
-def test_the_module_is_the_same_command():
+@pytest.mark.parametrize("module", ["pipelines", "pipelines.cli"])
+def test_the_module_is_the_same_command(module):
     code = (
         "import runpy, sys; sys.argv = ['pipelines', '--version']\n"
-        "try:\n    runpy.run_module('pipelines', run_name='__main__')\n"
+        f"try:\n    runpy.run_module({module!r}, run_name='__main__')\n"
         "except SystemExit as stop:\n    print(stop.code)"
     )
     version, exit_code = outcome_in_a_fresh_process(code).split("\n")[:2]
