@@ -170,9 +170,11 @@ def test_errors_have_their_exit_codes(way, tmp_path):
         "is no bundle": ("verify", way.run),
     }.items():
         said = run(*arguments, expected=2)
-        (error,) = (line for line in said.splitlines() if FEW not in line)
-        assert error.startswith("Error: ")
+        before, label, error = said.rpartition("Error: ")
+        assert label
+        assert not before or FEW in before
         assert message in error
+        assert error.count("\n") == 1
     assert not (tmp_path / "new").exists()
 
 
