@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,13 +20,13 @@ ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
 
 
 @dataclass(frozen=True)
-class PreparedMatrix(Prepared[ManifestKind]):
+class PreparedMatrix(Prepared[ManifestKind], abc.ABC):
     """Base class of prepared folders with a row of features for each example."""
 
-    @cached_property
+    @property
+    @abc.abstractmethod
     def features(self) -> NDArray[np.float32]:
-        """``[examples, D]`` in the order of the manifest."""
-        raise NotImplementedError
+        """``[examples, D]`` in the order of the manifest, read once."""
 
     def part(self, names: Sequence[str]) -> TrainingFeatures:
         """Features, labels and groups of some examples, in the order of the names."""

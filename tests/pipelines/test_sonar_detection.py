@@ -6,7 +6,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import tensorflow as tf
 from rich.console import Console
 
 from data_prep.boxes import Box
@@ -19,6 +18,7 @@ from pipelines.sonar_detection import DetectionJudge
 from pipelines.sonar_settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar_windows import Find
 
+from .test_sonar_prediction import brightness
 from .tiny_lane import quiet
 
 
@@ -44,16 +44,6 @@ def test_counts_at_each_threshold(tmp_path: Path) -> None:
     assert (low.precision, low.recall, low.false_alarms_per_image) == (0.6, 1.0, 1.0)
     assert (middle.boxes, middle.right_boxes, middle.found) == (3, 2, 1)  # two boxes of one object
     assert (high.precision, high.recall, high.false_alarms_per_image) == (None, 0.0, 0.0)
-
-
-def brightness(images: tf.Tensor) -> dict[str, tf.Tensor]:
-    level = tf.reduce_mean(tf.cast(images, tf.float32), axis=[1, 2, 3]) / 255.0
-    return {
-        "probability": tf.stack([1.0 - level, level], axis=1),
-        "label": tf.cast(level > 0.5, tf.int32),
-        "predictive_entropy": 1.0 - level,
-        "mutual_information": 0.5 * (1.0 - level),
-    }
 
 
 @pytest.fixture
