@@ -82,21 +82,36 @@ def find_tissue_images(
 def class_names_of(
     images: Sequence[TissueImage], masks: Path | None, where: Path, settings: HistopathologyPrepareSettings
 ) -> tuple[str, ...]:
-    """Names of the classes: those of masks, or all that occur in alphabetical order.
+    """Names of the classes: those of masks, or all that occur in alphabetical order, the positive one last.
 
     Raises:
-        InputError: fewer than two, unless they are about survival.
+        InputError: fewer than two, unless they are about survival, or the positive class is none of them.
     """
-    if masks is not None:
-        return settings.mask_classes
+    positive = settings.positive_class
     names = {image.class_name for image in images if image.class_name is not None}
+    if masks is not None:
+        return _check_positive(settings.mask_classes, positive, "the second of mask_classes")
     if names <= {CENSORED, EVENT} and images[0].months is not None:
-        return (CENSORED, EVENT)
+        return _check_positive((CENSORED, EVENT), positive, EVENT)
     if len(names) < 2:
         raise InputError(
             f"{where}: only the class {', '.join(names)}. Expected two at least. Add images of another class."
         )
-    return tuple(sorted(names))
+    if positive is not None and positive not in names:
+        raise InputError(
+            f"{where}: has no class {positive!r}, the positive_class. Expected one of "
+            f"{', '.join(sorted(names))}. Correct the setting."
+        )
+    return tuple(sorted(names, key=lambda name: (name == positive, name)))
+
+
+def _check_positive(names: tuple[str, str], positive: str | None, expected: str) -> tuple[str, str]:
+    if positive not in (None, names[1]):
+        raise InputError(
+            f"positive_class: found {positive!r}, but the positive class of this data is {names[1]!r}, "
+            f"{expected}. Leave positive_class out."
+        )
+    return names
 
 
 def _files(

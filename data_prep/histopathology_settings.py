@@ -105,6 +105,12 @@ class HistopathologyPrepareSettings(PatchSettings, SplitSettings):
     mask_classes: tuple[str, str] = Field(
         default=("normal", "tumour"), description="With masks, names of the negative and the positive class."
     )
+    positive_class: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The class that maps show where there are two, such as the tumour; it comes last. If not "
+        "set, the last one in the order of the names. With masks it is the second of mask_classes.",
+    )
     test_fraction: float = Field(
         default=0.25,
         ge=0,

@@ -48,7 +48,8 @@ def paired_bootstrap(
     interval is the percentile interval; the p-value twice the smaller share of resamples on either side of 0,
     no difference counting for both, each count raised by one. It takes the groups as independent: patches of
     one patient or frames of one walk are not, and taken one by one they would make the interval too narrow.
-    It needs at least two groups; with fewer than about twenty it is rough.
+    It needs at least two groups; with fewer than about twenty it is rough. Resamples of n groups that agree
+    all fall on one side, however few they are: p is never below 2 ** (1 - n), the least n signs can show.
 
     Args:
         method: the method's rows.
@@ -84,8 +85,9 @@ def paired_bootstrap(
         drawn = random.multinomial(len(numbers), np.full(len(numbers), 1.0 / len(numbers)), size)
         blocks.append(_differences(method, baseline, scores, drawn[:, group_of].astype(np.float64)))
     resampled = np.concatenate(blocks)
+    least_p = 2.0 ** (1 - len(numbers))
     return {
-        score.key: _summarise(float(observed[column]), resampled[:, column])
+        score.key: _summarise(float(observed[column]), resampled[:, column], least_p)
         for column, score in enumerate(scores)
     }
 
@@ -100,13 +102,13 @@ def _differences(
     )
 
 
-def _summarise(observed: float, resampled: FloatArray) -> PairedDifference:
+def _summarise(observed: float, resampled: FloatArray, least_p: float) -> PairedDifference:
     defined = resampled[np.isfinite(resampled)]
     if not defined.size or not math.isfinite(observed):
         return PairedDifference(observed, math.nan, math.nan, math.nan, 0)
     lower, upper = np.quantile(defined, [0.025, 0.975])
     smaller_side = min((defined <= 0).sum(), (defined >= 0).sum())
-    p_value = min(1.0, 2.0 * (1.0 + smaller_side) / (1.0 + defined.size))
+    p_value = min(1.0, max(least_p, 2.0 * (1.0 + smaller_side) / (1.0 + defined.size)))
     return PairedDifference(observed, float(lower), float(upper), float(p_value), int(defined.size))
 
 

@@ -40,18 +40,21 @@ class TissuePrediction(ClassPredictionLine):
         height: Of the image, pixels.
         width: Of the image, pixels.
         patches: How many were predicted; the others are background.
+        judged: Share of the image that these cover. The rest is background, or a border that no whole patch
+            fits into.
     """
 
     height: int | None = None
     width: int | None = None
     patches: int | None = None
+    judged: float | None = None
 
 
 def columns(class_names: Sequence[str]) -> tuple[str, ...]:
     """Columns of ``predictions.csv``."""
     return (
-        *("file", "height", "width", "patches", "label", "predictive_entropy", "mutual_information"),
-        *("referred", "seconds", "status"),
+        *("file", "height", "width", "patches", "judged", "label", "predictive_entropy"),
+        *("mutual_information", "referred", "seconds", "status"),
         *map(probability_column, class_names),
     )
 
@@ -111,6 +114,7 @@ class TissuePredictor:
             height=size[0],
             width=size[1],
             patches=len(predicted),
+            judged=min(1.0, sum(entry.height * entry.width for entry in predicted) / (size[0] * size[1])),
             label=self.class_names[int(of_image["label"])],
             predictive_entropy=entropy,
             mutual_information=float(of_image["mutual_information"]),

@@ -14,6 +14,8 @@ from pipelines.evaluation import Comparison, Evaluation, MethodResult
 from pipelines.scores import Score
 
 UNDEFINED = "–"
+_LARGEST_P = 0.05
+"""Of a difference that counts as clear."""
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
@@ -62,10 +64,10 @@ def best_methods(score: Score, results: Sequence[MethodResult]) -> set[str]:
 
 
 def verdict(score: Score, difference: PairedDifference) -> str:
-    """``better``, ``worse`` or ``no clear difference``: the last where the 95 % interval contains 0."""
+    """``better``, ``worse`` or ``no clear difference``: that where the interval contains 0 or p > 0.05."""
     if not math.isfinite(difference.lower):
         return "undefined"
-    if difference.lower <= 0.0 <= difference.upper:
+    if difference.lower <= 0.0 <= difference.upper or difference.p_value > _LARGEST_P:
         return "no clear difference"
     return "better" if (difference.lower > 0.0) == (score.better == "higher") else "worse"
 

@@ -55,6 +55,9 @@ class SplitResult:
     not_fitted: str | None = None
 
 
+_FEW_EVENTS = 5
+"""With fewer test patients with an event, the variance of their months may happen to be near 0."""
+
 Results = Mapping[str, Sequence[SplitResult]]
 """By model, in the order of the divisions."""
 
@@ -79,8 +82,9 @@ def survival(
         metrics = json.dumps(content, indent=2, allow_nan=False) + "\n"
         (folder / METRICS).write_text(metrics, encoding="utf-8")
     console.print(scores_table(loaded, results))
-    for warning in (CENSORING, *unfitted(results)):
+    for warning in warnings_about(loaded, results):
         console.print(warning, markup=False)
+    console.print(f"Scores, predictions and curves are in {out}.", markup=False)
     return results
 
 
@@ -123,6 +127,25 @@ def _judged(
     return SplitResult(split, months, scores, seconds)
 
 
+def warnings_about(data: SurvivalData, results: Results) -> tuple[str, ...]:
+    """What a reader of the scores must know."""
+    return (CENSORING, *few_events(data, results), *unfitted(results))
+
+
+def few_events(data: SurvivalData, results: Results) -> tuple[str, ...]:
+    """A warning where test sides have so few patients with an event that NMSE means little."""
+    splits = [one.split for one in next(iter(results.values()))]
+    few = [split for split in splits if (data.event & split.test).sum() < _FEW_EVENTS]
+    if not few:
+        return ()
+    warning = (
+        f"{len(few)} of the {len(splits)} divisions test fewer than {_FEW_EVENTS} patients with an event. "
+        "NMSE divides by the variance of their months, which may happen to be nearly 0: do not compare models by "
+        "it. Use fewer folds, or train_on_one."
+    )
+    return (warning,)
+
+
 def unfitted(results: Results) -> tuple[str, ...]:
     """A warning for each division in which a model could not be fitted."""
     return tuple(
@@ -160,7 +183,7 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
             "events": int(data.event.sum()),
             "patches": len(data.patient),
         },
-        "warnings": [CENSORING, *unfitted(results)],
+        "warnings": list(warnings_about(data, results)),
         "scores": {key: asdict(definition) for key, definition in SURVIVAL_SCORES.items()},
         "methods": {
             name: {

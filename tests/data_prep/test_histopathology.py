@@ -70,6 +70,32 @@ def test_a_table_of_labels(folder: Path, labels: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(views[name][manifest.rows([example.name])[0]], values)
 
 
+def test_the_positive_class_comes_last(folder: Path, labels: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(update={"positive_class": "benign"})
+    manifest = prepare_histopathology(folder, tmp_path / "out", settings, labels=labels).manifest
+    assert manifest.class_names == ("malignant", "benign")
+    assert {(e.source, e.label) for e in manifest.examples} == {("p1/a", 1), ("p1/b", 0), ("c", 1), ("d", 0)}
+
+
+@pytest.mark.parametrize("table", ["labels", "masks", "survival"])
+def test_a_positive_class_that_is_none_is_refused(
+    folder: Path, labels: Path, tmp_path: Path, table: str
+) -> None:
+    masks = tmp_path / "masks"
+    write_tissue(masks, FOUR)
+    times = write_table(
+        tmp_path / "times.csv", "file,months,event,patient", *(f"{n},1,1,{n}" for n in "abcd")
+    )
+    given, expected = {
+        "labels": ({"labels": labels}, r"labels\.csv: has no class 'tumor'.*one of benign, malignant"),
+        "masks": ({"masks": masks}, "'tumor', but the positive class of this data is 'tumour'"),
+        "survival": ({"labels": times}, "'tumor', but the positive class of this data is 'event'"),
+    }[table]
+    settings = SMALL.model_copy(update={"positive_class": "tumor"})
+    with pytest.raises(InputError, match=expected):
+        prepare_histopathology(folder, tmp_path / "out", settings, **given)
+
+
 def test_rows_are_of_the_images_they_name(tmp_path: Path) -> None:
     write_tissue(tmp_path / "images", ["1.png", "A/1.png", "A/2.png", "B/2.png", "B/3.png"])
     rows = (

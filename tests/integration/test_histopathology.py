@@ -148,6 +148,7 @@ def test_predictions_are_of_images_with_maps_and_geojson(way):
     lines = {Path(row["file"]).name: row for row in rows(way.predictions / "predictions.csv")}
     assert lines["slide 22.png"]["label"] == "benign"
     assert lines["slide 23.png"]["label"] == "tumour"
+    assert float(lines["slide 23.png"]["judged"]) == pytest.approx(5 / 6)
     assert lines["glass.png"]["status"] != "ok"
     patches = rows(way.predictions / "patches" / "slide 23.csv")
     assert [(row["row"], row["column"]) for row in patches] == [

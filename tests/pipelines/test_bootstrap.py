@@ -165,3 +165,13 @@ def test_one_group_gives_no_interval():
     assert all(np.isnan(difference.lower) for difference in result.values())
     with pytest.raises(ValueError, match="1 groups for"):
         paired_bootstrap(statistics, other, SCORES, groups=["a"])
+
+
+@pytest.mark.parametrize(("groups", "least"), [(2, 0.5), (5, 0.0625), (10, 2 / 101)])
+def test_few_groups_that_agree_prove_little(groups, least):
+    """However clear the difference, n groups cannot show more than n equal signs."""
+    good, bad = (_statistics(0, sharpness, examples=20) for sharpness in (3.0, 0.3))
+    names = [str(number % groups) for number in range(20)]
+    difference = paired_bootstrap(good, bad, SCORES, groups=names, resamples=100)["brier"]
+    assert difference.upper < 0 or difference.lower > 0
+    assert difference.p_value == pytest.approx(least)

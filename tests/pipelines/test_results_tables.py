@@ -57,19 +57,20 @@ def test_the_best_follows_the_direction_and_the_shown_digits(evaluation):
 
 
 @pytest.mark.parametrize(
-    ("key", "lower", "upper", "expected"),
+    ("key", "lower", "upper", "p_value", "expected"),
     [
-        ("nll", -0.2, -0.1, "better"),
-        ("nll", 0.1, 0.2, "worse"),
-        ("f_measure", 0.1, 0.2, "better"),
-        ("f_measure", -0.2, -0.1, "worse"),
-        ("nll", -0.1, 0.1, "no clear difference"),
-        ("nll", 0.0, 0.0, "no clear difference"),
-        ("nll", math.nan, math.nan, "undefined"),
+        ("nll", -0.2, -0.1, 0.01, "better"),
+        ("nll", 0.1, 0.2, 0.01, "worse"),
+        ("f_measure", 0.1, 0.2, 0.01, "better"),
+        ("f_measure", -0.2, -0.1, 0.01, "worse"),
+        ("nll", -0.1, 0.1, 0.5, "no clear difference"),
+        ("nll", 0.0, 0.0, 1.0, "no clear difference"),
+        ("nll", -0.2, -0.1, 0.5, "no clear difference"),  # two groups that agree
+        ("nll", math.nan, math.nan, math.nan, "undefined"),
     ],
 )
-def test_verdict(evaluation, key, lower, upper, expected):
-    difference = PairedDifference((lower + upper) / 2, lower, upper, 0.5, 100)
+def test_verdict(evaluation, key, lower, upper, p_value, expected):
+    difference = PairedDifference((lower + upper) / 2, lower, upper, p_value, 100)
     assert verdict(_score(evaluation, key), difference) == expected
 
 

@@ -19,6 +19,7 @@ from data_prep.histopathology_settings import HistopathologyPrepareSettings
 from data_prep.stains import REFERENCE_STAINS, from_density
 from pipelines.survival import (
     cross_validate,
+    few_events,
     judged_months,
     scores_table,
     summarise,
@@ -220,6 +221,15 @@ def test_a_model_that_cannot_be_fitted_in_a_division_ends_nothing(
     assert "cox" in str(list(scores_table(simulated, results).columns[0].cells))
 
 
+def test_divisions_that_test_few_events_are_told(simulated: SurvivalData) -> None:
+    """NMSE divides by the variance of the months of these patients."""
+    settings = SurvivalSettings(models=("constant",), folds=3)
+    assert not few_events(simulated, cross_validate(simulated, settings))
+    rare = SurvivalData(**{**vars(simulated), "event": np.arange(PATIENTS) < 13})
+    (warning,) = few_events(rare, cross_validate(rare, settings))
+    assert "of the 3 divisions test fewer than 5 patients with an event" in warning
+
+
 @pytest.fixture
 def prepared(tmp_path: Path) -> Path:
     """Twelve patients with an image each; the darker the stain, the fewer the months."""
@@ -249,6 +259,7 @@ def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: 
     assert metrics["methods"]["linear"]["scores"]["concordance"]["mean"] > 0.8
     assert metrics["methods"]["constant"]["scores"]["nll"] == {"mean": None, "deviation": None}
     assert "fitted to patients with an event" in metrics["warnings"][0]
+    assert "3 of the 3 divisions test fewer than 5" in metrics["warnings"][1]
     with (out / "predictions.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert sorted(row["patient"] for row in rows if row["model"] == "linear") == sorted(
