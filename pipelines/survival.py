@@ -140,8 +140,8 @@ def few_events(data: SurvivalData, results: Results) -> tuple[str, ...]:
         return ()
     warning = (
         f"{len(few)} of the {len(splits)} divisions test fewer than {_FEW_EVENTS} patients with an event. "
-        "NMSE divides by the variance of their months, which may happen to be nearly 0: do not compare models by "
-        "it. Use fewer folds, or train_on_one."
+        "NMSE divides by the variance of their months, which may happen to be nearly 0: do not compare "
+        "models by it. Use fewer folds, or train_on_one."
     )
     return (warning,)
 
