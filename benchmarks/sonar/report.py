@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tabular.summary import paired_test
 from data_prep.atomic import atomic_file
 
 Record = Mapping[str, Any]
@@ -21,8 +22,10 @@ _SCORES = {
     "ece": "ECE",
     "auroc_predictive_entropy": "AUROC of entropy for errors",
 }
-_UNSEEN = {"unseen_predictive_entropy": "entropy", "unseen_mutual_information": "mutual information"}
+_ENTROPY = "unseen_predictive_entropy"
+_UNSEEN = {_ENTROPY: "entropy", "unseen_mutual_information": "mutual information"}
 _FOUND = {"found_at_0.5": "at 0.5", "found_at_1": "at 1", "found_at_2": "at 2"}
+_BASELINE, _OURS = "Linear + temperature", "HGP"
 _HEADING = """\
 # Heads on sonar snapshots
 
@@ -51,6 +54,7 @@ def write_report(out: Path, records: Iterable[Record]) -> None:
             *_rows(unseen, ("data_set", "network"), _UNSEEN),
             *_rows(unseen, ("data_set", "network", "left_out"), _UNSEEN),
         ],
+        f"A class left out: AUROC of {_OURS} less that of {_BASELINE}": _differences(unseen),
     }
     parts = [_HEADING.format(seeds=len(seeds), changes=changes)]
     parts += [f"## {title}\n\n{_markdown(rows)}\n" for title, rows in tables.items() if rows]
@@ -83,6 +87,32 @@ def _rows(records: Sequence[Record], keys: Sequence[str], scores: Mapping[str, s
         for group, members in sorted(groups.items())
         for method in members[0]["methods"]
     ]
+
+
+def _differences(unseen: Sequence[Record]) -> list[Row]:
+    """For each data set, how much better the entropy of the HGP is; classes are the pairs of the test."""
+    rows = []
+    for data_set in dict.fromkeys(record["cell"]["data_set"] for record in unseen):
+        gains: dict[str, list[float]] = {}
+        for record in unseen:
+            if record["cell"]["data_set"] == data_set and {_OURS, _BASELINE} <= record["methods"].keys():
+                ours, theirs = (record["methods"][name][_ENTROPY] for name in (_OURS, _BASELINE))
+                gains.setdefault(record["cell"]["left_out"], []).append(ours - theirs)
+        means = {number: float(np.mean(of_class)) for number, of_class in enumerate(gains.values())}
+        test = paired_test(means, dict.fromkeys(means, 0.0))
+        if test is None:
+            continue
+        every = [gain for of_class in gains.values() for gain in of_class]
+        rows.append(
+            {
+                "data set": data_set,
+                "difference": f"{test.difference:+.3f}",
+                "classes at least as good": f"{sum(m >= 0 for m in means.values())} of {len(means)}",
+                "runs at least as good": f"{sum(gain >= 0 for gain in every)} of {len(every)}",
+                "p": f"{test.p_value:.3f} ({test.test} of {test.pairs} classes)",
+            }
+        )
+    return rows
 
 
 def _seconds(records: Sequence[Record]) -> list[Row]:

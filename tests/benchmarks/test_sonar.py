@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from benchmarks.sonar.cell_plan import Cell, plan_cells
 from benchmarks.sonar.data_sets import class_folders
@@ -64,6 +65,34 @@ def test_the_report_keeps_runs_with_a_class_left_out_apart(tmp_path: Path) -> No
     text = (tmp_path / "report.md").read_text()
     assert "head_epochs=3" in text
     assert "over 2 seeds" in text
+
+
+def test_classes_are_what_is_counted_and_tested_where_one_is_left_out(tmp_path: Path) -> None:
+    scores = dict.fromkeys(
+        ("accuracy", "balanced_accuracy", "nll", "ece", "auroc_predictive_entropy"), 0.5
+    ) | {"unseen_mutual_information": 0.5}
+    gains = {"ship": (0.1, 0.3), "plane": (-0.2, 0.1), "human": (0.05, 0.0)}
+    records = [
+        {
+            "cell": vars(Cell("side-scan", "FE1", seed, left_out)),
+            "settings": {},
+            "seconds": {"all": 10.0},
+            "methods": {
+                "Linear + temperature": {**scores, "unseen_predictive_entropy": 0.6},
+                "HGP": {**scores, "unseen_predictive_entropy": 0.6 + gain},
+            },
+        }
+        for left_out, of_class in gains.items()
+        for seed, gain in enumerate(of_class)
+    ]
+    write_report(tmp_path, records)
+    tables = json.loads((tmp_path / "report.json").read_text())
+    (row,) = next(rows for title, rows in tables.items() if "less that of" in title)
+    means = [0.2, -0.05, 0.025]
+    assert row["difference"] == f"{np.mean(means):+.3f}"
+    assert row["classes at least as good"] == "2 of 3"
+    assert row["runs at least as good"] == "5 of 6"
+    assert row["p"].startswith(f"{scipy.stats.ttest_1samp(means, 0).pvalue:.3f} (paired t of 3")
 
 
 def test_names_of_files_are_plain() -> None:
