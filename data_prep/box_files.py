@@ -234,7 +234,11 @@ def _rows(
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start:,} is no UTF-8 text. Save the file as UTF-8 (in Excel: CSV UTF-8)."
+        ) from error
+    except OSError as error:
         raise InputError(f"{path}: cannot be read ({error}). Expected a UTF-8 text file.") from error
 
 

@@ -135,7 +135,8 @@ def _places(path: Path, slide: Slide, settings: PatchSettings) -> tuple[Sequence
         wanted = f"a patch of {sides[1]:.0f} x {sides[0]:.0f}"
     if not rows * columns * min(size):
         raise InputError(
-            f"{path}: {width} x {height} pixels, too small for {wanted}. Use a smaller patch_size, or a grid."
+            f"{path}: {width} x {height} pixels, too small for {wanted}. Use a larger image, or "
+            "prepare with a smaller patch_size or a grid; a trained model needs images as large as before."
         )
     if max(size) > LARGEST_PATCH:
         raise InputError(

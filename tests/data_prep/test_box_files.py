@@ -192,3 +192,9 @@ def test_boxes_that_touch_are_free_of_each_other() -> None:
     assert not any(taken.leave_free(Box("", 104 + 10 * number, 4, 3, 3)) for number in range(40))
     assert taken.leave_free(Box("", 105, 0, 5, 5))
     assert spanned(Box("mine", 15, 15, -5, -5)) == box
+
+
+def test_a_table_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_bytes("image,x,y,w,h,class\nBild.png,1,1,5,5,Fäule\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"boxes\.csv: byte 38 is no UTF-8 text\. .*CSV UTF-8"):
+        read_box_table(tmp_path / "boxes.csv")
