@@ -7,7 +7,12 @@ import numpy.typing as npt
 
 
 def stratified_parts(
-    groups: Mapping[str, str], labels: Mapping[str, int], shares: Sequence[float], seed: int
+    groups: Mapping[str, str],
+    labels: Mapping[str, int],
+    shares: Sequence[float],
+    seed: int,
+    *,
+    largest_first: bool = True,
 ) -> dict[str, int]:
     """Deal groups of examples into parts so that each part has its share of each class.
 
@@ -21,7 +26,10 @@ def stratified_parts(
         groups: group of each name.
         labels: class of each name.
         shares: share of the examples of each part; they add up to 1. A part of share 0 stays empty.
-        seed: of the order among groups of equal size.
+        seed: of the order among groups of equal size, or of all.
+        largest_first: False takes the groups of a class in random order. Parts then fit their shares less
+            closely, but every seed divides anew: with groups that all differ in size, the first order is
+            always the same.
 
     Returns:
         number of the part of each name.
@@ -39,7 +47,9 @@ def stratified_parts(
     part_of = np.full(len(keys), -1)
     for label in np.argsort((counts > 0).sum(axis=0), kind="stable"):
         members = [key for key in shuffled if counts[key, label]]
-        to_place = sorted((k for k in members if part_of[k] < 0), key=lambda k: -counts[k, label])
+        to_place = [key for key in members if part_of[key] < 0]
+        if largest_first:
+            to_place.sort(key=lambda k: -counts[k, label])
         lacking = usable & ~np.isin(np.arange(len(shares)), part_of[members])
         for number, key in enumerate(to_place):
             open_to = lacking if lacking.any() and len(to_place) - number <= lacking.sum() else usable

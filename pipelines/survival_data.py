@@ -106,9 +106,9 @@ def patient_splits(data: SurvivalData, settings: SurvivalSettings) -> Iterator[P
     groups = dict(zip(data.names, data.groups, strict=True))
     labels = dict(zip(data.names, data.event.astype(int).tolist(), strict=True))
     for repeat in range(settings.repeats):
-        parts = stratified_parts(
-            groups, labels, (1 / settings.folds,) * settings.folds, settings.seed + repeat
-        )
+        shares = (1 / settings.folds,) * settings.folds
+        # Largest groups first would divide groups of different sizes in the same way in every repeat.
+        parts = stratified_parts(groups, labels, shares, settings.seed + repeat, largest_first=False)
         part = np.array([parts[name] for name in data.names])
         for fold in range(settings.folds):
             chosen = part == fold

@@ -50,6 +50,22 @@ def test_single_examples_are_divided_to_one() -> None:
     assert parts != stratified_parts(groups, labels, (0.5, 0.5), seed=1)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_every_seed_divides_anew_without_the_largest_first(seed: int) -> None:
+    """Groups that all differ in size have one order by size; classes are in both parts all the same."""
+    sizes = dict(enumerate((31, 17, 23, 12, 40, 8, 27, 19)))
+    groups = {f"{group}_{number}": str(group) for group, size in sizes.items() for number in range(size)}
+    labels = {name: int(int(group) % 2) for name, group in groups.items()}
+
+    def halves(seed: int, *, largest_first: bool) -> tuple[tuple[str, int], ...]:
+        parts = stratified_parts(groups, labels, (0.5, 0.5), seed, largest_first=largest_first)
+        assert {(labels[name], part) for name, part in parts.items()} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+        return tuple(sorted({(groups[name], part) for name, part in parts.items()}))
+
+    assert halves(seed, largest_first=True) == halves(0, largest_first=True)
+    assert len({halves(10 * seed + other, largest_first=False) for other in range(10)}) > 3
+
+
 @pytest.mark.parametrize(("fraction", "sides"), [(0.0, {"train"}), (1.0, {"test"}), (0.5, {"train", "test"})])
 def test_fraction(fraction: float, sides: set[str]) -> None:
     assigned = assign_stratified_fraction(*random_set(0), fraction, seed=0)
