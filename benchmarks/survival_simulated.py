@@ -133,7 +133,7 @@ def judge(
         for test in tests
     ]
     return {
-        name: {key: float(np.mean([one[key] for one in of_model])) for key in COLUMNS}
+        name: {key: _mean([one[key] for one in of_model]) for key in COLUMNS}
         for name, of_model in scores.items()
     }
 
@@ -201,11 +201,19 @@ def _standardised(values: Floats) -> Floats:
     return (values - values.mean()) / values.std()
 
 
+def _mean(values: list[float]) -> float:
+    """Of what is defined: a model may lack a score, or could not be fitted in a division."""
+    defined = [value for value in values if math.isfinite(value)]
+    return float(np.mean(defined)) if defined else math.nan
+
+
 def _shown(values: list[float]) -> str:
-    if math.isnan(values[0]):
+    defined = [value for value in values if math.isfinite(value)]
+    if not defined:
         return ""
-    deviation = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.3f}{deviation}"
+    deviation = f" ± {np.std(defined, ddof=1):.3f}" if len(defined) > 1 else ""
+    missing = f" ({len(defined)} of {len(values)} seeds)" if len(defined) < len(values) else ""
+    return f"{np.mean(defined):.3f}{deviation}{missing}"
 
 
 if __name__ == "__main__":

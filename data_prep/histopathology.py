@@ -63,7 +63,7 @@ def prepare_histopathology(
         ...     Path("images"), Path("out"), labels=Path("labels.csv")
         ... )  # doctest: +SKIP
         >>> result.manifest.class_names, result.manifest.num_examples  # doctest: +SKIP
-        (('benign', 'malignant'), 2130)
+        (('benign', 'malignant'), 2114)
     """
     settings = settings or HistopathologyPrepareSettings()
     sources = (images, *(path for path in (labels, masks) if path is not None))

@@ -30,7 +30,7 @@ from pipelines.head_application import (
     SettingsKind,
 )
 from pipelines.head_settings import EvaluateSettings, HeadRun, HeadTrainSettings
-from pipelines.learned_examples import read_learned
+from pipelines.learned_examples import LEARNED_NAME, read_learned
 from pipelines.metrics_file import write_metrics
 from pipelines.path_checks import METRICS, require_no_evaluation
 from pipelines.predictors import Predictor
@@ -64,7 +64,7 @@ def evaluate(
     application.require_fitting(prepared, model, run)
     seen = fold != training.fold and file_sha256(data / MANIFEST_NAME) == run.manifest_sha256
     learned = frozenset() if seen or settings.split != "test" else read_learned(model)
-    num_seen = count_seen(application, prepared, names, learned)
+    num_seen = 0 if learned is None else count_seen(application, prepared, names, learned)
     predictors = application.predictors(model, training, run)
     num_judged = application.num_judged(prepared, names)
     results = []
@@ -100,6 +100,7 @@ def evaluate(
             *evaluation_warnings(
                 settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(model, run)
             ),
+            *unchecked_warnings(model, learned, application.judged),
             *seen_warnings(num_seen, num_judged, application.judged),
             *group_warnings(num_judged, num_groups, application.judged),
             *selection_warnings(run.counts["selection"]),
@@ -180,6 +181,23 @@ def count_seen(
         return 0
     examples = application.examples(data, names)
     return sum(not learned.isdisjoint(application.digests(example)) for example in examples)
+
+
+def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str) -> tuple[str, ...]:
+    """What to say where nothing tells what a run learned from.
+
+    Args:
+        model: The run.
+        learned: Digests of what it learned from, None where there are none.
+        judged: What is judged, in the plural.
+    """
+    if learned is not None:
+        return ()
+    warning = (
+        f"{model} has no {LEARNED_NAME}: whether the judged {judged} are other ones than those it learned "
+        "from was not checked."
+    )
+    return (warning,)
 
 
 def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...]:

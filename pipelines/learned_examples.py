@@ -50,15 +50,15 @@ def write_learned(run: Path, digests: Iterable[str]) -> None:
         temporary.write_text("".join(f"{digest}\n" for digest in sorted(set(digests))), encoding="ascii")
 
 
-def read_learned(run: Path) -> frozenset[str]:
-    """The digests kept with a run; none where an earlier version trained it.
+def read_learned(run: Path) -> frozenset[str] | None:
+    """The digests kept with a run; None where there is no such file, as an earlier version left none.
 
     Raises:
         InputError: They cannot be read.
     """
     path = run / LEARNED_NAME
     try:
-        return frozenset(path.read_text(encoding="ascii").split()) if path.exists() else frozenset()
+        return frozenset(path.read_text(encoding="ascii").split()) if path.exists() else None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read ({error}). Expected what the run learned from. Put the file back, or "

@@ -35,6 +35,9 @@ CENSORING = (
     "more patients are censored, the more are the months of the regressions too short."
 )
 
+_FEW_EVENTS = 5
+"""With fewer test patients with an event, the variance of their months may happen to be near 0."""
+
 
 @dataclass(frozen=True)
 class SplitResult:
@@ -54,9 +57,6 @@ class SplitResult:
     seconds: float
     not_fitted: str | None = None
 
-
-_FEW_EVENTS = 5
-"""With fewer test patients with an event, the variance of their months may happen to be near 0."""
 
 Results = Mapping[str, Sequence[SplitResult]]
 """By model, in the order of the divisions."""

@@ -6,6 +6,9 @@ the single-task case of Titsias and Lázaro-Gredilla (2011), with their factors 
 switch of a kernel stay together. Labels are -1 and 1 and count as real targets; the DFGP paper does not say
 how it made a classifier of the model.
 
+Departure: the kernels' lengthscales are not learned but those of :mod:`gpmodels.comparison.multiple_kernels`,
+as BEMKL and the averaged kernels have them; the weights are what is compared.
+
 With c = E[s w²]/σ² and eigenvalues λ, eigenvectors V of K_m, q(φ_m) has the covariance V λ/(1 + c λ) Vᵀ, so
 that one decomposition of each kernel serves all rounds.
 """

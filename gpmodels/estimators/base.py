@@ -222,7 +222,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             sample_weight: How often each row counts, ``[N]``.
 
         Returns:
-            The bound of thesis (4.20), (3.28); standardised targets in regression.
+            The bound of thesis (4.20), (3.28); standardised targets in regression. With ``hidden_kl_weight``
+            below 1 it is the DFGP's tempered objective, which bounds nothing.
         """
         check_is_fitted(self)
         x, y = validate_data(self, X, y, reset=False, dtype=np.float64)

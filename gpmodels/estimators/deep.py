@@ -115,12 +115,13 @@ class _DeepEstimator(SparseGPEstimator):
         ]
         left_out = head.hidden.num_hidden - MAX_LISTED
         bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
+        objective = "bound" if self.hidden_kl_weight == 1.0 else "tempered objective (no bound)"
         kernels = f"{head.kernel_name} hidden kernels, {head.output_kernel} output kernel"
         return "\n".join(
             [
                 f"{type(self).__name__}: {kernels}, {head.likelihood_name} likelihood",
                 f"{self.n_features_in_} features, {head.hidden.num_hidden} hidden units",
-                f"bound {bound:.4f} nats per row after {self.n_iter_} iterations",
+                f"{objective} {bound:.4f} nats per row after {self.n_iter_} iterations",
                 "",
                 *aligned(rows),
                 *([f"and {left_out} hidden units of smaller weights"] if left_out > 0 else []),

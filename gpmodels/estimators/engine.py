@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import keras
@@ -112,6 +113,16 @@ class Engine:
         self.warm_up = tf.Variable(1.0, dtype=self.dtype, trainable=False)
         self._optimizer: keras.optimizers.Optimizer | None = None
         self._compile(num_features)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Lend the engine: afterwards weights and warm-up are what they were, whatever fits meanwhile."""
+        weights, warm_up = self.head.get_weights(), self.warm_up.numpy()
+        try:
+            yield
+        finally:
+            self.head.set_weights(weights)
+            self.warm_up.assign(warm_up)
 
     def _units(self) -> list[Any]:
         head = self.head

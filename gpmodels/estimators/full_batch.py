@@ -226,7 +226,7 @@ def fit_full_batch(
 def _warm_up(
     objective: _Objective, flat: FloatArray, max_iterations: int, monitor: FitMonitor, tolerance: float
 ) -> FloatArray:
-    """Short rounds of a DFGP whose hidden units' KL counts in part; what is reported is the whole bound."""
+    """Short rounds of a DFGP whose hidden units' KL counts in part; what is reported is the objective."""
     engine = objective.engine
     if not isinstance(engine.head, DFGPHead):
         return flat

@@ -123,10 +123,8 @@ class FitMonitor:
             self._write(self._writer, self.curve[-1])
         if self._callback is not None:
             self._publish()
-            # The callback may use another estimator of the same configuration, and so the same head.
-            weights = self._engine.head.get_weights()
-            self._callback(iteration)
-            self._engine.head.set_weights(weights)
+            with self._engine.unchanged():  # it may use another estimator of the same configuration
+                self._callback(iteration)
         self._elsewhere += time.perf_counter() - paused
 
     def _write(self, writer: Any, point: CurvePoint) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data_prep.errors import InputError
+from pipelines.head_evaluation import unchecked_warnings
 from pipelines.learned_examples import LEARNED_NAME, input_digests, read_learned, write_learned
 
 
@@ -15,10 +16,16 @@ def test_the_same_values_have_the_same_digest_and_blank_ones_none():
 
 
 def test_digests_are_kept_with_a_run(tmp_path):
-    assert read_learned(tmp_path) == frozenset()  # of a run that has none
+    assert read_learned(tmp_path) is None
     write_learned(tmp_path, iter(["b", "a", "b"]))
     assert (tmp_path / LEARNED_NAME).read_text() == "a\nb\n"
     assert read_learned(tmp_path) == {"a", "b"}
     (tmp_path / LEARNED_NAME).write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"learned\.txt cannot be read.*Put the file back, or remove it"):
         read_learned(tmp_path)
+
+
+def test_what_was_not_checked_is_said(tmp_path):
+    (warning,) = unchecked_warnings(tmp_path, read_learned(tmp_path), "images")
+    assert "has no learned.txt: whether the judged images are other ones" in warning
+    assert unchecked_warnings(tmp_path, frozenset(), "images") == ()

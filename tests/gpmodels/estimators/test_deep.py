@@ -119,7 +119,7 @@ def test_the_warm_up_finds_what_a_fit_with_the_whole_divergence_misses(monkeypat
 
 
 def test_the_learning_curve_shows_the_whole_bound_in_the_warm_up_too(monkeypatch):
-    """A warm-up of one round that is all of the fit leaves what its last iteration says."""
+    """Iteration 10 lies in the warm-up, of 12 of the 48 iterations."""
     x, y = data(60)
     monkeypatch.setattr(full_batch, "WARM_UP_WEIGHTS", (0.1,))
     bounds: list[float] = []
@@ -127,6 +127,20 @@ def test_the_learning_curve_shows_the_whole_bound_in_the_warm_up_too(monkeypatch
     model.fit(x, y, callback=lambda fitted, _: bounds.append(fitted.bound(x, y)))
     told = [p.bound_per_point for p in model.learning_curve_ if p.iteration % 10 == 0]
     np.testing.assert_allclose(np.array(bounds[: len(told)]) / 60, told, rtol=1e-6)
+
+
+def test_a_fit_of_the_same_configuration_in_a_callback_changes_nothing():
+    """Both share an engine; iteration 10 lies in the warm-up."""
+    x, y = data(60)
+    settings = SMALL | {"max_iterations": 60}
+
+    def fit_another(_, iteration):
+        if iteration == 10:
+            DFGPRegressor(**settings).fit(x[:30], y[:30])
+
+    alone = DFGPRegressor(**settings).fit(x, y)
+    watched = DFGPRegressor(**settings).fit(x, y, callback=fit_another)
+    np.testing.assert_allclose(watched.predict(x), alone.predict(x), rtol=1e-9)
 
 
 def test_mini_batches():
