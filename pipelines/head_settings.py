@@ -73,6 +73,20 @@ class HeadTrainSettings(BaseModel):
         default="full",
         description="Whether an expert's variance includes the global unit's conditional variance.",
     )
+    output_kernel: Literal["ard", "rbf", "full", "linear"] = Field(
+        default="ard",
+        description='Output kernel of the DFGP heads; "linear" is DFGP-WP, see docs/theory.md.',
+    )
+    hidden_posterior: Literal["gaussian", "point"] = Field(
+        default="gaussian", description="Posterior of the DFGP heads' hidden units; the paper's is a point."
+    )
+    hidden_kl_weight: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="What the divergence of the DFGP heads' hidden units counts. Less may help with few "
+        "examples, whose bound leaves views unused; choose it on the selection part.",
+    )
     patience: int = Field(
         default=10, ge=0, description="Stop a stage after so many epochs without progress; 0: never."
     )

@@ -63,6 +63,9 @@ def make_head(
             num_inducing=settings.num_inducing,
             kernel=settings.kernel,
             views=views if name == "dfgp_mkl" else None,
+            output_kernel=settings.output_kernel,
+            hidden_posterior=settings.hidden_posterior,
+            hidden_kl_weight=settings.hidden_kl_weight,
             num_classes=num_classes,
             name=name,
         )

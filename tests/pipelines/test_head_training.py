@@ -256,6 +256,7 @@ def test_changed_data_are_refused(copy, tmp_path):
         {"expert_variance": "thesis"},
         {"points_per_image": 7},
         {"kernel": "matern52"},
+        {"hidden_kl_weight": 0.1},
     ],
 )
 def test_settings_on_which_the_trained_part_depends_are_refused(lane_data, copy, changes):
