@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import tensorflow as tf
 from lifelines import CoxPHFitter
 from lifelines.exceptions import ApproximationWarning, ConvergenceError, ConvergenceWarning
 from sklearn.dummy import DummyRegressor
@@ -89,7 +90,13 @@ def predict_months(
     inputs = projected.apart if name == "dfgp_mkl" else projected.joint
     rows = (train & data.event)[data.patient]
     model = make_regressor(name, settings, projected.columns)
-    model.fit(inputs[rows], data.months[data.patient[rows]])
+    try:
+        model.fit(inputs[rows], data.months[data.patient[rows]])
+    except (FloatingPointError, tf.errors.InvalidArgumentError) as error:
+        raise InputError(
+            f"{name} of {rows.sum()} patches could not be fitted: {str(error).splitlines()[0]} Use fewer "
+            f"components or inducing points, or leave out {name}."
+        ) from error
     mean, deviation = model.predict(inputs, return_std=True)
     return average(data, mean, deviation if name != "constant" else None)
 
@@ -125,7 +132,8 @@ def make_regressor(name: ModelName, settings: SurvivalSettings, columns: tuple[s
     if name == "hgp":
         return HGPRegressor(**shared)
     views = columns if name == "dfgp_mkl" else None
-    # The paper's output kernel; with one lengthscale for each hidden unit, training often ends at pure noise.
+    # The paper's output kernel. With one lengthscale for each hidden unit training often ended at pure noise,
+    # before it warmed up.
     return DFGPRegressor(views=views, output_kernel="rbf", **shared)
 
 

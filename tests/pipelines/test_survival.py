@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 from pydantic import ValidationError
 from rich.console import Console
@@ -175,6 +176,24 @@ def test_a_cox_model_without_penalty_of_too_many_components_is_refused(simulated
     train = np.arange(PATIENTS) < 6
     with pytest.raises(InputError, match="6 patients with 9 components did not converge with cox_penalty 0"):
         predict_months("cox", simulated, project(simulated, train, 9), train, settings)
+
+
+@pytest.mark.parametrize(
+    "error", [FloatingPointError("No bound.\nMore."), tf.errors.InvalidArgumentError(None, None, "No bound.")]
+)
+def test_a_regression_that_fails_numerically_is_told(
+    simulated: SurvivalData, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Failing:
+        def fit(self, inputs: Any, targets: Any) -> None:  # noqa: ARG002 - as regressors have it
+            raise error
+
+    monkeypatch.setattr("pipelines.survival_models.make_regressor", lambda *_: Failing())
+    settings = SurvivalSettings(components=3)
+    split = next(patient_splits(simulated, settings))
+    projected = project(simulated, split.train, 3)
+    with pytest.raises(InputError, match=r"svgp of \d+ patches could not be fitted: No bound\. Use fewer"):
+        predict_months("svgp", simulated, projected, split.train, settings)
 
 
 def test_predictions_of_unseen_patients_are_averaged_over_repeats(simulated: SurvivalData) -> None:
