@@ -86,7 +86,7 @@ class TissueApplication(PooledApplication[TrainSettings, HistopathologyRun, Hist
         begins: bool,
     ) -> list[str]:
         """Warn where the classes only say who died."""
-        warnings = list(super().check_training(data, splits, settings, begins=begins))
+        warnings = super().check_training(data, splits, settings, begins=begins)
         if data.manifest.class_names == (CENSORED, EVENT):
             warnings.append(
                 "the table has survival times and no label, so the heads learn which patients had an event, "

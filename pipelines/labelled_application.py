@@ -65,6 +65,26 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
     fixed_gp_settings: tuple[str, ...] = ("likelihood",)
     epoch_scores = {"balanced_accuracy": "mean recall", "ece": "ECE"}  # noqa: RUF012 - never changed
 
+    def check_training(
+        self,
+        data: Prepared[ManifestKind],
+        splits: Splits,
+        settings: SettingsKind,  # noqa: ARG002 - the base class has it
+        *,
+        begins: bool,  # noqa: ARG002 - likewise
+    ) -> list[str]:
+        """Warn of classes by which nothing is chosen."""
+        names = frozenset(splits.selection)
+        chosen_by = {example.label for example in data.manifest.examples if example.name in names}
+        lacking = [name for label, name in enumerate(data.manifest.class_names) if label not in chosen_by]
+        if not lacking:
+            return []
+        warning = (
+            f"no selection example is of the class {', '.join(lacking)}: the best epoch and the temperature "
+            "are chosen without it, since too few groups have it. Prepare more, or smaller, groups of it."
+        )
+        return [warning]
+
     def steps_per_epoch(self, settings: SettingsKind, num_examples: int) -> int:  # noqa: ARG002 - the base class has it
         """As many as the settings say."""
         return settings.steps_per_epoch

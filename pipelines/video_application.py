@@ -124,14 +124,15 @@ class VideoApplication(PooledApplication[TrainSettings, VideoRun, VideoManifest]
             InputError: The network of the features learned from what would be judged, a file of weights does
                 not fit, or a class is too small for support vector machines.
         """
+        warnings = super().check_training(data, splits, settings, begins=begins)
         if isinstance(data, PreparedFeatures):
-            warnings = learned_warnings(data, splits)
+            warnings += learned_warnings(data, splits)
             if settings.machines:
                 cross_validation_parts(data.part(splits.train), data.manifest.class_names)
             return [*warnings, *ignored(settings, "features", _OF_CLIPS)]
         if begins and settings.weights is not None:
             require_weights(settings.weights, settings.width)
-        return ignored(settings, "clips", _OF_FEATURES)
+        return [*warnings, *ignored(settings, "clips", _OF_FEATURES)]
 
     def require_fitting(self, data: Prepared[VideoManifest], model: Path, run: VideoRun) -> None:
         """Check that clips are cut alike, or features are of the same network.

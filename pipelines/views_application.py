@@ -99,12 +99,12 @@ class ViewsApplication(LabelledApplication[SettingsKind, RunKind, ManifestKind])
         splits: Splits,
         settings: SettingsKind,
         *,
-        begins: bool,  # noqa: ARG002 - the base class has it
+        begins: bool,
     ) -> list[str]:
         """Refuse classes that are too small for support vector machines."""
         if settings.machines:
             cross_validation_parts(with_views(data).part(splits.train), data.manifest.class_names)
-        return []
+        return super().check_training(data, splits, settings, begins=begins)
 
     def require_fitting(self, data: Prepared[ManifestKind], model: Path, run: RunKind) -> None:
         """Check that the features are computed alike.

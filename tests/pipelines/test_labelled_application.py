@@ -1,5 +1,6 @@
 """Images with one class each: weights of rare classes, what reports show, what bundles serve."""
 
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep.labelled_manifest import LabelledExample, LabelledManifest
+from data_prep.splits import Splits
 from pipelines.bundle import _is_decided
 from pipelines.bundle_metadata import class_signatures
 from pipelines.classification_scores import classification_record
@@ -36,6 +38,14 @@ def manifest(labels: dict[str, int]) -> LabelledManifest:
         examples=examples,
         sha256={},
     )
+
+
+def test_classes_without_a_selection_example_are_told():
+    data = SimpleNamespace(manifest=manifest({"1": 0, "2": 1, "3": 2, "4": 1}))
+    splits = Splits(train=("1", "3"), selection=("2", "4"), test=())
+    (warning,) = SONAR.check_training(data, splits, None, begins=True)
+    assert warning.startswith("no selection example is of the class a, c:")
+    assert SONAR.check_training(data, Splits(("1",), ("1", "2", "3"), ()), None, begins=True) == []
 
 
 @pytest.mark.parametrize(("balance", "ratio"), [(0.0, 1.0), (0.5, 2.0), (1.0, 4.0)])
