@@ -45,12 +45,17 @@ def main() -> None:
 
 def run_cells(cells: Sequence[Cell], data: Path, out: Path, changes: dict[str, Any], jobs: int) -> None:
     """Compute cells, each in one thread, and write down each when it is done."""
+    (out / "cells").mkdir(parents=True, exist_ok=True)
+    at_once = _CELLS_A_PROCESS * jobs
+    for start in range(0, len(cells), at_once):
+        _run_some(cells[start : start + at_once], data, out, changes, jobs)
+
+
+def _run_some(cells: Sequence[Cell], data: Path, out: Path, changes: dict[str, Any], jobs: int) -> None:
+    """Cells in processes of their own; Python 3.11's own max_tasks_per_child waits for ever now and then."""
     from benchmarks.sonar.cell import run_fresh_cell  # noqa: PLC0415 - TensorFlow reads the settings first
 
-    (out / "cells").mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), max_tasks_per_child=_CELLS_A_PROCESS
-    ) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(run_fresh_cell, cell, data, changes): cell for cell in cells}
         try:
             for future in as_completed(waiting):
