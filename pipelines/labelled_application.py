@@ -77,7 +77,7 @@ class LabelledApplication(HeadApplication[SettingsKind, RunKind, ManifestKind]):
         names = frozenset(splits.selection)
         chosen_by = {example.label for example in data.manifest.examples if example.name in names}
         lacking = [name for label, name in enumerate(data.manifest.class_names) if label not in chosen_by]
-        if not lacking:
+        if not lacking or not names:
             return []
         warning = (
             f"no selection example is of the class {', '.join(lacking)}: the best epoch and the temperature "
