@@ -120,7 +120,7 @@ def main() -> None:
                 cell = Cell(data_set, share, arguments.features, seed)
                 path = arguments.out / "cells" / f"{cell.name}.json"
                 made_of = fingerprint(_VERSION, file_sha256(prepared / MANIFEST_NAME), asdict(cell), changes)
-                if not path.exists() or json.loads(path.read_text())["made_of"] != made_of:
+                if not path.exists() or json.loads(path.read_text()).get("made_of") != made_of:
                     _keep(path, {"made_of": made_of, **run_cell(cell, prepared, changes)})
     records = [json.loads(path.read_text()) for path in sorted((arguments.out / "cells").glob("*.json"))]
     write_report(arguments.out, records)
