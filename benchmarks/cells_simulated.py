@@ -104,25 +104,30 @@ METHODS: dict[str, Callable[[list[slice], int, Setting], Any]] = {
     "Linear + temperature": linear,
 }
 PREPARING = CellsPrepareSettings(one_kind="event")
-COMPONENTS = (5, 10, 30)
+COMPONENTS = (3, 5, 10, 30)
 GRIDS: dict[str, Mapping[str, Sequence[Any]]] = {
     "DFGP-MKL": {
         "components": COMPONENTS,
-        "hidden_kl_weight": (0.03, 0.1, 1.0),
-        "max_iterations": (50,),
+        "hidden_lengthscales": ("learned", "median"),
+        "hidden_kl_weight": (0.003, 0.03, 0.3),
+        "max_iterations": (10, 50, 200),
     },
-    "DFGP-MKL, whole bound": {"components": COMPONENTS, "num_inducing": (20, 50), "max_iterations": (50,)},
+    "DFGP-MKL, whole bound": {
+        "components": COMPONENTS,
+        "hidden_lengthscales": ("learned", "median"),
+        "max_iterations": (10, 50, 200),
+    },
     "DFGP-MKL, point posterior as in the paper": {
         "components": COMPONENTS,
         "num_inducing": (10, 50),
-        "max_iterations": (25, 100),
+        "max_iterations": (5, 25, 100),
         "hidden_posterior": ("point",),
     },
     "BEMKL": {"components": COMPONENTS},
     "MKGP": {"components": COMPONENTS},
     "SVM, averaged kernels": {"components": COMPONENTS},
-    "SVGP": {"components": COMPONENTS, "max_iterations": (20, 100)},
-    "Linear + temperature": {"components": COMPONENTS, "C": (0.001, 0.01, 0.1)},
+    "SVGP": {"components": (*COMPONENTS, 60), "max_iterations": (20, 100, 300)},
+    "Linear + temperature": {"components": (*COMPONENTS, 60), "C": (0.01, 0.1, 1.0, 10.0)},
 }
 
 

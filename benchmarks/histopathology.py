@@ -23,7 +23,8 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import yaml
 from rich.console import Console
@@ -53,10 +55,19 @@ from data_prep.stratified_splits import stratified_parts
 from gpmodels.comparison import AveragedKernelSVC, BEMKLClassifier, MKGPClassifier
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines import histopathology
-from pipelines.histopathology_application import Features, Judged, TissueFeatures, tissue_application
+from pipelines.head_application import JudgedExample
+from pipelines.histopathology_application import (
+    Features,
+    Judged,
+    TissueApplication,
+    TissueFeatures,
+    tissue_application,
+)
 from pipelines.histopathology_settings import TrainSettings
 from pipelines.machines import TrainingFeatures
+from pipelines.pooled_application import mean_outputs
 from pipelines.predictors import Predictor
+from pipelines.serving import per_class
 
 SETS: dict[str, tuple[str, HistopathologyPrepareSettings]] = {
     "breast": (
@@ -84,6 +95,11 @@ KERNEL_METHODS = {
 
 _VERSION = 2
 """Of the splits."""
+
+AT_ONCE = 64
+"""Patches that are predicted at a time."""
+
+Array = npt.NDArray[np.floating[Any]]
 
 JUDGED: tuple[Judged, ...] = ("patch", "image", "patient")
 REFERENCE = "Linear + temperature"
@@ -150,15 +166,15 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
             settings, data=split, out=Path(folder) / "run", resume=False, console=console
         )
         manifest = load_manifest(split, HistopathologyManifest)
-        application = tissue_application(cell.features)
-        others: list[Predictor] = []
-        if isinstance(application, TissueFeatures):
-            others = kernel_predictors(application, split, Path(folder) / "run", settings, run)
-        judged = {
-            by: judge(cell.features, by, split, Path(folder) / "run", settings, run, others)
-            for by in JUDGED
-            if histopathology.is_of_one_class(manifest, by)
-        }
+        bys = [by for by in JUDGED if histopathology.is_of_one_class(manifest, by)]
+
+        def predictors(application: TissueApplication) -> list[Predictor]:
+            trained = list(application.predictors(Path(folder) / "run", settings, run))
+            if isinstance(application, TissueFeatures):
+                trained += kernel_predictors(application, split, Path(folder) / "run", settings, run)
+            return trained
+
+        judged = judge(cell.features, bys, split, predictors)
     return {
         "cell": asdict(cell),
         "settings": dict(changes),
@@ -254,23 +270,44 @@ def kernel_predictor(title: str, model: Any, train: TrainingFeatures, network: A
 
 def judge(
     features: Features,
-    by: Judged,
+    bys: Sequence[Judged],
     data: Path,
-    out: Path,
-    settings: TrainSettings,
-    run: Any,
-    others: Sequence[Predictor],
-) -> dict[str, dict[str, float]]:
-    """Scores of each method on the test part."""
-    application = tissue_application(features, by)
+    predictors: Callable[[TissueApplication], Sequence[Predictor]],
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Scores on the test part, by what is judged and by method; each patch is predicted once."""
+    application = tissue_application(features, "patch")
     prepared = application.prepared(data)
-    examples = list(application.examples(prepared, manifest_splits(prepared.manifest).test))
-    scores = {}
-    for predictor in [*application.predictors(out, settings, run), *others]:
-        records = [application.record(one, application.outputs(predictor, one)) for one in examples]
-        found = application.result(predictor.title, records).scores
-        scores[predictor.title] = {key: float(found[key]) for key in SCORES}
-    return scores
+    patches = list(application.examples(prepared, manifest_splits(prepared.manifest).test))
+    inputs = np.concatenate([patch.image for patch in patches])
+    entries = {example.name: example for example in prepared.manifest.examples}
+    judged: dict[str, dict[str, dict[str, float]]] = {by: {} for by in bys}
+    for predictor in predictors(application):
+        probability, information = predicted(predictor, inputs)
+        for by in bys:
+            pooled = tissue_application(features, by)
+            rows: dict[str, list[int]] = defaultdict(list)
+            for row, patch in enumerate(patches):
+                rows[pooled.pool(entries[patch.name])].append(row)
+            records = [
+                pooled.record(
+                    JudgedExample(pool, inputs[of_pool], patches[of_pool[0]].truth),
+                    mean_outputs(probability[of_pool], information[of_pool]),
+                )
+                for pool, of_pool in sorted(rows.items())
+            ]
+            found = pooled.result(predictor.title, records).scores
+            judged[by][predictor.title] = {key: float(found[key]) for key in SCORES}
+    return judged
+
+
+def predicted(predictor: Predictor, inputs: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+    """Probability ``[N, C]`` and mutual information ``[N]`` of N patches."""
+    batches = [
+        predictor.predict(tf.constant(inputs[start : start + AT_ONCE], tf.float32))
+        for start in range(0, len(inputs), AT_ONCE)
+    ]
+    probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
+    return probability, np.concatenate([batch["mutual_information"].numpy() for batch in batches])
 
 
 def write_report(out: Path, records: Sequence[Mapping[str, Any]]) -> None:

@@ -35,6 +35,7 @@ Views = tuple[tuple[int, ...], ...]
 """Columns of each hidden unit's view."""
 
 HIDDEN_POSTERIORS = ("gaussian", "point")
+HIDDEN_LENGTHSCALES = ("learned", "median")
 
 
 class HiddenMarginal(NamedTuple):
@@ -57,6 +58,8 @@ class HiddenUnits(gpflow.Module):
             ``"point"`` for the paper's q(a_r) = δ(c_r): the objective then contains log N(c_r | 0, K_r) and
             bounds log p(y, A = C), and inducing inputs and lengthscales stay where they are placed, since
             that density grows without limit as K_r becomes singular.
+        lengthscales: ``"learned"``, or ``"median"`` to leave them at the median distance, where they are
+            placed.
         dtype: ``"float32"`` or ``"float64"``.
         role: What messages call these units.
 
@@ -69,7 +72,7 @@ class HiddenUnits(gpflow.Module):
         TensorShape([5, 2])
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - so many things make a hidden layer
         self,
         *,
         num_features: int,
@@ -78,6 +81,7 @@ class HiddenUnits(gpflow.Module):
         views: Views | None = None,
         kernel: str = "squared_exponential",
         posterior: str = "gaussian",
+        lengthscales: str = "learned",
         dtype: str = "float64",
         role: str = "hidden units",
     ) -> None:
@@ -90,6 +94,11 @@ class HiddenUnits(gpflow.Module):
         self._columns = None if views is None else _padded(views, self.width, num_features)
         self.view_sizes = [self.width] * num_hidden if views is None else [len(view) for view in views]
         self.variance_floor = precision(dtype).variance_floor
+        fixed = {"variance"}
+        if lengthscales == "median":
+            fixed |= {"lengthscales"}
+        if self.is_point:
+            fixed |= {"q_sqrt", "inducing_inputs", "lengthscales"}
         self.units = SparseUnits(
             num_units=num_hidden,
             num_inducing=num_inducing,
@@ -97,7 +106,7 @@ class HiddenUnits(gpflow.Module):
             kernel=kernel,
             dtype=dtype,
             role=role,
-            fixed=("variance", *(("q_sqrt", "inducing_inputs", "lengthscales") if self.is_point else ())),
+            fixed=fixed,
         )
         within = np.arange(self.width) < np.array(self.view_sizes)[:, None, None]
         self.units.inducing_inputs.assign(self.units.inducing_inputs.numpy() * within)

@@ -33,6 +33,7 @@ from gpmodels.deep_placement import (
 )
 from gpmodels.deep_posterior import assign_best_posterior
 from gpmodels.deep_units import (
+    HIDDEN_LENGTHSCALES,
     HIDDEN_POSTERIORS,
     FoldedOutputs,
     HiddenMarginal,
@@ -63,6 +64,9 @@ class DFGPHead(GPHead):
             with which the model is DFGP-WP, a Wishart process prior on the covariance of f.
         hidden_posterior: ``"gaussian"``, or ``"point"`` for the paper's, see
             :class:`gpmodels.deep_units.HiddenUnits`.
+        hidden_lengthscales: ``"learned"``, one for each column that a unit sees; or ``"median"``, where they
+            stay at the median distance, as is usual in multiple-kernel learning: a few hundred rows do not
+            tell many lengthscales apart.
         hidden_kl_weight: What Σ_r KL(q(a_r)) counts in the objective, in (0, 1]. With 1 that is a bound on
             the evidence. Where rows are few the KL outweighs what they say, and few hidden units take part:
             less, 0.1 say, tempers it. The objective is then no bound; choose the value on data held out.
@@ -85,7 +89,7 @@ class DFGPHead(GPHead):
         TensorShape([2, 3])
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - so many things make the head
         self,
         *,
         num_hidden: int | None = None,
@@ -94,6 +98,7 @@ class DFGPHead(GPHead):
         views: Sequence[Sequence[int] | slice] | None = None,
         output_kernel: str = "ard",
         hidden_posterior: str = "gaussian",
+        hidden_lengthscales: str = "learned",
         hidden_kl_weight: float = 1.0,
         likelihood: str | None = None,
         **kwargs: Any,
@@ -110,10 +115,12 @@ class DFGPHead(GPHead):
         ):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, but is {value}.")
-        if hidden_posterior not in HIDDEN_POSTERIORS:
-            raise ValueError(
-                f"hidden_posterior must be one of {HIDDEN_POSTERIORS}, but is {hidden_posterior!r}."
-            )
+        for setting, text, allowed in (
+            ("hidden_posterior", hidden_posterior, HIDDEN_POSTERIORS),
+            ("hidden_lengthscales", hidden_lengthscales, HIDDEN_LENGTHSCALES),
+        ):
+            if text not in allowed:
+                raise ValueError(f"{setting} must be one of {allowed}, but is {text!r}.")
         if not 0.0 < hidden_kl_weight <= 1.0:
             raise ValueError(f"hidden_kl_weight must be above 0 and at most 1, but is {hidden_kl_weight}.")
         # An unknown kernel is an error here, not when the head is built.
@@ -128,6 +135,7 @@ class DFGPHead(GPHead):
         self.num_inducing = num_inducing
         self.output_kernel = output_kernel
         self.hidden_posterior = hidden_posterior
+        self.hidden_lengthscales = hidden_lengthscales
         self.hidden_kl_weight = hidden_kl_weight
 
     def get_config(self) -> dict[str, Any]:
@@ -140,6 +148,7 @@ class DFGPHead(GPHead):
             "views": None if self.views is None else [list(view) for view in self.views],
             "output_kernel": self.output_kernel,
             "hidden_posterior": self.hidden_posterior,
+            "hidden_lengthscales": self.hidden_lengthscales,
             "hidden_kl_weight": self.hidden_kl_weight,
         }
 
@@ -166,6 +175,7 @@ class DFGPHead(GPHead):
             views=self.views,
             kernel=self.kernel_name,
             posterior=self.hidden_posterior,
+            lengthscales=self.hidden_lengthscales,
             dtype=self.variable_dtype,
             role=f"hidden units of {self.name}",
         )

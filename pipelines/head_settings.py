@@ -80,6 +80,11 @@ class HeadTrainSettings(BaseModel):
     hidden_posterior: Literal["gaussian", "point"] = Field(
         default="gaussian", description="Posterior of the DFGP heads' hidden units; the paper's is a point."
     )
+    hidden_lengthscales: Literal["learned", "median"] = Field(
+        default="learned",
+        description="Whether the DFGP heads' hidden units learn a lengthscale for each feature or keep the "
+        "median distance, which may help with few examples; choose it on the selection part.",
+    )
     hidden_kl_weight: float = Field(
         default=1.0,
         gt=0,

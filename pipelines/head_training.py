@@ -44,7 +44,7 @@ _FIXED = ("batch_size", "selection_fraction", "fold", "seed")
 _FIXED_BY_A_HEAD = ("pretraining_epochs", "learning_rate")
 _FIXED_BY_A_GP_HEAD = (
     *("num_experts", "num_inducing", "kernel", "global_weight", "expert_variance"),
-    *("output_kernel", "hidden_posterior", "hidden_kl_weight"),
+    *("output_kernel", "hidden_posterior", "hidden_lengthscales", "hidden_kl_weight"),
     "head_rate_factor",
 )
 

@@ -65,6 +65,7 @@ def make_head(
             views=views if name == "dfgp_mkl" else None,
             output_kernel=settings.output_kernel,
             hidden_posterior=settings.hidden_posterior,
+            hidden_lengthscales=settings.hidden_lengthscales,
             hidden_kl_weight=settings.hidden_kl_weight,
             num_classes=num_classes,
             name=name,

@@ -33,6 +33,7 @@ class _DeepEstimator(SparseGPEstimator):
     views: Sequence[Sequence[int] | slice] | None
     output_kernel: str
     hidden_posterior: str
+    hidden_lengthscales: str
     hidden_kl_weight: float
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
@@ -58,6 +59,7 @@ class _DeepEstimator(SparseGPEstimator):
             "kernel": self.kernel,
             "output_kernel": self.output_kernel,
             "hidden_posterior": self.hidden_posterior,
+            "hidden_lengthscales": self.hidden_lengthscales,
             "hidden_kl_weight": self.hidden_kl_weight,
         }
 
@@ -151,6 +153,8 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         output_kernel: ``"ard"``, ``"rbf"``, ``"full"`` or ``"linear"`` (DFGP-WP), see
             :class:`gpmodels.DFGPHead`.
         hidden_posterior: ``"gaussian"``, or ``"point"`` for the paper's.
+        hidden_lengthscales: ``"learned"``, or ``"median"`` to leave them at the median distance, which may
+            help where rows are few, see :class:`gpmodels.DFGPHead`.
         hidden_kl_weight: What the hidden units' KL counts in the objective, in (0, 1]; less than 1 may help
             where rows are few, see :class:`gpmodels.DFGPHead`.
         class_kernels: ``"shared"``, or ``"separate"`` for one output kernel of each class.
@@ -197,6 +201,7 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         kernel: str = "squared_exponential",
         output_kernel: str = "ard",
         hidden_posterior: str = "gaussian",
+        hidden_lengthscales: str = "learned",
         hidden_kl_weight: float = 1.0,
         class_kernels: str = "shared",
         optimizer: str = "auto",
@@ -219,6 +224,7 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         self.kernel = kernel
         self.output_kernel = output_kernel
         self.hidden_posterior = hidden_posterior
+        self.hidden_lengthscales = hidden_lengthscales
         self.hidden_kl_weight = hidden_kl_weight
         self.class_kernels = class_kernels
         self.optimizer = optimizer
@@ -274,6 +280,7 @@ class DFGPRegressor(_DeepEstimator, _GPRegressor):
         kernel: str = "squared_exponential",
         output_kernel: str = "ard",
         hidden_posterior: str = "gaussian",
+        hidden_lengthscales: str = "learned",
         hidden_kl_weight: float = 1.0,
         optimizer: str = "auto",
         max_iterations: int | None = None,
@@ -294,6 +301,7 @@ class DFGPRegressor(_DeepEstimator, _GPRegressor):
         self.kernel = kernel
         self.output_kernel = output_kernel
         self.hidden_posterior = hidden_posterior
+        self.hidden_lengthscales = hidden_lengthscales
         self.hidden_kl_weight = hidden_kl_weight
         self.optimizer = optimizer
         self.max_iterations = max_iterations

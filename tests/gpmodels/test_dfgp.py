@@ -207,6 +207,7 @@ def test_number_of_hidden_units():
         ({"num_hidden_inducing": -1}, "num_hidden_inducing must be at least 1"),
         ({"output_kernel": "matern32"}, "'matern32' under a Gaussian have no closed form"),
         ({"hidden_posterior": "delta"}, "hidden_posterior must be one of .* but is 'delta'"),
+        ({"hidden_lengthscales": "fixed"}, "hidden_lengthscales must be one of .* but is 'fixed'"),
         ({"hidden_kl_weight": 0.0}, "hidden_kl_weight must be above 0 and at most 1, but is 0.0"),
         ({"likelihood": "softmax"}, "likelihood must be one of .* but is 'softmax'"),
         ({"kernel": "cosine"}, "Kernel 'cosine' is not known"),

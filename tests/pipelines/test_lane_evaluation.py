@@ -65,7 +65,12 @@ def test_heads_follow_the_settings():
     assert svgp.get_config().items() >= expected.items()
     expected |= {"num_experts": 4, "global_weight": 0.5, "expert_variance": "thesis"}
     assert hgp.get_config().items() >= expected.items()
-    deep = {"output_kernel": "linear", "hidden_posterior": "point", "hidden_kl_weight": 0.1}
+    deep = {
+        "output_kernel": "linear",
+        "hidden_posterior": "point",
+        "hidden_lengthscales": "median",
+        "hidden_kl_weight": 0.1,
+    }
     dfgp = make_head("dfgp", settings.model_copy(update=deep))
     assert dfgp.get_config().items() >= (deep | {"num_inducing": 7, "kernel": "matern52"}).items()
 

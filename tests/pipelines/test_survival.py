@@ -18,18 +18,12 @@ from data_prep.errors import InputError
 from data_prep.histopathology import prepare_histopathology
 from data_prep.histopathology_settings import HistopathologyPrepareSettings
 from data_prep.stains import REFERENCE_STAINS, from_density
-from pipelines.survival import (
-    cross_validate,
-    few_events,
-    judged_months,
-    scores_table,
-    summarise,
-    survival,
-    write_predictions,
-)
+from pipelines.survival import cross_validate, survival
 from pipelines.survival_data import Mask, SurvivalData, patient_splits
 from pipelines.survival_figure import survival_figure
 from pipelines.survival_models import Months, Projected, average, predict_months, project
+from pipelines.survival_report import scores_table
+from pipelines.survival_results import few_events, judged_months, summarise, write_predictions
 from pipelines.survival_scores import (
     concordance,
     curve_distance,
@@ -41,6 +35,7 @@ from pipelines.survival_scores import (
 from pipelines.survival_settings import SurvivalSettings
 
 PATIENTS, PATCHES = 60, 4
+FILES = {"report.md", "metrics.json", "predictions.csv", "kaplan_meier.svg"}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +117,7 @@ def test_patches_are_averaged_as_a_mixture(simulated: SurvivalData) -> None:
     assert months.deviation[0] == pytest.approx(np.sqrt(variance))
 
 
-@pytest.mark.parametrize("model", ["linear", "svgp", "hgp", "dfgp_mkl", "cox"])
+@pytest.mark.parametrize("model", ["linear", "svgp", "hgp", "dfgp", "dfgp_mkl", "cox"])
 def test_every_model_finds_the_signal_in_patients_it_has_not_seen(
     simulated: SurvivalData, model: str
 ) -> None:
@@ -271,7 +266,7 @@ def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: 
     settings = SurvivalSettings(models=("constant", "linear"), folds=3, components=10)
     out = tmp_path / "out"
     survival(settings, data=prepared, out=out, console=console)
-    assert {path.name for path in out.iterdir()} == {"metrics.json", "predictions.csv", "kaplan_meier.svg"}
+    assert {path.name for path in out.iterdir()} == FILES
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["data"] == {"patients": 12, "events": 10, "patches": 72}
     assert metrics["settings"]["folds"] == 3
@@ -288,11 +283,17 @@ def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: 
     picture = (out / "kaplan_meier.svg").read_text()
     assert picture.startswith("<?xml")
     assert "Concordance" in console.file.getvalue()
+    report = (out / "report.md").read_text()
+    shown = metrics["methods"]["linear"]["scores"]["concordance"]
+    assert f"{shown['mean']:.2f} ± {shown['deviation']:.2f}" in report
+    assert "12 patients, 10 of them with an event; 3 parts, each part tests once" in report
+    assert "](kaplan_meier.svg)" in report
+    assert all(warning in report for warning in metrics["warnings"])
     with pytest.raises(InputError, match="already exists"):
         survival(settings, data=prepared, out=out, console=console)
     (out / "earlier").touch()
     survival(settings, data=prepared, out=out, overwrite=True, console=console)
-    assert {path.name for path in out.iterdir()} == {"metrics.json", "predictions.csv", "kaplan_meier.svg"}
+    assert {path.name for path in out.iterdir()} == FILES
 
 
 def test_what_cannot_be_written_leaves_no_folder(

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -74,6 +75,18 @@ def test_classifier_learns(num_classes, posterior):
     np.testing.assert_allclose(outputs["probability"].sum(axis=1), 1.0, rtol=1e-9)
     np.testing.assert_array_equal(outputs["label"], model.predict(test))
     assert model.view_weights_[1] > 0.8
+
+
+def test_lengthscales_of_hidden_units_are_learned_or_stay_at_the_median_distance():
+    x, y = data(80)
+    settings = {"views": VIEWS, "num_inducing": 6, "max_iterations": 5, "random_state": 0}
+    for lengthscales in ("learned", "median"):
+        model = DFGPClassifier(**settings, hidden_lengthscales=lengthscales).fit(x, y > y.mean())
+        rows = (x - model.input_mean_) / model.input_scale_
+        medians = [np.median(pdist(rows[:, view])) for view in VIEWS]
+        learned = model._trained_head().hidden.lengthscales()
+        stays = [np.allclose(one, median, rtol=1e-6) for one, median in zip(learned, medians, strict=True)]
+        assert stays == [lengthscales == "median"] * len(VIEWS)
 
 
 def test_probabilities_have_both_tails_and_are_the_heads_own():
