@@ -27,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import argparse
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -350,6 +351,7 @@ def summarise(
                 "p": "" if method == first or tested is None else f"{tested.p_value:.2g}",
                 "paper's F1 (other data)": PAPER.get(method, ""),
                 "seconds to train": f"{np.mean([cell[method]['seconds'] for cell in cells]):.1f}",
+                "settings tried": math.prod(map(len, GRIDS[method].values())) if choice else "",
                 "chosen": setting and f"{setting}, threshold {choice['threshold']:.3g}" if choice else "",
             }
         )
