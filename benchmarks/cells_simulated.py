@@ -287,14 +287,15 @@ def judge(
     seen = [train.fingerprint, *(other.fingerprint for other in others)]
     made_of = {
         method: fingerprint(
-            seen, seed, NONE_PER_EVENT, *(chosen.get(method, {}).get(key) for key in ("setting", "threshold"))
+            seen, seed, NONE_PER_EVENT, *(chosen[method].get(key) for key in ("setting", "threshold"))
         )
-        for method in (*chosen, DIFFERENCE)
+        for method in chosen
     }
+    made_of[DIFFERENCE] = fingerprint(seen)  # nothing is drawn or chosen
     missing = [method for method, key in made_of.items() if results.get(method, {}).get("made_of") != key]
     for method in missing:
         if method == DIFFERENCE:
-            threshold, probabilities, seconds = *difference_threshold(train, others, seed), 0.0
+            threshold, probabilities, seconds = *difference_threshold(train, others), 0.0
         else:
             threshold = chosen[method]["threshold"]
             probabilities, seconds = predicted(method, chosen[method]["setting"], train, others, seed)
@@ -306,13 +307,13 @@ def judge(
     return {method: results[method] for method in made_of}
 
 
-def difference_threshold(
-    train: Candidates, others: Sequence[Candidates], seed: int
-) -> tuple[float, list[Array]]:
-    """The threshold of the difference that would have been best on the training rows, and the differences."""
-    rows = training_rows(train, seed)
-    own = mean_difference(train.views[DIFFERENCE_VIEW])[rows]
-    threshold = max(np.unique(own), key=lambda t: f1_score(train.events[rows], own >= t))
+def difference_threshold(train: Candidates, others: Sequence[Candidates]) -> tuple[float, list[Array]]:
+    """The threshold that would have been best on the training sequence, and the differences.
+
+    All candidates count, since events are as rare among them as where the threshold is judged.
+    """
+    own = mean_difference(train.views[DIFFERENCE_VIEW])
+    threshold = max(np.unique(own), key=lambda t: f1_score(train.events, own >= t))
     return float(threshold), [mean_difference(other.views[DIFFERENCE_VIEW]) for other in others]
 
 

@@ -76,7 +76,7 @@ def load(folder: Path) -> tuple[SurvivalData, dict[str, npt.NDArray[np.float32]]
     group = {example.source: example.group for example in manifest.examples}
     data = SurvivalData(
         features=np.concatenate(list(views.values()), axis=1),
-        views=tuple(manifest.views.values()),
+        views=manifest.views,
         patient=np.array([number[example.source] for example in manifest.examples]),
         names=tuple(names),
         groups=tuple(group[name] for name in names),

@@ -13,11 +13,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import numpy.typing as npt
+import tifffile
 
 from data_prep.class_folders import listed
 from data_prep.errors import InputError
 from data_prep.grouping import natural_order
-from data_prep.images import has_several_pages, is_image_file, read_levels, read_pages
+from data_prep.images import TIFFFILE_ERRORS, has_several_pages, is_image_file, read_levels, read_pages
 from data_prep.pairing import Skipped, is_text
 from data_prep.videos import VIDEO_SUFFIXES, Video
 
@@ -217,6 +218,7 @@ def _read_files(files: tuple[Path, ...], first: int) -> Iterator[tuple[int, Leve
 
 
 def _read_stack(path: Path, first: int) -> Iterator[tuple[int, Levels | Skipped]]:
+    _require_times_alone(path)
     number = first
     try:
         for levels in read_pages(path, first):
@@ -226,6 +228,25 @@ def _read_stack(path: Path, first: int) -> Iterator[tuple[int, Levels | Skipped]
         if number == 0:
             raise
         yield number, Skipped(path, f"{error} Its pages from {number} on (from 0) are not used.")
+
+
+def _require_times_alone(path: Path) -> None:
+    """Refuse a stack that says it has several channels, or depths beside times.
+
+    Depths alone are taken for times: ImageJ calls the images of an imported sequence slices.
+    """
+    try:
+        with tifffile.TiffFile(path) as file:
+            lengths = dict(zip(file.series[0].axes, file.series[0].shape, strict=True))
+    except TIFFFILE_ERRORS:
+        return  # what is damaged is told where its pages are read
+    channels, depths, times = (lengths.get(axis, 1) for axis in "CZT")
+    for kind, number in (("channels", channels), ("depths", depths if times > 1 else 1)):
+        if number > 1:
+            raise InputError(
+                f"{path}: a stack of {number} {kind} for each time, but a sequence has one image for each "
+                f"time. Export one of the {kind}, or a projection of them, as a stack of its own."
+            )
 
 
 def _read_video(path: Path, first: int) -> Iterator[tuple[int, Levels | Skipped]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class SurvivalData:
 
     Attributes:
         features: float32 [N, D], the views side by side.
-        views: Number of features of each view.
+        views: Number of features of each view, by its name.
         patient: int [N], whose patch it is, from 0.
         names: Of the patients, P.
         groups: Which patients must stay together, P.
@@ -38,7 +38,7 @@ class SurvivalData:
     """
 
     features: npt.NDArray[np.float32]
-    views: tuple[int, ...]
+    views: Mapping[str, int]
     patient: npt.NDArray[np.intp]
     names: tuple[str, ...]
     groups: tuple[str, ...]
@@ -88,7 +88,7 @@ def load_survival(folder: Path) -> SurvivalData:
     number = {name: index for index, name in enumerate(names)}
     return SurvivalData(
         features=np.concatenate(list(views.values()), axis=1),
-        views=tuple(manifest.views.values()),
+        views=manifest.views,
         patient=np.array([number[example.patient] for example in manifest.examples]),
         names=names,
         groups=tuple(first[name].group for name in names),

@@ -7,7 +7,8 @@ the others, who live longer, makes its times short. Cox' model uses all patients
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,20 +51,24 @@ class Months:
     Attributes:
         mean: [P], expected months.
         deviation: [P], standard deviation; None where the model has none.
+        view_weights: Of each view, of sum 1 (:meth:`gpmodels.DFGPHead.view_weights`); empty where the model
+            does not weigh them.
     """
 
     mean: Floats
     deviation: Floats | None
+    view_weights: Mapping[str, float] = field(default_factory=dict)
 
 
 def project(data: SurvivalData, train: Mask, components: int) -> Projected:
     """Principal components of all patches, fitted on those of the training patients, ``[P]``."""
     rows = train[data.patient]
     joint, apart = (
-        ViewProjection(data.views, components=components, by_view=by_view) for by_view in (False, True)
+        ViewProjection(tuple(data.views.values()), components=components, by_view=by_view)
+        for by_view in (False, True)
     )
     for layer in (joint, apart):
-        layer.build((None, sum(data.views)))
+        layer.build((None, sum(data.views.values())))
     joint.adapt(data.features[rows])
     apart.set_weights(joint.get_weights())  # either holds both projections
     of_all, of_views = (layer(data.features).numpy().astype(np.float64) for layer in (joint, apart))
@@ -92,13 +97,16 @@ def predict_months(
     model = make_regressor(name, settings, projected.columns)
     try:
         model.fit(inputs[rows], data.months[data.patient[rows]])
-    except (FloatingPointError, tf.errors.InvalidArgumentError) as error:
+    except (FloatingPointError, np.linalg.LinAlgError, tf.errors.InvalidArgumentError) as error:
         raise InputError(
             f"{name} of {rows.sum()} patches could not be fitted: {str(error).splitlines()[0]} Use fewer "
             f"components or inducing points, or leave out {name}."
         ) from error
     mean, deviation = model.predict(inputs, return_std=True)
-    return average(data, mean, deviation if name != "constant" else None)
+    months = average(data, mean, deviation if name != "constant" else None)
+    if name != "dfgp_mkl":
+        return months
+    return replace(months, view_weights=dict(zip(data.views, model.view_weights_.tolist(), strict=True)))
 
 
 def average(data: SurvivalData, mean: Floats, deviation: Floats | None) -> Months:

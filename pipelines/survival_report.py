@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from data_prep.atomic import atomic_file
 from pipelines.results_tables import format_number, markdown_table
 from pipelines.survival_data import SurvivalData
 from pipelines.survival_figure import CURVES
-from pipelines.survival_results import Results, spread, warnings_about
+from pipelines.survival_results import Results, spread, view_weights, warnings_about
 from pipelines.survival_scores import SURVIVAL_SCORES
 from pipelines.survival_settings import SurvivalSettings
 
@@ -53,6 +54,7 @@ def write_report(path: Path, data: SurvivalData, settings: SurvivalSettings, res
         "# Survival times predicted from patches of tissue",
         counts,
         markdown_table(["Model", *titles, "Seconds"], _rows(results)),
+        *_weights(results),
         "\n".join(f"- {one.title}: {one.explanation}" for one in SURVIVAL_SCORES.values()),
         f"![Kaplan-Meier curve of the patients, and curves of predicted months]({CURVES})",
         "Predicted curves are of patients that the model was not fitted to.",
@@ -65,10 +67,25 @@ def write_report(path: Path, data: SurvivalData, settings: SurvivalSettings, res
 def _rows(results: Results) -> list[list[str]]:
     rows = []
     for name, of_model in results.items():
-        row = [name]
-        for key in SURVIVAL_SCORES:
-            of_key = spread([result.scores[key] for result in of_model])
-            mean, deviation = of_key["mean"], of_key["deviation"]
-            row.append(format_number(mean, 2) + ("" if deviation is None else f" ± {deviation:.2f}"))
-        rows.append([*row, format_number(float(np.mean([r.seconds for r in of_model])), 1)])
+        scores = [_shown(spread([result.scores[key] for result in of_model])) for key in SURVIVAL_SCORES]
+        rows.append([name, *scores, format_number(float(np.mean([r.seconds for r in of_model])), 1)])
     return rows
+
+
+def _weights(results: Results) -> list[str]:
+    tables = []
+    for name, of_model in results.items():
+        rows = [[view, _shown(of_view)] for view, of_view in view_weights(of_model).items()]
+        if rows:
+            tables.append(markdown_table(["View", f"Weight for {name}"], rows))
+    if tables:
+        tables.append(
+            "A view's weight is its share in what the predicted months vary with over the training patches, "
+            "to first order."
+        )
+    return tables
+
+
+def _shown(summary: Mapping[str, float | None]) -> str:
+    mean, deviation = summary["mean"], summary["deviation"]
+    return format_number(mean, 2) + ("" if deviation is None else f" ± {deviation:.2f}")

@@ -112,6 +112,7 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
         "methods": {
             name: {
                 "scores": {key: spread([r.scores[key] for r in of_model]) for key in SURVIVAL_SCORES},
+                "view_weights": view_weights(of_model),
                 "seconds": float(np.mean([r.seconds for r in of_model])),
                 "splits": [
                     {
@@ -126,6 +127,12 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
             for name, of_model in results.items()
         },
     }
+
+
+def view_weights(of_model: Sequence[SplitResult]) -> dict[str, dict[str, float | None]]:
+    """Mean and standard deviation of each view's weight over the divisions; empty where a model has none."""
+    weights = [one.months.view_weights for one in of_model if one.months.view_weights]
+    return {view: spread([one[view] for one in weights]) for view in (weights[0] if weights else ())}
 
 
 def write_predictions(path: Path, data: SurvivalData, results: Results) -> None:

@@ -3,13 +3,24 @@
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from benchmarks.histopathology import has_groups_to_choose_by, num_groups, split_again
+from benchmarks.histopathology import (
+    SCORES,
+    distinct_seeds,
+    has_groups_to_choose_by,
+    judge,
+    num_groups,
+    split_again,
+)
 from data_prep.histopathology_manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.histopathology_settings import PatchSettings
-from data_prep.manifest import MANIFEST_NAME, load_manifest
+from data_prep.manifest import MANIFEST_NAME, file_sha256, load_manifest
 from data_prep.splits import manifest_splits
+from pipelines.histopathology_application import tissue_application
+from pipelines.predictors import Predictor
 
 PATCHES = (31, 17, 23, 12, 40, 8, 27, 19)
 """Of each patient: all differ, as in real data. Each has two images of each class."""
@@ -62,7 +73,8 @@ def test_each_seed_is_another_split_and_nobody_is_on_both_sides(
     prepared: Path, tmp_path: Path, share: float
 ) -> None:
     tested = set()
-    for seed in range(10):
+    name = "half" if share == 0.5 else "quarter"
+    for seed in distinct_seeds(load_manifest(prepared, HistopathologyManifest), name, 10):
         folder = split_again(prepared, tmp_path / f"{seed}", share, seed)
         split = load_manifest(folder, HistopathologyManifest)
         sides = {side: {e.patient for e in split.examples if e.split == side} for side in ("train", "test")}
@@ -74,7 +86,42 @@ def test_each_seed_is_another_split_and_nobody_is_on_both_sides(
         for names in (parts.train, parts.selection):
             assert {example.label for example in split.select(names)} == {0, 1}
         assert (folder / "s").resolve() == (prepared / "s").resolve()
-    assert len(tested) >= 6
+    assert len(tested) == 10
+
+
+def test_no_more_splits_are_given_than_there_are(prepared: Path) -> None:
+    with pytest.raises(ValueError, match=r"50 draws of 8 groups gave .* different divisions, but 300 were"):
+        distinct_seeds(load_manifest(prepared, HistopathologyManifest), "half", 300)
+
+
+@pytest.mark.parametrize("by", ["patch", "image", "patient"])
+def test_pools_are_judged_by_the_mean_of_their_patches(prepared: Path, tmp_path: Path, by: str) -> None:
+    """As the application judges them pool by pool, though each patch is predicted once for all."""
+    manifest = load_manifest(prepared, HistopathologyManifest)
+    features = np.random.default_rng(0).normal(size=(manifest.num_examples, 1)).astype(np.float32)
+    np.savez(prepared / "features.npz", lbp=features)
+    sha256 = dict(manifest.sha256) | {"features.npz": file_sha256(prepared / "features.npz")}
+    of_one_class = tuple(e.model_copy(update={"label": int(e.patient) % 2}) for e in manifest.examples)
+    changed = manifest.model_copy(update={"sha256": sha256, "examples": of_one_class})
+    (prepared / MANIFEST_NAME).write_text(changed.model_dump_json())
+    split = split_again(prepared, tmp_path / "split", 0.5, 0)
+
+    def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        positive = tf.sigmoid(inputs[:, 0])
+        probability = tf.stack([1.0 - positive, positive], axis=1)
+        return {"probability": probability, "mutual_information": 0.1 * positive}
+
+    stub = Predictor("stub", predict, {})
+    found = judge("handmade", [by], split, lambda _: [stub])[by]["stub"]
+    application = tissue_application("handmade", by)
+    data = application.prepared(split)
+    records = [
+        application.record(one, application.outputs(stub, one))
+        for one in application.examples(data, manifest_splits(data.manifest).test)
+    ]
+    expected = application.result("stub", records).scores
+    assert found == pytest.approx({key: expected[key] for key in found}, rel=1e-6)
+    assert set(found) == set(SCORES)
 
 
 def test_few_training_groups_leave_the_choice_to_images(prepared: Path, tmp_path: Path) -> None:

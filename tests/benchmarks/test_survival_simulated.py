@@ -16,7 +16,7 @@ def patches() -> tuple[SurvivalData, dict[str, np.ndarray]]:
     features = rng.standard_normal((2 * PATIENTS, 8)).astype(np.float32)
     data = SurvivalData(
         features=features,
-        views=(4, 4),
+        views=dict(zip(VIEWS, (4, 4), strict=True)),
         patient=np.repeat(np.arange(PATIENTS), 2),
         names=tuple(f"{number:03d}" for number in range(PATIENTS)),
         groups=tuple(f"{number // 4:03d}" for number in range(PATIENTS)),

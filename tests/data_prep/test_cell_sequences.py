@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 
 from data_prep.cell_sequences import CellSequence, find_sequences, missing_numbers, read_sequence
 from data_prep.errors import InputError
@@ -113,3 +114,23 @@ def test_a_missing_number_is_named_and_an_empty_file_keeps_its_place(tmp_path: P
 def test_names_that_do_not_count_by_one_miss_nothing(names: tuple[str, ...]) -> None:
     frames = tuple(Path(f"{name}.png") for name in names)
     assert missing_numbers(CellSequence("well", Path("well"), frames)) == []
+
+
+@pytest.mark.parametrize(
+    ("axes", "kind"), [("TCYX", "2 channels"), ("TZYX", "2 depths"), ("CYX", "4 channels")]
+)
+def test_pages_of_channels_or_depths_are_no_times(tmp_path: Path, axes: str, kind: str) -> None:
+    shape = (4, 2, 20, 24) if len(axes) == 4 else (4, 20, 24)
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros(shape, np.uint8), imagej=True, metadata={"axes": axes})
+    ((sequence,), _) = find_sequences(tmp_path / "a.tif")
+    with pytest.raises(InputError, match=f"{kind} for each time.* Export one of the"):
+        list(read_sequence(sequence))
+
+
+@pytest.mark.parametrize("axes", ["TYX", "ZYX", "TYXS"])
+def test_stacks_of_times_slices_or_colours_are_sequences(tmp_path: Path, axes: str) -> None:
+    """ImageJ calls the images of an imported sequence slices."""
+    frames = np.stack([np.full((20, 24, *[3] * ("S" in axes)), 10 * t, np.uint8) for t in range(4)])
+    tifffile.imwrite(tmp_path / "a.tif", frames, imagej=True, metadata={"axes": axes})
+    ((sequence,), _) = find_sequences(tmp_path / "a.tif")
+    assert levels_of(sequence) == [(0, 0), (1, 10), (2, 20), (3, 30)]

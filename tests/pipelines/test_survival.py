@@ -22,7 +22,7 @@ from pipelines.survival import cross_validate, survival
 from pipelines.survival_data import Mask, SurvivalData, patient_splits
 from pipelines.survival_figure import survival_figure
 from pipelines.survival_models import Months, Projected, average, predict_months, project
-from pipelines.survival_report import scores_table
+from pipelines.survival_report import scores_table, write_report
 from pipelines.survival_results import few_events, judged_months, summarise, write_predictions
 from pipelines.survival_scores import (
     concordance,
@@ -50,7 +50,7 @@ def simulated() -> SurvivalData:
     event = rng.uniform(size=PATIENTS) > 0.2
     return SurvivalData(
         features=features,
-        views=(3, 6),
+        views={"a": 3, "b": 6},
         patient=patient,
         names=tuple(f"p{number:02d}" for number in range(PATIENTS)),
         groups=tuple(f"g{number // 2}" for number in range(PATIENTS)),
@@ -130,6 +130,11 @@ def test_every_model_finds_the_signal_in_patients_it_has_not_seen(
     scores = score(Months(months.mean[test], own), simulated.months[test], simulated.event[test])
     assert scores["nmse"] < 0.3
     assert scores["concordance"] > 0.85
+    if model == "dfgp_mkl":
+        assert months.view_weights["b"] > 0.8
+        assert sum(months.view_weights.values()) == pytest.approx(1.0)
+    else:
+        assert not months.view_weights
 
 
 def test_nothing_of_the_judged_patients_reaches_the_models(simulated: SurvivalData) -> None:
@@ -174,7 +179,12 @@ def test_a_cox_model_without_penalty_of_too_many_components_is_refused(simulated
 
 
 @pytest.mark.parametrize(
-    "error", [FloatingPointError("No bound.\nMore."), tf.errors.InvalidArgumentError(None, None, "No bound.")]
+    "error",
+    [
+        FloatingPointError("No bound.\nMore."),
+        tf.errors.InvalidArgumentError(None, None, "No bound."),
+        np.linalg.LinAlgError("No bound."),
+    ],
 )
 def test_a_regression_that_fails_numerically_is_told(
     simulated: SurvivalData, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -233,6 +243,18 @@ def test_a_model_that_cannot_be_fitted_in_a_division_ends_nothing(
         rows = list(csv.DictReader(file))
     assert sum(row["model"] == "cox" for row in rows) == (~second.test).sum()
     assert "cox" in str(list(scores_table(simulated, results).columns[0].cells))
+
+
+def test_the_report_shows_the_weights_of_the_views(simulated: SurvivalData, tmp_path: Path) -> None:
+    settings = SurvivalSettings(models=("constant", "dfgp_mkl"), folds=3, components=3, max_iterations=3)
+    results = cross_validate(simulated, settings)
+    weights = [one.months.view_weights["b"] for one in results["dfgp_mkl"]]
+    write_report(tmp_path / "report.md", simulated, settings, results)
+    expected = f"| b | {np.mean(weights):.2f} ± {np.std(weights, ddof=1):.2f} |"
+    assert expected in (tmp_path / "report.md").read_text()
+    content = summarise(simulated, results)["methods"]
+    assert content["dfgp_mkl"]["view_weights"]["b"]["mean"] == pytest.approx(np.mean(weights))
+    assert content["constant"]["view_weights"] == {}
 
 
 def test_divisions_that_test_few_events_are_told(simulated: SurvivalData) -> None:
