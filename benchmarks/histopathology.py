@@ -391,7 +391,8 @@ def _counts(records: Sequence[Mapping[str, Any]]) -> str:
     )
     whole = sum(r["groups"]["kept together"] == r["groups"]["train"] for r in records)
     return (
-        f"Patches: {patches}. Groups: {groups}. Selection, and cross-validation of the linear and the RBF-SVM, "
+        f"Patches: {patches}. Groups: {groups}. "
+        "Selection, and cross-validation of the linear and the RBF-SVM, "
         f"by whole groups in {whole} of {len(records)} splits, by whole images in the others."
     )
 

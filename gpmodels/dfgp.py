@@ -65,8 +65,8 @@ class DFGPHead(GPHead):
         hidden_posterior: ``"gaussian"``, or ``"point"`` for the paper's, see
             :class:`gpmodels.deep_units.HiddenUnits`.
         hidden_lengthscales: ``"learned"``, one for each column that a unit sees; or ``"median"``, where they
-            stay at the median distance, as is usual in multiple-kernel learning: a few hundred rows do not
-            tell many lengthscales apart.
+            stay at the median distance at which :meth:`initialize` places them, as is usual in
+            multiple-kernel learning. That may help where rows are few and ``hidden_kl_weight`` is small.
         hidden_kl_weight: What Σ_r KL(q(a_r)) counts in the objective, in (0, 1]. With 1 that is a bound on
             the evidence. Where rows are few the KL outweighs what they say, and few hidden units take part:
             less, 0.1 say, tempers it. The objective is then no bound; choose the value on data held out.

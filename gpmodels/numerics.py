@@ -1,8 +1,8 @@
 """Precision settings per dtype, and the one place that factorises a covariance.
 
-A failed Cholesky factorisation returns NaN without an exception on this stack, so every factorisation goes
-through :func:`inverse_cholesky`, which grows the jitter of the matrices that fail and, if that is not enough,
-stops with an error that names the unit.
+A failed Cholesky factorisation returns NaN without an exception on this stack, so every factorisation of a
+prior covariance goes through :func:`inverse_cholesky`, which grows the jitter of the matrices that fail and,
+if that is not enough, stops with an error that names the unit.
 
 Glossary: K is a covariance ``[..., M, M]``, L its lower Cholesky factor, ``G = L⁻¹``.
 """
