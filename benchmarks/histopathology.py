@@ -17,7 +17,8 @@ patches, as scikit-learn does: with whole groups Platt's scaling turned its clas
 
 Settings are the defaults of `gpimaging histopathology train` but for those named in the report; none was
 chosen on these data's test parts. One file for each training run in OUT/cells; a second call computes what is
-missing, and again what was made of other features, splits or settings.
+missing, and again what was made of other features, splits or settings. The report is of the sets, shares and
+features asked for: give other features an OUT of their own.
 """
 
 from __future__ import annotations

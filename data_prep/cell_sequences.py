@@ -99,7 +99,8 @@ def read_sequence(sequence: CellSequence, first: int = 0) -> Iterator[tuple[int,
         file there are no more.
 
     Raises:
-        InputError: a video or TIFF file cannot be opened.
+        InputError: a video or TIFF file cannot be opened, or the TIFF file has several channels, or depths
+            beside times.
     """
     if sequence.frames:
         yield from _read_files(sequence.frames, first)

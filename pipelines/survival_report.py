@@ -47,7 +47,7 @@ def write_report(path: Path, data: SurvivalData, settings: SurvivalSettings, res
     side = "one part trains and the others test" if settings.train_on_one else "each part tests once"
     counts = (
         f"{len(data.names)} patients, {data.event.sum()} of them with an event; {settings.folds} parts, "
-        f"{side}, patients divided {settings.repeats} times. Mean ± standard deviation over the divisions, "
+        f"{side}; repeats: {settings.repeats}. Mean ± standard deviation over the divisions, "
         "which share patients: it says how much divisions differ, and is no interval of the mean."
     )
     parts = [
