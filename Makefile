@@ -6,15 +6,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.gpimaging-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-slow lint format check
+.PHONY: help environment demo test test-slow lint format check docs benchmarks clean
 
 help:
+	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the tests that take seconds, in two processes'
-	@echo 'make test-slow  the other tests'
+	@echo 'make test       the fast tests, in two processes: about 12 minutes'
+	@echo 'make test-slow  the other tests: about half an hour'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
 	@echo 'make check      lint and test'
+	@echo 'make docs       the documentation as a site in site/; fails on any warning'
+	@echo 'make benchmarks list the benchmarks and what each of them measures'
+	@echo 'make clean      remove what the other targets made, except $(VENV) and the demo'
 
 environment: $(STAMP)
 
@@ -54,3 +58,13 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 check: lint test
+
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+benchmarks: $(STAMP)
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find gpmodels data_prep pipelines benchmarks docs tests -name __pycache__ -type d -exec rm -rf {} +

@@ -32,5 +32,6 @@ prepare pavement 4
 run walkable 0
 run walkable 1
 run pavement 0
-python "$here/summarise_seeds.py" "$out"/walkable/seed_*/evaluation/metrics.json
-python "$here/summarise_seeds.py" "$out"/pavement/seed_*/evaluation/metrics.json
+for surface in walkable pavement; do
+    PYTHONPATH=$here/.. python -m benchmarks.summarise_seeds "$out/$surface"/seed_*/evaluation/metrics.json
+done

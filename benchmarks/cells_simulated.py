@@ -3,7 +3,7 @@
     python -m benchmarks.cells_simulated --frames time_lapse --work out/cells --seeds 0 1 2
 
 The frames are real (a folder of phase-contrast images in which nobody labelled events); the events pasted
-into them are simulated (`data_prep.cell_simulator`), so the scores compare methods and say nothing of cells.
+into them are simulated (`data_prep.cells.simulator`), so the scores compare methods and say nothing of cells.
 A real event that the frames may show counts as none. The field of view is cut into 3 x 3 tiles, which are
 the sequences: no pixel of a test sequence is trained on. The tiles of the last column choose settings (those
 of `GRIDS`) and the probability from which a candidate is called an event, by the mean F1 score over their
@@ -15,7 +15,7 @@ drawn at random, and are judged on all candidates of the other sequence. All see
 standardised, and projected on principal components of each view, both fitted on the training candidates.
 
 Pairs share sequences, so differences are tested between means over what one training sequence of one seed is
-tested on (Wilcoxon's signed-rank test). What is complete is kept in ``--work`` and not repeated, unless the
+tested on (Wilcoxon's signed-rank test). What is complete is kept in `--work` and not repeated, unless the
 frames, the simulation, the candidates or a method's settings have changed.
 """
 
@@ -47,24 +47,26 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import fingerprint, host, write_results
 from benchmarks.tabular.summary import paired_test
-from data_prep.atomic import atomic_file
-from data_prep.cell_sequences import find_sequences, read_sequence
-from data_prep.cell_simulator import (
+from data_prep.cells.manifest import CellsManifest
+from data_prep.cells.prepare import prepare_cells
+from data_prep.cells.sequences import find_sequences, read_sequence
+from data_prep.cells.settings import CellsPrepareSettings
+from data_prep.cells.simulator import (
     EVENTS_NAME,
     SEQUENCES_NAME,
     SimulationSettings,
     simulate_events,
     write_simulated,
 )
-from data_prep.cell_views import EXTRACTOR, mean_difference
-from data_prep.cells import prepare_cells
-from data_prep.cells_manifest import CellsManifest
-from data_prep.cells_settings import CellsPrepareSettings
-from data_prep.manifest import load_manifest
-from data_prep.pairing import Skipped
-from data_prep.view_features import read_views
+from data_prep.cells.views import EXTRACTOR, mean_difference
+from data_prep.errors import Skipped
+from data_prep.files.atomic import atomic_file
+from data_prep.labelled.views import read_views
+from data_prep.prepared.manifest import load_manifest
 from gpmodels import DFGPClassifier, SVGPClassifier
-from gpmodels.comparison import AveragedKernelSVC, BEMKLClassifier, MKGPClassifier
+from gpmodels.comparison.averaged_svm import AveragedKernelSVC
+from gpmodels.comparison.bemkl import BEMKLClassifier
+from gpmodels.comparison.mkgp import MKGPClassifier
 
 SIMULATION = SimulationSettings(mitoses=7, apoptoses=7, roundings=3)
 NONE_PER_EVENT = 20

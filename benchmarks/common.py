@@ -18,7 +18,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def host(*peers: str) -> dict[str, Any]:
-    """Processor count and the versions that matter for timing; of ``peers`` those that are installed."""
+    """Processor count and the versions that matter for timing; of `peers` those that are installed."""
     packages = ["tensorflow", "keras", "gpflow", "numpy"]
     for peer in peers:
         with contextlib.suppress(PackageNotFoundError):
@@ -67,7 +67,7 @@ def median_and_spread(values: list[float]) -> tuple[float, float]:
 
 
 def write_results(stem: Path, *, title: str, rows: list[dict[str, Any]], host: dict[str, Any]) -> None:
-    """Write ``stem.json`` and ``stem.md`` and show the table."""
+    """Write `stem.json` and `stem.md` and show the table."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".json").write_text(
         json.dumps({"title": title, "host": host, "rows": rows}, indent=1) + "\n"

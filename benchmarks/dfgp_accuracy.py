@@ -33,9 +33,10 @@ from sklearn.model_selection import train_test_split
 from benchmarks.common import fingerprint
 from benchmarks.tabular.datasets import Dataset, load_dataset
 from benchmarks.tabular.measures import SMALLEST_PROBABILITY
-from data_prep.atomic import atomic_file
+from data_prep.files.atomic import atomic_file
 from gpmodels import DFGPClassifier, DFGPRegressor, SVGPClassifier, SVGPRegressor
-from gpmodels.comparison import FITCRegressor, StudentTRegressor
+from gpmodels.comparison.fitc import FITCRegressor
+from gpmodels.comparison.student_t import StudentTRegressor
 
 NUM_ROWS, NUM_SPLITS = 2000, 20
 CLASSIFICATION, REGRESSION = ("ctg", "wfrn"), ("kin40k", "pole_telecom")
@@ -129,7 +130,7 @@ def _scores(
 
 
 def write_report(out: Path, cells: Mapping[str, Sequence[Scores]]) -> None:
-    """Write ``report.md``, a table for each set from the scores of its splits."""
+    """Write `report.md`, a table for each set from the scores of its splits."""
     heading = (
         "Mean ± standard deviation over splits; p of the paired t-test against the DFGP, two-sided. Splits "
         "share rows, so the test takes them for more independent than they are."

@@ -1,6 +1,6 @@
 """Time the fit and the prediction of a DFGP at the size that its paper gives times for.
 
-    python benchmarks/dfgp_speed.py --out benchmarks/results/dfgp_speed
+    python -m benchmarks.dfgp_speed --out benchmarks/results/dfgp_speed
 
 1800 x 50 training values, 12 hidden units, 10 inducing points everywhere, 100 iterations; 4800 points are
 predicted. The paper (section 5.2) has 161 s and 0.06 s, on a machine of its time that it does not name. The
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import host, median_and_spread, write_results
 
+from benchmarks.common import host, median_and_spread, write_results
 from gpmodels import DFGPClassifier, DFGPRegressor
 
 TRAINING_ROWS, TEST_ROWS, NUM_FEATURES = 1800, 4800, 50

@@ -1,6 +1,6 @@
 """Heads on frozen features of a run's pretrained network: what each choice does to the selection images.
 
-    python benchmarks/frozen_heads.py --data out/walkable/train --model out/walkable/seed_0
+    python -m benchmarks.frozen_heads --data out/walkable/train --model out/walkable/seed_0
 
 The network is never moved, so that only the head differs; each head is trained for the same Adam steps on the
 same sample of training pixels. Judged on the selection images, by which the choices are made; the judged
@@ -21,24 +21,26 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from common import host, write_results
+from rich.console import Console
 
-from data_prep.lane_dataset import lane_dataset
-from data_prep.lane_manifest import LaneManifest
-from data_prep.manifest import load_manifest
-from data_prep.splits import manifest_splits
+from benchmarks.common import host, write_results
+from data_prep.lane.dataset import lane_dataset
+from data_prep.lane.manifest import LaneManifest
+from data_prep.prepared.manifest import load_manifest
+from data_prep.splits.divide import manifest_splits
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
-from gpmodels.head import Head
-from pipelines.calibration import fit_temperature
-from pipelines.classification_scores import (
+from gpmodels.heads.base import Head
+from pipelines.lane.application import LANE
+from pipelines.runs.description import PRETRAINING
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import load_model
+from pipelines.scores.calibration import fit_temperature
+from pipelines.scores.classification import (
     CLASSIFICATION_SCORES,
     classification_record,
     classification_statistics,
 )
-from pipelines.evaluation import score_values
-from pipelines.head_training import PRETRAINING
-from pipelines.lane_application import LANE
-from pipelines.runs import head_folder
+from pipelines.scores.results import score_values
 
 PIXELS_PER_IMAGE = 400
 SCORES = ("accuracy", "nll", "brier", "ece", "auroc_predictive_entropy")
@@ -66,7 +68,7 @@ def variants() -> dict[str, tuple[Callable[[], Head], dict[str, float]]]:
 
 
 def features_of(model: HybridModel, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features ``[N, D]``, labels ``[N]`` and image numbers ``[N]`` of random labelled pixels."""
+    """Features `[N, D]`, labels `[N]` and image numbers `[N]` of random labelled pixels."""
     rng = np.random.default_rng(0)
     features, labels, images = [], [], []
     for number, (image, label, weight) in enumerate(dataset):
@@ -129,11 +131,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
 
-    run, settings = LANE.trained_run(arguments.model), LANE.run_settings(arguments.model)
+    job = trained_job(LANE, arguments.model, Console())
+    run, settings = job.run, job.settings
     manifest = load_manifest(arguments.data, LaneManifest)
     splits = manifest_splits(manifest, selection_fraction=settings.selection_fraction)
-    pretrained = LANE.make_model("linear", settings, run)
-    pretrained.load_weights(head_folder(arguments.model, PRETRAINING) / "best.weights.h5")
+    pretrained = load_model(job, PRETRAINING)
     x, y, _ = features_of(pretrained, lane_dataset(arguments.data, manifest, splits.train, batch_size=1))
     held_x, held_y, held_images = features_of(
         pretrained, lane_dataset(arguments.data, manifest, splits.selection, batch_size=1)

@@ -1,6 +1,6 @@
 """Time one training step of the heads against the SVGP of GPflow and of GPyTorch, as ratios in one run.
 
-    python benchmarks/head_speed.py --out benchmarks/results/head_speed
+    python -m benchmarks.head_speed --out benchmarks/results/head_speed
 
 A step is the loss and its gradient, for two classes. Rounds of all methods are interleaved and the medians
 compared, so that a machine that slows down slows all of them. The gradient is with respect to the weights, as
@@ -25,10 +25,10 @@ from pathlib import Path
 import gpflow
 import numpy as np
 import tensorflow as tf
-from common import host, median_and_spread, write_results
 
+from benchmarks.common import host, median_and_spread, write_results
 from gpmodels import HGPHead, SVGPHead
-from gpmodels.head import Head
+from gpmodels.heads.base import Head
 
 NUM_DATA = 1_000_000
 SIZES = ((1024, 16, 50), (5000, 64, 50), (1024, 64, 200), (20000, 16, 100))

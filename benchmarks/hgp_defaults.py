@@ -1,6 +1,6 @@
 """Compare settings of the hierarchical GP across data sets, on splits inside the training rows.
 
-    python benchmarks/hgp_defaults.py --data FOLDER --out benchmarks/results/hgp_defaults
+    python -m benchmarks.hgp_defaults --data FOLDER --out benchmarks/results/hgp_defaults
 
 For each set, at most `--rows` rows are drawn from the training part (the official one, or all but the first
 of ten folds, whose rows are test rows of other folds in benchmarks/tabular) and divided again into training
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import host, write_results
 from scipy.stats import rankdata
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
+from benchmarks.common import host, write_results
 from gpmodels import HGPClassifier, HGPRegressor, SVGPClassifier, SVGPRegressor
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def training_rows(path: Path, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most ``rows`` random rows of the training part of a set."""
+    """At most `rows` random rows of the training part of a set."""
     with np.load(path, allow_pickle=False) as data:
         if data["y"].dtype.kind == "f" and "X_train" in data:
             x, y = data["X_train"], data["y_train"]
@@ -95,7 +95,7 @@ def score(
 
 
 def main() -> None:
-    """Measure what is missing in ``--out`` and write the table."""
+    """Measure what is missing in `--out` and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/hgp_defaults"))

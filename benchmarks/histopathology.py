@@ -12,8 +12,9 @@ Selection patches, which choose the best epoch and fit temperatures, and the par
 the linear and the RBF-SVM are of groups of their own where the training side has enough of them for each
 class, else of images of their own: two groups cannot be both. On handmade features three other models of
 several kernels see the same views as DFGP-MKL; they have no use for selection patches and are trained on
-these too, without the heads' weights for rare classes. The SVM of averaged kernels is cross-validated by
-patches, as scikit-learn does: with whole groups Platt's scaling turned its classes round in some splits.
+these too, without the heads' weights for rare classes (`--set machines=[]` leaves them out). The SVM of
+averaged kernels is cross-validated by patches, as scikit-learn does: with whole groups Platt's scaling
+turned its classes round in some splits.
 
 Settings are the defaults of `gpimaging histopathology train` but for those named in the report; none was
 chosen on these data's test parts. One file for each training run in OUT/cells; a second call computes what is
@@ -49,31 +50,38 @@ from rich.console import Console
 
 from benchmarks.common import fingerprint
 from benchmarks.tabular.summary import paired_test
-from data_prep.atomic import atomic_file
 from data_prep.errors import InputError
-from data_prep.histopathology import prepare_histopathology
-from data_prep.histopathology_features import EXTRACTOR
-from data_prep.histopathology_manifest import HistopathologyExample, HistopathologyManifest
-from data_prep.histopathology_settings import HistopathologyPrepareSettings
-from data_prep.manifest import MANIFEST_NAME, file_sha256, load_manifest
-from data_prep.splits import manifest_splits
-from data_prep.stratified_splits import stratified_parts
-from gpmodels.comparison import AveragedKernelSVC, BEMKLClassifier, MKGPClassifier
+from data_prep.files.atomic import atomic_file
+from data_prep.histopathology.features import EXTRACTOR
+from data_prep.histopathology.manifest import HistopathologyExample, HistopathologyManifest
+from data_prep.histopathology.prepare import prepare_histopathology
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256, load_manifest
+from data_prep.splits.divide import manifest_splits
+from data_prep.splits.stratified import stratified_parts
+from gpmodels.comparison.averaged_svm import AveragedKernelSVC
+from gpmodels.comparison.bemkl import BEMKLClassifier
+from gpmodels.comparison.mkgp import MKGPClassifier
 from gpmodels.likelihoods.categorical import categorical_entropy
-from pipelines import histopathology
-from pipelines.head_application import JudgedExample
-from pipelines.histopathology_application import (
-    Features,
+from pipelines.bundles.serving import per_class
+from pipelines.histopathology import steps as histopathology
+from pipelines.histopathology.application import (
+    POOL_OF,
     Judged,
     TissueApplication,
-    TissueFeatures,
     tissue_application,
+    tissue_judge,
 )
-from pipelines.histopathology_settings import TrainSettings
-from pipelines.machines import TrainingFeatures
-from pipelines.pooled_application import mean_outputs
-from pipelines.predictors import Predictor
-from pipelines.serving import per_class
+from pipelines.histopathology.settings import TrainSettings
+from pipelines.runs.application import JudgedExample
+from pipelines.runs.description import PRETRAINING
+from pipelines.runs.job import Job, trained_job
+from pipelines.runs.models import load_model, run_predictors
+from pipelines.runs.predictors import Predictor
+from pipelines.tasks.machines import TrainingFeatures
+from pipelines.tasks.pools import mean_outputs
+from pipelines.tasks.views import component_columns, features_shape, projection_by_view
+from pipelines.trunks.settings import is_trunk, trunk_names
 
 SETS: dict[str, tuple[str, HistopathologyPrepareSettings]] = {
     "breast": (
@@ -121,7 +129,7 @@ class Cell:
 
     data_set: str
     share: str
-    features: Features
+    features: str
     seed: int
 
     @property
@@ -171,7 +179,8 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
     keras.backend.clear_session()
     with tempfile.TemporaryDirectory() as folder:
         split = split_again(prepared, Path(folder) / "prepared", SHARES[cell.share], cell.seed)
-        settings = TrainSettings.model_validate({**changes, "features": cell.features, "seed": cell.seed})
+        key = "network" if is_trunk(cell.features) else "features"
+        settings = TrainSettings.model_validate({**changes, key: cell.features, "seed": cell.seed})
         console = Console(quiet=True)
         run = histopathology.train(
             settings, data=split, out=Path(folder) / "run", resume=False, console=console
@@ -180,12 +189,17 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
         bys = [by for by in JUDGED if histopathology.is_of_one_class(manifest, by)]
 
         def predictors(application: TissueApplication) -> list[Predictor]:
-            trained = list(application.predictors(Path(folder) / "run", settings, run))
-            if isinstance(application, TissueFeatures):
-                trained += kernel_predictors(application, split, Path(folder) / "run", settings, run)
+            job = trained_job(application, Path(folder) / "run", console)
+            trained = run_predictors(job)
+            if cell.features == "handmade" and settings.machines:
+                trained += kernel_predictors(job.on(application.inputs.open(split), fold=0))
             return trained
 
-        judged = judge(cell.features, bys, split, predictors)
+        application = tissue_application("cnn" if is_trunk(cell.features) else settings.features, "patch")
+        data = application.inputs.seen(
+            application.inputs.open(split), settings, Path(folder) / "run", console
+        )
+        judged = judge(application, bys, data, predictors)
     return {
         "cell": asdict(cell),
         "settings": dict(changes),
@@ -268,18 +282,14 @@ def num_groups(split: HistopathologyManifest, prepared: HistopathologyManifest) 
     }
 
 
-def kernel_predictors(
-    application: TissueFeatures, data: Path, out: Path, settings: TrainSettings, run: Any
-) -> list[Predictor]:
-    """The other models of several kernels, on what DFGP-MKL sees of the training patches."""
-    prepared = application.prepared(data)
-    splits = manifest_splits(prepared.manifest, selection_fraction=settings.selection_fraction)
-    names = (*splits.train, *splits.selection)
-    network = application.head_network("dfgp_mkl", settings, run)
-    network.build(application.input_shape(run))
-    network.set_weights(application.projection(out, settings, run).get_weights())
-    train = prepared.part(names).through(network)
-    views = list(application.views(settings, run).values())
+def kernel_predictors(job: Job[Any, TrainSettings, Any]) -> list[Predictor]:
+    """Return the other models of several kernels, on what DFGP-MKL sees of the training patches."""
+    settings, run = job.settings, job.run
+    network = projection_by_view(settings, run)
+    network.build(features_shape(run))
+    network.set_weights(load_model(job, PRETRAINING).network.get_weights())
+    train = job.data.part((*job.splits.train, *job.splits.selection)).through(network)
+    views = list(component_columns(settings, run).values())
     return [
         kernel_predictor(title, kind(views=views, random_state=settings.seed), train, network)
         for title, kind in KERNEL_METHODS.items()
@@ -304,25 +314,23 @@ def kernel_predictor(title: str, model: Any, train: TrainingFeatures, network: A
 
 
 def judge(
-    features: Features,
+    application: TissueApplication,
     bys: Sequence[Judged],
-    data: Path,
+    prepared: Any,
     predictors: Callable[[TissueApplication], Sequence[Predictor]],
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Scores on the test part, by what is judged and by method; each patch is predicted once."""
-    application = tissue_application(features, "patch")
-    prepared = application.prepared(data)
-    patches = list(application.examples(prepared, manifest_splits(prepared.manifest).test))
+    patches = list(application.judge.examples(prepared, manifest_splits(prepared.manifest).test))
     inputs = np.concatenate([patch.image for patch in patches])
     entries = {example.name: example for example in prepared.manifest.examples}
     judged: dict[str, dict[str, dict[str, float]]] = {by: {} for by in bys}
     for predictor in predictors(application):
         probability, information = predicted(predictor, inputs)
         for by in bys:
-            pooled = tissue_application(features, by)
+            pooled = tissue_judge(by)
             rows: dict[str, list[int]] = defaultdict(list)
             for row, patch in enumerate(patches):
-                rows[pooled.pool(entries[patch.name])].append(row)
+                rows[POOL_OF[by](entries[patch.name])].append(row)
             records = [
                 pooled.record(
                     JudgedExample(pool, inputs[of_pool], patches[of_pool[0]].truth),
@@ -336,7 +344,7 @@ def judge(
 
 
 def predicted(predictor: Predictor, inputs: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-    """Probability ``[N, C]`` and mutual information ``[N]`` of N patches."""
+    """Probability `[N, C]` and mutual information `[N]` of N patches."""
     batches = [
         predictor.predict(tf.constant(inputs[start : start + AT_ONCE], tf.float32))
         for start in range(0, len(inputs), AT_ONCE)
@@ -346,7 +354,7 @@ def predicted(predictor: Predictor, inputs: np.ndarray[Any, Any]) -> tuple[Array
 
 
 def write_report(out: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``report.md``: a table for each data set, share and what is judged."""
+    """Write `report.md`: a table for each data set, share and what is judged."""
     settings = {json.dumps(record["settings"]) for record in records}
     heading = (
         f"Mean ± standard deviation over random splits of groups; settings changed: {', '.join(settings)}. "
@@ -427,7 +435,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for cells and report")
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
     parser.add_argument("--shares", nargs="*", default=list(SHARES), choices=SHARES)
-    parser.add_argument("--features", default="handmade", choices=["handmade", "cnn"])
+    parser.add_argument("--features", default="handmade", choices=["handmade", "cnn", *trunk_names()])
     parser.add_argument("--splits", type=int, default=10, help="different divisions of the groups")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the training")
     return parser.parse_args()

@@ -1,9 +1,9 @@
 """Redraw figure 3.3 of the thesis: one-dimensional data whose noise changes, under six regressors.
 
-    python benchmarks/motorcycle.py --data motorcycle.npz --out motorcycle.png
-    python benchmarks/motorcycle.py --out docs/images/changing_noise.jpg  # generated data of the same kind
+    python -m benchmarks.motorcycle --data motorcycle.npz --out motorcycle.png
+    python -m benchmarks.motorcycle --out docs/images/changing_noise.jpg  # generated data of the same kind
 
-The file holds X ``[N, 1]`` and y ``[N]``. As in the thesis: two experts, 20 inducing points, the best of five
+The file holds X `[N, 1]` and y `[N]`. As in the thesis: two experts, 20 inducing points, the best of five
 runs by the training objective. Besides the picture it prints each model's objective and the experts' noise.
 """
 
@@ -25,7 +25,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
 from gpmodels import HGPRegressor
-from gpmodels.comparison import FGPRegressor, FITCRegressor, PICRegressor
+from gpmodels.comparison.fgp import FGPRegressor
+from gpmodels.comparison.fitc import FITCRegressor
+from gpmodels.comparison.pic import PICRegressor
 from gpmodels.estimators.plots import expert_means
 from gpmodels.estimators.summary import describe
 
@@ -41,10 +43,10 @@ class Prediction:
     """A model's predictive distribution on a grid.
 
     Attributes:
-        mean: ``[G]``.
-        deviation: Of the noisy target, ``[G]``.
+        mean: `[G]`.
+        deviation: Of the noisy target, `[G]`.
         note: What the title says besides the model's name.
-        experts: Mean of each expert, ``[G]`` each.
+        experts: Mean of each expert, `[G]` each.
     """
 
     mean: Array

@@ -1,6 +1,6 @@
 """Softmax or robust-max, shared or separate kernels: NLL, and how well uncertainty finds a left-out class.
 
-    python benchmarks/multi_class_likelihoods.py --data FOLDER --mnist FILE.npz
+    python -m benchmarks.multi_class_likelihoods --data FOLDER --mnist FILE.npz
 
 Digits: pendigits, and a subset of MNIST in 32 principal components of its training rows. First all ten
 classes: error, NLL and calibration error on held-out rows. Then a few classes are left out of training in
@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import host, write_results
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.common import host, write_results
 from gpmodels import HGPClassifier, SVGPClassifier
 
 MODELS = {

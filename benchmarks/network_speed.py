@@ -1,6 +1,6 @@
 """What the HGP head adds to a network's prediction, against the linear head: C4K5, 306 x 306, T = 9, M = 50.
 
-    python benchmarks/network_speed.py --out benchmarks/results/network_speed
+    python -m benchmarks.network_speed --out benchmarks/results/network_speed
 
 Both run as exported: the head folded, one image at a time, all outputs computed. Rounds are interleaved.
 """
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from common import host, median_and_spread, write_results
 
+from benchmarks.common import host, median_and_spread, write_results
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
-from gpmodels.head import Head
+from gpmodels.heads.base import Head
 from gpmodels.networks.encoder_decoder import encoder_decoder
 
 

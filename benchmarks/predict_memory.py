@@ -1,6 +1,6 @@
 """Peak memory and time of `gpimaging lane predict` for small and large photographs, each in its own process.
 
-python benchmarks/predict_memory.py --model models_saved/lane --out benchmarks/results/predict_memory
+python -m benchmarks.predict_memory --model models_saved/lane --out benchmarks/results/predict_memory
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from common import host, write_results
 from skimage import data
+
+from benchmarks.common import host, write_results
 
 SIZES = ((306, 306), (3000, 4000), (4000, 6000))
 

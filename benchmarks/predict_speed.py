@@ -1,6 +1,6 @@
 """Time the prediction of a million points by the folded HGP head against GPflow's `posterior().predict_f`.
 
-    python benchmarks/predict_speed.py --out benchmarks/results/predict_speed
+    python -m benchmarks.predict_speed --out benchmarks/results/predict_speed
 
 Latent marginals, D = 16, M = 100, T = 9, float32, in batches that bound the memory; the methods take turns
 and medians are compared. Folding and GPflow's caching happen once, before. Writes JSON and a Markdown table.
@@ -20,8 +20,8 @@ from pathlib import Path
 import gpflow
 import numpy as np
 import tensorflow as tf
-from common import host, median_and_spread, peak_memory, write_results
 
+from benchmarks.common import host, median_and_spread, peak_memory, write_results
 from gpmodels import HGPHead, SVGPHead
 
 NUM_FEATURES, NUM_INDUCING, NUM_EXPERTS, DTYPE = 16, 100, 9, "float32"
@@ -65,7 +65,7 @@ def compiled(marginal: Marginal) -> Marginal:
 
 
 def predict_all(marginal: Marginal, points: np.ndarray, batch: int) -> np.ndarray:
-    """Mean and variance of every point, ``[2, N]``."""
+    """Mean and variance of every point, `[2, N]`."""
     outputs = np.empty([2, len(points)], DTYPE)
     for start in range(0, len(points), batch):
         part = slice(start, start + batch)

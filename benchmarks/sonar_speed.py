@@ -1,6 +1,6 @@
 """Time a training step of FE1 with each head, and a whole training of the thesis' size.
 
-    python benchmarks/sonar_speed.py --out benchmarks/results/sonar_speed
+    python -m benchmarks.sonar_speed --out benchmarks/results/sonar_speed
 
 The step is what `fit` does for 50 snapshots of 32 x 32: forward, backward, Adam, metrics, for three
 classes, 50 inducing points and 3 experts; rounds of all heads are interleaved. The training is the one of
@@ -25,18 +25,18 @@ import cv2
 import keras
 import numpy as np
 import tensorflow as tf
-from common import host, median_and_spread, write_results
 from rich.console import Console
 
-from data_prep.prefetching import prefetched
-from data_prep.sonar import prepare_sonar
-from data_prep.sonar_settings import SonarPrepareSettings
+from benchmarks.common import host, median_and_spread, write_results
+from data_prep.prepared.prefetching import prefetched
+from data_prep.sonar.prepare import prepare_sonar
+from data_prep.sonar.settings import SonarPrepareSettings
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
-from gpmodels.head import Head
+from gpmodels.heads.base import Head
 from gpmodels.networks.sonar_features import sonar_features
-from pipelines.head_training import train
-from pipelines.sonar_application import SONAR
-from pipelines.sonar_settings import TrainSettings
+from pipelines.runs.train import train
+from pipelines.sonar.application import SONAR
+from pipelines.sonar.settings import TrainSettings
 
 CLASSES, BATCH, STEPS = 3, 50, 40
 THESIS_SNAPSHOTS = 397

@@ -1,6 +1,6 @@
 """Mean and spread over seeds of the scores in several metrics.json, as a Markdown table.
 
-python benchmarks/summarise_seeds.py runs/*/evaluation/metrics.json
+python -m benchmarks.summarise_seeds runs/*/evaluation/metrics.json
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pipelines.bootstrap import SeedSummary, summarise_seeds
+from pipelines.scores.bootstrap import SeedSummary, summarise_seeds
 
 SCORES = (
     "accuracy",

@@ -38,14 +38,14 @@ import numpy.typing as npt
 
 from benchmarks.common import host, write_results
 from benchmarks.tabular.summary import paired_test
-from data_prep.histopathology_manifest import HistopathologyManifest
-from data_prep.manifest import load_manifest
-from data_prep.view_features import read_views
-from pipelines.survival import cross_validate
-from pipelines.survival_data import SurvivalData
-from pipelines.survival_models import Months
-from pipelines.survival_scores import SURVIVAL_SCORES, normalised_squared_error, score
-from pipelines.survival_settings import SurvivalSettings
+from data_prep.histopathology.manifest import HistopathologyManifest
+from data_prep.labelled.views import read_views
+from data_prep.prepared.manifest import load_manifest
+from pipelines.survival.compare import cross_validate
+from pipelines.survival.data import SurvivalData
+from pipelines.survival.models import Months
+from pipelines.survival.scores import SURVIVAL_SCORES, normalised_squared_error, score
+from pipelines.survival.settings import SurvivalSettings
 
 SIGNALS = ("linear", "nonlinear")
 VIEWS = ("intensity", "lbp")
@@ -93,12 +93,12 @@ def simulate(
 
     Args:
         data: Patches of P patients.
-        views: Features of each patch, ``[N, D]`` of each of `VIEWS`.
-        signal: ``"linear"`` or ``"nonlinear"``.
+        views: Features of each patch, `[N, D]` of each of `VIEWS`.
+        signal: `"linear"` or `"nonlinear"`.
         seed: Of the draw.
 
     Returns:
-        the patches with months and events, the months before censoring, and those expected, ``[P]``.
+        the patches with months and events, the months before censoring, and those expected, `[P]`.
     """
     rng = np.random.default_rng([seed, SIGNALS.index(signal)])
     a, b = (_direction(views[view], rng) for view in VIEWS)
@@ -186,7 +186,7 @@ def main() -> None:
 
 
 def _direction(features: npt.NDArray[np.float32], rng: np.random.Generator) -> Floats:
-    """Patches along a random direction of their main variation, with deviation 1, ``[N]``."""
+    """Patches along a random direction of their main variation, with deviation 1, `[N]`."""
     centred = features.astype(np.float64) - features.mean(axis=0)
     left, _, _ = np.linalg.svd(centred, full_matrices=False)
     return _standardised(left[:, :DIRECTIONS] @ rng.standard_normal(DIRECTIONS))

@@ -1,6 +1,6 @@
 """All heads on one trunk that learned from the same videos without the judged person: leave one group out.
 
-    python benchmarks/video_heads.py --videos weizmann_silhouettes --work out/video_heads --seeds 0 1 2
+    python -m benchmarks.video_heads --videos weizmann_silhouettes --work out/video_heads --seeds 0 1 2
 
 Each group (a person) is left out in turn. Res3D of a quarter of its width is trained from scratch on clips of
 8 x 64 x 64 of the other groups, with a linear head, and its best epoch chosen on clips of the selection part;
@@ -13,7 +13,7 @@ in that fold had been seen: the numbers flatter all methods a little, and the GP
 
 A process of its own trains each group and seed; what is complete is not repeated, and what was trained with
 other settings than those below is refused. Accuracy, NLL, Brier score
-and ECE go to ``--results`` as JSON and Markdown, also while some of it is missing.
+and ECE go to `--results` as JSON and Markdown, also while some of it is missing.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from common import host, median_and_spread, write_results
 from rich.console import Console
 
-from data_prep.atomic import atomic_file
+from benchmarks.common import host, median_and_spread, write_results
 from data_prep.errors import InputError
-from data_prep.manifest import load_manifest
-from data_prep.splits import manifest_splits
-from data_prep.video_manifest import VideoManifest
-from data_prep.video_settings import VideoPrepareSettings
-from pipelines.config import CONFIG_NAME, load_settings
-from pipelines.video_settings import FeaturesSettings, TrainSettings
+from data_prep.files.atomic import atomic_file
+from data_prep.prepared.manifest import load_manifest
+from data_prep.splits.divide import manifest_splits
+from data_prep.video.manifest import VideoManifest
+from data_prep.video.settings import VideoPrepareSettings
+from pipelines.command.config import CONFIG_NAME, load_settings
+from pipelines.video.settings import FeaturesSettings, TrainSettings
 
 SCORES = ("accuracy", "nll", "brier", "ece")
 TRUNK = {
@@ -65,7 +64,7 @@ HEADS = {
 
 def prepared(videos: Path, work: Path) -> tuple[Path, VideoManifest]:
     """Clips of all videos, a fold for each group."""
-    from pipelines import video  # noqa: PLC0415 - imports TensorFlow, which the process of a cell sets up
+    from pipelines.video import steps as video  # noqa: PLC0415 - imports TensorFlow, which the process of a cell sets up
 
     folder = work / "prepared"
     if not (folder / "manifest.json").exists():
@@ -77,9 +76,10 @@ def prepared(videos: Path, work: Path) -> tuple[Path, VideoManifest]:
 
 def run_cell(data: Path, folder: Path, seed: int, fold: int) -> None:
     """Train trunk and heads without a group; store what they predict of its videos."""
-    from pipelines import video  # noqa: PLC0415 - imports TensorFlow
-    from pipelines.head_application import Prepared  # noqa: PLC0415 - likewise
-    from pipelines.video_application import VIDEO  # noqa: PLC0415 - likewise
+    from pipelines.runs.job import trained_job  # noqa: PLC0415 - likewise
+    from pipelines.runs.models import run_predictors  # noqa: PLC0415 - likewise
+    from pipelines.video import steps as video  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.video.application import VIDEO, open_videos  # noqa: PLC0415 - likewise
 
     console, started = Console(), time.perf_counter()
     trunk, features, heads = folder / "trunk", folder / "features", folder / "heads"
@@ -90,17 +90,20 @@ def run_cell(data: Path, folder: Path, seed: int, fold: int) -> None:
         FeaturesSettings(), data=data, weights=None, model=trunk, out=features, resume=True, console=console
     )
     settings = TrainSettings(**HEADS, seed=seed, fold=fold)
-    run = video.train(settings, data=features, out=heads, resume=True, console=console)
-    source: Prepared[Any] = VIDEO.prepared(features)
+    video.train(settings, data=features, out=heads, resume=True, console=console)
+    source = open_videos(features)
     names = manifest_splits(source.manifest, fold=fold).test
-    examples = list(VIDEO.examples(source, names))
-    predictors = VIDEO.predictors(heads, settings, run)
+    examples = list(VIDEO.judge.examples(source, names))
+    predictors = run_predictors(trained_job(VIDEO, heads, console))
     stored = {
         "methods": np.array([predictor.title for predictor in predictors]),
         "videos": np.array([example.name for example in examples]),
         "labels": np.array([example.truth for example in examples]),
         "probability": np.stack(
-            [[VIDEO.outputs(method, example)["probability"] for example in examples] for method in predictors]
+            [
+                [VIDEO.judge.outputs(method, example)["probability"] for example in examples]
+                for method in predictors
+            ]
         ),
         "seconds": np.array([trained - started, time.perf_counter() - trained]),
     }
@@ -110,12 +113,12 @@ def run_cell(data: Path, folder: Path, seed: int, fold: int) -> None:
 
 def scores_of_seed(cells: Sequence[dict[str, np.ndarray]]) -> dict[str, dict[str, float]]:
     """Scores of each method on the videos of all groups together."""
-    from pipelines.classification_scores import (  # noqa: PLC0415 - as above
+    from pipelines.scores.classification import (  # noqa: PLC0415 - as above
         CLASSIFICATION_SCORES,
         classification_record,
         classification_statistics,
     )
-    from pipelines.evaluation import score_values  # noqa: PLC0415 - as above
+    from pipelines.scores.results import score_values  # noqa: PLC0415 - as above
 
     scores = {}
     for position, method in enumerate(cells[0]["methods"].tolist()):
@@ -201,7 +204,8 @@ def main() -> None:
     for seed in arguments.seeds:
         for fold in range(folds):
             if not (cell_folder(arguments.work, seed, fold) / "judged.npz").exists():
-                command = [sys.executable, __file__, "--videos", arguments.videos, "--work", arguments.work]
+                command = [sys.executable, "-m", "benchmarks.video_heads"]
+                command += ["--videos", arguments.videos, "--work", arguments.work]
                 subprocess.run([*map(str, command), "--cell", str(seed), str(fold)], check=True)
         summarise(arguments.work, arguments.seeds, folds, arguments.results)
 

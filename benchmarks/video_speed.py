@@ -1,11 +1,11 @@
 """How many frames a second are decoded, and how many Res3D takes: apart, for they share a processor.
 
-    python benchmarks/video_speed.py [--videos FOLDER]
+    python -m benchmarks.video_speed [--videos FOLDER]
 
 Videos of moving noise are made for it, MJPG and MPEG-4, 240 x 320; with --videos those in a folder and its
 subfolders are decoded as well, which shows that and how fast ordinary ones are. Decoding is
-`data_prep.videos.Video`; cutting clips is that with the resizing of what clips need; the network is Res3D on
-clips in memory.
+`data_prep.files.videos.Video`; cutting clips is that with the resizing of what clips need; the network is
+Res3D on clips in memory.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any
 import cv2
 import numpy as np
 import tensorflow as tf
-from common import host, median_and_spread, write_results
 
-from data_prep.video_clips import video_windows
-from data_prep.video_settings import ClipSettings
-from data_prep.videos import VIDEO_SUFFIXES, Video
+from benchmarks.common import host, median_and_spread, write_results
+from data_prep.files.videos import VIDEO_SUFFIXES, Video
+from data_prep.video.clips import video_windows
+from data_prep.video.settings import ClipSettings
 from gpmodels.networks.res3d import res3d
 
 FRAMES = 500
@@ -59,7 +59,7 @@ def decode(path: Path) -> int:
 
 
 def cut(path: Path, frames: int) -> int:
-    """Frames passed while clips of 16 frames a second are cut; ``frames`` is how many the video has."""
+    """Frames passed while clips of 16 frames a second are cut; `frames` is how many the video has."""
     for _ in video_windows(path, ClipSettings(frames=16)):
         pass
     return frames

@@ -1,4 +1,7 @@
-"""The one exception for input that a user can put right."""
+"""What is wrong with the input: the one exception for what a user can put right, and what was left out."""
+
+from dataclasses import dataclass
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -13,3 +16,16 @@ class InputError(ValueError):
         ...
         data_prep.errors.InputError: a.png: 20 x 30 pixels, but a.jpg has 40 x 60. Export it again.
     """
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file that was left out, with the reason.
+
+    Attributes:
+        file: The file, or the list or table that names what cannot be used.
+        reason: Text that begins with the file and says what is wrong and what to do.
+    """
+
+    file: Path
+    reason: str

@@ -14,9 +14,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from data_prep.atomic import atomic_file
-from data_prep.images import read_image, read_mask
-from pipelines.overlays import Picture, probability_picture, side_by_side, truth_overlay, uncertainty_picture
+from data_prep.files.atomic import atomic_file
+from data_prep.files.images import read_image, read_mask
+from pipelines.scores.pictures import (
+    Picture,
+    probability_picture,
+    side_by_side,
+    truth_overlay,
+    uncertainty_picture,
+)
 
 PICTURE = Path(__file__).parent / "images" / "lane_example.jpg"
 HEIGHT = 210  # pixels of one panel

@@ -1,4 +1,4 @@
-"""Fill the generated parts of these pages: tables of settings and of scores, and the public names.
+"""Fill the generated parts of these pages: tables of settings, of scores and of the rooms of a package.
 
     python docs/generate.py
 
@@ -10,15 +10,16 @@ fails where one is out of date.
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.cells_scores import CELL_SCORES
-from pipelines.classification_scores import CLASSIFICATION_SCORES
+from pydantic import BaseModel
+
+from pipelines.cells.scores import CELL_SCORES
 from pipelines.cli import APPLICATIONS
-from pipelines.config import describe_settings
-from pipelines.segmentation_scores import SEGMENTATION_SCORES
-from pipelines.steps import SettingsClass
+from pipelines.command.config import describe_settings
+from pipelines.scores.classification import CLASSIFICATION_SCORES
+from pipelines.scores.segmentation import SEGMENTATION_SCORES
 
 DOCS = Path(__file__).parent
 _PART = re.compile(
@@ -26,21 +27,16 @@ _PART = re.compile(
     re.DOTALL,
 )
 
-_KERAS_PLUMBING = {"build", "compute_output_shape", "from_config", "get_config", "test_step", "train_step"}
-"""Methods that Keras calls, not the user."""
 
-
-def settings_class(application: str, step: str) -> SettingsClass:
-    """Where the settings of a step are."""
+def settings_class(application: str, step: str) -> type[BaseModel]:
+    """Return the class of a step's settings."""
     found = next(each for each in APPLICATIONS if each.name == application)
-    if step == "prepare":
-        return found.prepare_settings
-    return SettingsClass(found.settings, f"{step.capitalize()}Settings")
+    return found.commands()[step].settings
 
 
 def settings_table(application: str, step: str) -> str:
-    """Every setting of a step as a Markdown table."""
-    rows = describe_settings(settings_class(application, step).load())
+    """Return every setting of a step as a Markdown table."""
+    rows = describe_settings(settings_class(application, step))
     lines = ["| Key | Type | Default | Purpose |", "|---|---|---|---|"]
     for row in rows:
         cells = (f"`{row.key}`", row.type, f"`{row.default}`", row.description)
@@ -49,7 +45,7 @@ def settings_table(application: str, step: str) -> str:
 
 
 def scores_table(application: str) -> str:
-    """Every score of an application's evaluation, grouped, as Markdown tables."""
+    """Return every score of an application's evaluation, grouped, as Markdown tables."""
     own = {"lane": SEGMENTATION_SCORES, "cells": CELL_SCORES}
     definitions = own.get(application, CLASSIFICATION_SCORES)
     lines: list[str] = []
@@ -63,72 +59,16 @@ def scores_table(application: str) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-def public_names(module: str, *names: str) -> str:
-    """Public functions and classes of a module with signatures and purposes, as a Markdown list.
-
-    Read from the source: nothing is imported, and annotations stand as they were written.
-
-    Args:
-        module: dotted name.
-        names: those to list; without them all public ones.
-
-    Raises:
-        ValueError: the module lacks one of the names.
-    """
-    source = DOCS.parent.joinpath(*module.split(".")).with_suffix(".py")
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    listed = [node for node in tree.body if _is_public(node) and (not names or node.name in names)]
-    if missing := set(names) - {node.name for node in listed}:
-        raise ValueError(
-            f"{source}: has no public {', '.join(sorted(missing))}; correct the marker in the page"
-        )
-    lines = []
-    for node in listed:
-        if isinstance(node, ast.FunctionDef):
-            lines.append(f"- `{node.name}{_signature(node)}`: {_purpose(node)}")
-        else:
-            lines.append(f"- `{node.name}{_class_signature(node)}`: {_purpose(node)}")
-            lines += [f"    - {line}" for line in _methods(node)]
+def rooms_table(package: str) -> str:
+    """Return the rooms of a package and its modules outside a room, with their purposes, as a table."""
+    folder = DOCS.parent / package
+    files = {path.stem: path for path in folder.glob("*.py") if not path.stem.startswith("__")}
+    files |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
+    lines = ["| Room | What it holds |", "|---|---|"]
+    for name, path in sorted(files.items()):
+        purpose = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+        lines.append(f"| `{package}.{name}` | {_in_cell(' '.join(purpose.split()))} |")
     return "\n".join(lines) + "\n"
-
-
-def _methods(node: ast.ClassDef) -> Iterator[str]:
-    for member in node.body:
-        if isinstance(member, ast.FunctionDef) and _is_public(member) and member.name not in _KERAS_PLUMBING:
-            is_property = any("property" in ast.unparse(decorator) for decorator in member.decorator_list)
-            shown = "" if is_property else _signature(member, bound=True)
-            yield f"`{member.name}{shown}`: {_purpose(member)}"
-
-
-def _is_public(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-
-
-def _signature(node: ast.FunctionDef, *, bound: bool = False) -> str:
-    arguments = ast.parse(f"def f({ast.unparse(node.args)}): ...").body[0].args  # a copy to cut from
-    if bound and not any(ast.unparse(each) == "staticmethod" for each in node.decorator_list):
-        arguments.args = arguments.args[1:]
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"({ast.unparse(arguments)}){returns}"
-
-
-def _class_signature(node: ast.ClassDef) -> str:
-    """Arguments of the constructor; of a settings class or a named tuple, its fields."""
-    bases = [ast.unparse(base) for base in node.bases]
-    for member in node.body:
-        if isinstance(member, ast.FunctionDef) and member.name == "__init__":
-            return _signature(member, bound=True).removesuffix(" -> None")
-    fields = [m for m in node.body if isinstance(m, ast.AnnAssign) and isinstance(m.target, ast.Name)]
-    if "BaseModel" in bases:
-        return f"({', '.join(each.target.id for each in fields)})"
-    return f"({', '.join(ast.unparse(each) for each in fields)})" if fields else ""
-
-
-def _purpose(node: ast.FunctionDef | ast.ClassDef) -> str:
-    """The docstring's first sentence, in Markdown."""
-    text = (ast.get_docstring(node) or "").split("\n\n")[0]
-    sentence = re.split(r"(?<=\.)\s+(?=[A-Z`:])", " ".join(text.split()))[0]
-    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", sentence).replace("``", "`")
 
 
 def _in_cell(text: str) -> str:
@@ -138,12 +78,12 @@ def _in_cell(text: str) -> str:
 _KINDS: dict[str, Callable[..., str]] = {
     "settings": settings_table,
     "scores": scores_table,
-    "api": public_names,
+    "rooms": rooms_table,
 }
 
 
 def filled(page: str) -> str:
-    """A page with its generated parts made anew."""
+    """Return a page whose generated parts are up to date."""
 
     def part(match: re.Match[str]) -> str:
         content = _KINDS[match["kind"]](*match["arguments"].split())

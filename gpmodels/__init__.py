@@ -1,31 +1,63 @@
-"""Gaussian-process output layers for Keras networks, and estimators: tensors in and tensors out."""
+"""Gaussian-process output layers for Keras networks, and estimators: tensors in and tensors out.
 
-from gpmodels.dfgp import DFGPHead
-from gpmodels.estimators import (
-    DFGPClassifier,
-    DFGPRegressor,
-    HGPClassifier,
-    HGPRegressor,
-    SVGPClassifier,
-    SVGPRegressor,
-    VMGPClassifier,
-    VMGPRegressor,
-)
-from gpmodels.hgp import HGPHead
-from gpmodels.hybrid import HybridModel
-from gpmodels.linear import LinearHead
-from gpmodels.svgp import SVGPHead
-from gpmodels.vmgp import VMGPHead
+Importing this package imports every public class, so that Keras knows them when it loads a file. Only in a
+process of the commands (`pipelines`) the first name that is used does so: `gpmodels.registry` is read there
+without TensorFlow.
+"""
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpmodels.dfgp.head import DFGPHead
+    from gpmodels.dropout.head import DropoutHead
+    from gpmodels.estimators.classifiers import HGPClassifier, SVGPClassifier, VMGPClassifier
+    from gpmodels.estimators.dfgp import DFGPClassifier, DFGPRegressor
+    from gpmodels.estimators.regressors import HGPRegressor, SVGPRegressor, VMGPRegressor
+    from gpmodels.heads.linear import LinearHead
+    from gpmodels.heads.svgp import SVGPHead
+    from gpmodels.hgp.head import HGPHead
+    from gpmodels.hgp.vmgp import VMGPHead
+    from gpmodels.hybrid import HybridModel
+    from gpmodels.laplace.head import LaplaceHead
+    from gpmodels.ridge.head import RidgeLinearHead
+    from gpmodels.sngp.head import SNGPHead
+
+_MODULES = {
+    "DFGPHead": "gpmodels.dfgp.head",
+    "HGPHead": "gpmodels.hgp.head",
+    "VMGPHead": "gpmodels.hgp.vmgp",
+    "LinearHead": "gpmodels.heads.linear",
+    "SVGPHead": "gpmodels.heads.svgp",
+    "RidgeLinearHead": "gpmodels.ridge.head",
+    "LaplaceHead": "gpmodels.laplace.head",
+    "DropoutHead": "gpmodels.dropout.head",
+    "SNGPHead": "gpmodels.sngp.head",
+    "HybridModel": "gpmodels.hybrid",
+    "HGPClassifier": "gpmodels.estimators.classifiers",
+    "SVGPClassifier": "gpmodels.estimators.classifiers",
+    "VMGPClassifier": "gpmodels.estimators.classifiers",
+    "DFGPClassifier": "gpmodels.estimators.dfgp",
+    "DFGPRegressor": "gpmodels.estimators.dfgp",
+    "HGPRegressor": "gpmodels.estimators.regressors",
+    "SVGPRegressor": "gpmodels.estimators.regressors",
+    "VMGPRegressor": "gpmodels.estimators.regressors",
+}
 
 __all__ = [
     "DFGPClassifier",
     "DFGPHead",
     "DFGPRegressor",
+    "DropoutHead",
     "HGPClassifier",
     "HGPHead",
     "HGPRegressor",
     "HybridModel",
+    "LaplaceHead",
     "LinearHead",
+    "RidgeLinearHead",
+    "SNGPHead",
     "SVGPClassifier",
     "SVGPHead",
     "SVGPRegressor",
@@ -33,3 +65,25 @@ __all__ = [
     "VMGPHead",
     "VMGPRegressor",
 ]
+
+
+def import_all() -> None:
+    """Import every public class, which registers the heads and models with Keras."""
+    for name, module in _MODULES.items():
+        globals()[name] = getattr(import_module(module), name)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'gpmodels' has no attribute {name!r}")
+    import_all()
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+# A command reads `gpmodels.registry` long before it needs TensorFlow; everybody else gets all of it at once.
+if "pipelines" not in sys.modules or "keras" in sys.modules:
+    import_all()

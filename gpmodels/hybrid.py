@@ -12,24 +12,28 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.head import Head, Latent, flatten_points
+from gpmodels.familiarity import Familiarity
+from gpmodels.heads.base import Head, Latent, flatten_points
+from gpmodels.heads.points import PointBatch
+from gpmodels.likelihoods.tempering import tempered
+from gpmodels.registry import import_heads
 
 MAX_BATCH_VALUES = 2**20
 """Most input values of a batch that is cut from arrays."""
 
 MAX_SAMPLED_BATCHES = 32
-"""Batches that :meth:`HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
+"""Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
 
 
 class Sample(NamedTuple):
-    """Feature vectors drawn from a data set: ``features [N, D]``, ``labels [N]`` or None without labels."""
+    """Feature vectors drawn from a data set: `features [N, D]`, `labels [N]` or None without labels."""
 
     features: npt.NDArray[np.floating[Any]]
     labels: npt.NDArray[np.floating[Any]] | None
 
 
 class _Points(NamedTuple):
-    """A batch's share of the objective: features ``[B, D]``, their marginals, labels and weights ``[B]``."""
+    """A batch's share of the objective: features `[B, D]`, their marginals, labels and weights `[B]`."""
 
     features: tf.Tensor
     latent: Latent
@@ -39,28 +43,36 @@ class _Points(NamedTuple):
 
 @keras.saving.register_keras_serializable("gpimaging")
 class HybridModel(keras.Model):
-    """``head(network(x))`` with the loss ``-bound / N``, so that ``fit`` needs no other loss.
+    """`head(network(x))` with the loss `-bound / N_eff`, so that `fit` needs no other loss.
 
-    The network may return ``[batch, D]`` or, for segmentation, ``[batch, height, width, D]``: every pixel is
-    then a data point, and ``num_data`` counts pixels. ``sample_weight`` of the labels' shape excludes points
+    The network may return `[batch, D]` or, for segmentation, `[batch, height, width, D]`: every pixel is
+    then a data point, and `num_data` counts pixels. `sample_weight` of the labels' shape excludes points
     by 0.
 
-    Logged each epoch: ``loss`` (-bound/N), ``expected_log_likelihood`` per point, ``nll`` of the prediction
-    (nats) and ``accuracy`` (``rmse`` in regression), besides any ``metrics`` given to ``compile``, which see
-    ``probability`` (``mean`` in regression).
+    Points that repeat each other, such as pixels of an image or patches of a patient, are worth fewer
+    observations than there are points. `num_effective` says how many (see `gpmodels.effective`): the loss is
+    then KL / N_eff less the mean expected log-likelihood, the negative bound of a power likelihood.
+
+    Logged each epoch: `loss` (-bound/N_eff), `expected_log_likelihood` per point, `nll` of the prediction
+    (nats) and `accuracy` (`rmse` in regression), besides any `metrics` given to `compile`, which see
+    `probability` (`mean` in regression).
+
+    Attributes:
+        familiarity: Adds an output `familiarity` to `inference_function`; None adds nothing.
 
     Args:
         network: Maps inputs to features.
-        head: An :class:`HGPHead`, :class:`SVGPHead`, :class:`VMGPHead`, :class:`DFGPHead` or
-            :class:`LinearHead`.
+        head: An `HGPHead`, `SVGPHead`, `VMGPHead`, `DFGPHead` or
+            `LinearHead`.
         num_data: N, the number of training points (pixels for maps) that the KL divergences are weighed
             against.
+        num_effective: N_eff, how many independent observations these are worth; None counts all N.
         points_per_example: Train the head on so many random points of each example; None takes all.
         seed: Seed of that choice.
-        **kwargs: Passed to ``keras.Model``.
+        **kwargs: Passed to `keras.Model`.
 
     Raises:
-        ValueError: ``num_data`` or ``points_per_example`` is not positive.
+        ValueError: `num_data`, `num_effective` or `points_per_example` is not positive.
 
     Source:
         Thesis algorithm 4 and (4.39); algorithm 5 for prediction.
@@ -83,6 +95,7 @@ class HybridModel(keras.Model):
         head: Head,
         *,
         num_data: int,
+        num_effective: float | None = None,
         points_per_example: int | None = None,
         seed: int = 0,
         **kwargs: Any,
@@ -92,13 +105,21 @@ class HybridModel(keras.Model):
             raise ValueError(
                 f"num_data must be the number of training points, at least 1, but is {num_data}."
             )
+        if num_effective is not None and not (num_effective > 0.0 and math.isfinite(num_effective)):
+            raise ValueError(
+                "num_effective must be how many observations the training points are worth, a positive "
+                f"number, or None to count all of them, but is {num_effective}."
+            )
         if points_per_example is not None and points_per_example < 1:
             raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
         self.network = network
         self.head = head
         self.num_data = num_data
+        self.num_effective = num_effective
         self.points_per_example = points_per_example
         self.seed = seed
+        self.familiarity: Familiarity | None = None
+        self._trunk: keras.Model | None = None
         self._expected_log_likelihood = keras.metrics.Mean("expected_log_likelihood")
         self._nll = keras.metrics.Mean("nll")
         self._error = (
@@ -108,19 +129,21 @@ class HybridModel(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal model."""
+        """Return the arguments that make an equal model."""
         return {
             **super().get_config(),
             "network": keras.saving.serialize_keras_object(self.network),
             "head": keras.saving.serialize_keras_object(self.head),
             "num_data": self.num_data,
+            "num_effective": self.num_effective,
             "points_per_example": self.points_per_example,
             "seed": self.seed,
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> HybridModel:
-        """The model that :meth:`get_config` describes."""
+        """The model that `get_config` describes."""
+        import_heads()  # Keras finds the class of a head by its registered name
         config = dict(config)
         for part in ("network", "head"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
@@ -135,7 +158,7 @@ class HybridModel(keras.Model):
         super().build(input_shape)
 
     def call(self, inputs: Any, training: bool = False) -> dict[str, tf.Tensor]:
-        """Predictions under the names of :meth:`gpmodels.head.Head.call`, of the features' leading shape."""
+        """Predictions under the names of `gpmodels.heads.base.Head.call`, of the features' leading shape."""
         return self.head(self.network(inputs, training=training))
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
@@ -154,13 +177,13 @@ class HybridModel(keras.Model):
         return self._update_metrics(points, expected, loss)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """The bound and the metrics of a batch."""
+        """Return the bound and the metrics of a batch."""
         points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=False)
         expected = self._expected(points)
         return self._update_metrics(points, expected, self._negative_bound_per_point(expected))
 
     def _points(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> _Points:
-        """Marginals, labels and weights of a batch's points; in training a random subset if asked for."""
+        """Return marginals, labels and weights of a batch's points, in training of a random subset."""
         if not self.built:  # Keras builds in `__call__`, which a training step does without
             with tf.init_scope():
                 self.build((None, *x.shape[1:]))
@@ -183,7 +206,7 @@ class HybridModel(keras.Model):
         return _Points(features, self.head.latent(features), self._checked(labels, weights), weights)
 
     def _checked(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Labels, after checking that those that count are valid: a likelihood accepts anything silently."""
+        """Return the labels after a check that those that count are valid, which likelihoods do not check."""
         known = self.head.valid_labels(labels)
         valid = tf.logical_or(known, tf.equal(weights, 0.0))
         check = tf.debugging.Assert(
@@ -195,7 +218,7 @@ class HybridModel(keras.Model):
             return tf.where(known, labels, tf.zeros_like(labels))  # 0 times NaN is NaN
 
     def _choose_points(self, shape: tf.Tensor) -> tf.Tensor:
-        """Indices ``[examples, points_per_example]``, drawn with replacement.
+        """Return the indices `[examples, points_per_example]`, drawn with replacement.
 
         They depend on the seed and the step alone: Keras does not save the state of a seed generator, and a
         resumed run must draw what an uninterrupted one would.
@@ -205,7 +228,7 @@ class HybridModel(keras.Model):
         return tf.random.stateless_uniform(size, seed, maxval=shape[1], dtype=tf.int32)
 
     def _expected(self, points: _Points, *, training: bool = False) -> tf.Tensor:
-        """Weighted mean over the batch of each point's expected log-likelihood terms."""
+        """Return the weighted mean over the batch of each point's expected log-likelihood terms."""
         if training:
             terms = self.head.training_terms(points.latent, points.features, points.labels)
         else:
@@ -213,8 +236,12 @@ class HybridModel(keras.Model):
         return tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), tf.reduce_sum(points.weights))
 
     def _negative_bound_per_point(self, expected: tf.Tensor) -> tf.Tensor:
-        """-L1/N of thesis (4.39): the batch's mean stands for the mean over all N points."""
-        return self.head.penalty() / self.num_data - expected
+        """Return -L1/N of thesis (4.39): the batch's mean stands for the mean over all N points.
+
+        With N_eff instead of N it is -L1/N_eff of the power likelihood, see `gpmodels.effective`.
+        """
+        count = self.num_data if self.num_effective is None else self.num_effective
+        return self.head.penalty() / count - expected
 
     def _update_metrics(self, points: _Points, expected: tf.Tensor, loss: tf.Tensor) -> dict[str, tf.Tensor]:
         total = tf.reduce_sum(points.weights)
@@ -234,10 +261,10 @@ class HybridModel(keras.Model):
         return self.compute_metrics(None, *column, sample_weight=points.weights)
 
     def sample(self, data: Any, max_points: int, *, seed: int = 0) -> Sample:
-        """Features (and labels) of at most ``max_points`` random points with positive weight.
+        """Return the features (and labels) of at most `max_points` random points with positive weight.
 
         Args:
-            data: Inputs, ``(inputs, labels)``, ``(inputs, labels, weights)``, or a ``tf.data.Dataset`` of
+            data: Inputs, `(inputs, labels)`, `(inputs, labels, weights)`, or a `tf.data.Dataset` of
                 such batches, best shuffled, of which at most 32 are read.
             max_points: Size of the sample.
             seed: Seed of the choice.
@@ -280,7 +307,7 @@ class HybridModel(keras.Model):
         """Place inducing points, gates and lengthscales by k-means on the network's features.
 
         Args:
-            data: As for :meth:`sample`.
+            data: As for `sample`.
             max_points: Size of the sample of features.
             seed: Seed of sampling and clustering.
             head_steps: Then train the head alone on the sample for so many Adam steps, which costs seconds
@@ -312,7 +339,9 @@ class HybridModel(keras.Model):
         learning_rate: float,
         batch_size: int = 2048,
     ) -> None:
-        alone = HybridModel(keras.layers.Identity(), self.head, num_data=self.num_data)
+        alone = HybridModel(
+            keras.layers.Identity(), self.head, num_data=self.num_data, num_effective=self.num_effective
+        )
         alone.compile(
             optimizer=keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(learning_rate, steps))
         )
@@ -322,14 +351,58 @@ class HybridModel(keras.Model):
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
         alone.fit(_untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
 
+    def fit_to(self, data: Any, *, groups: Iterable[Any] | None = None, seed: int = 0) -> None:
+        """Complete a head by one pass over all training data, as those heads need that have `Head.fit_to`.
+
+        Args:
+            data: `(inputs, labels)`, `(inputs, labels, weights)`, or a `tf.data.Dataset` of such batches.
+            groups: Group of each example in the order of the data, which must not be shuffled then; None
+                makes each example a group of its own.
+            seed: Seed of whatever is drawn.
+
+        Raises:
+            ValueError: The data have no labels, a feature is not finite, or groups and examples differ in
+                number.
+            NotImplementedError: The head is complete when it is trained.
+        """
+        numbers = None if groups is None else np.unique(list(groups), return_inverse=True)[1]
+        self.head.fit_to(self._point_batches(data, numbers), seed=seed)
+
+    def _point_batches(self, data: Any, groups: npt.NDArray[Any] | None) -> Iterator[PointBatch]:
+        """Yield all points of the data, features by the network as it is, each counted N_eff/N times."""
+        each = 1.0 if self.num_effective is None else self.num_effective / self.num_data
+        function = tf.function(lambda x: self.network(x, training=False), reduce_retracing=True)
+        done = 0
+        for x, y, weight in _batches(data, shuffled=groups is None):
+            if y is None:
+                raise ValueError("fit_to() needs labels: pass (inputs, labels) or such a dataset.")
+            features = np.asarray(tf.cast(flatten_points(function(x)), tf.float64))
+            if not np.isfinite(features).all():
+                raise ValueError(
+                    "The network's features hold NaN or infinity; lower the learning rate of its training."
+                )
+            count = len(y)
+            examples = np.arange(done, done + count)
+            done += count
+            if groups is not None:
+                if done > len(groups):
+                    raise ValueError(f"There are {len(groups)} groups for more examples; give one for each.")
+                examples = groups[examples]
+            labels = np.asarray(y).reshape(-1)
+            weights = np.ones(len(labels)) if weight is None else np.asarray(weight, np.float64).reshape(-1)
+            numbers = np.repeat(examples, len(labels) // count)
+            yield PointBatch(features, labels, each * weights, numbers.astype(np.int64))
+        if groups is not None and done != len(groups):
+            raise ValueError(f"There are {len(groups)} groups for {done} examples; give one for each.")
+
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
-        """Drop the experts that no point of ``data`` chooses, re-routing all of it after each drop.
+        """Drop the experts that no point of `data` chooses, re-routing all of it after each drop.
 
         Dropping one changes the pooled variance of the gate, so the others' shares must be counted anew
         (thesis 4.3.2.3). Pass all the training data; a sample proves nothing.
 
         Args:
-            data: As for :meth:`sample`, unshuffled or shuffled alike.
+            data: As for `sample`, unshuffled or shuffled alike.
 
         Returns:
             Indices from 0 of the experts dropped.
@@ -347,33 +420,61 @@ class HybridModel(keras.Model):
     def _count_assignments(self, data: Any) -> npt.NDArray[np.int64]:
         counts = np.zeros(self.head.num_experts, np.int64)
         for x, _, weight in _batches(data):
-            expert = self.head.latent(flatten_points(self.network(x, training=False))).expert.numpy()
+            features = tf.cast(flatten_points(self.network(x, training=False)), self.head.compute_dtype)
+            expert = self.head.assign(features).numpy()
             used = expert if weight is None else expert[weight.reshape(-1) > 0]
             counts += np.bincount(used, minlength=len(counts))
         return counts
 
     def inference_function(self) -> Any:
-        """``inputs -> predictions`` with the head folded into constants, to be traced into a SavedModel."""
-        latent = self.head.for_inference()
+        """Return `inputs -> predictions` with the head folded into constants, for a SavedModel."""
+        latent, temperature = self.head.for_inference(), self.head.prediction_temperature
+        familiarity = self.familiarity
 
         def infer(inputs: Any) -> dict[str, tf.Tensor]:
-            return self.head.predict_with(latent, self.network(inputs, training=False))
+            if self._trunk is not None:
+                inputs = self._trunk(inputs, training=False)
+            features = self.network(inputs, training=False)
+            outputs = tempered(self.head.predict_with(latent, features), temperature)
+            if familiarity is None:
+                return outputs
+            return {**outputs, "familiarity": familiarity(inputs if familiarity.of_inputs else features)}
 
         return tf.autograph.experimental.do_not_convert(infer)
 
     @property
     def inference_holders(self) -> list[Any]:
-        """What holds the variables of :meth:`inference_function`, for whoever saves it."""
+        """What holds the variables of `inference_function`, for whoever saves it."""
         likelihood = getattr(self.head, "likelihood", None)
         # The folded head is constant but for the noise variances.
-        return [self.network, *([likelihood] if likelihood is not None and likelihood.variables else [])]
+        trunk = [] if self._trunk is None else [self._trunk]
+        return [
+            *trunk,
+            self.network,
+            *([likelihood] if likelihood is not None and likelihood.variables else []),
+        ]
+
+    @property
+    def takes_features(self) -> bool:
+        """Whether what the network is given are feature vectors, and not images or clips."""
+        return len(self._build_shape) == 2
+
+    def behind(self, trunk: keras.Model) -> HybridModel:
+        """Return the model whose `inference_function` begins with another network, for export.
+
+        Args:
+            trunk: Maps images or clips to what this model's network takes.
+        """
+        whole = HybridModel(self.network, self.head, num_data=self.num_data, num_effective=self.num_effective)
+        whole.familiarity, whole._trunk = self.familiarity, trunk
+        return whole
 
     def export(self, filepath: str, **kwargs: Any) -> None:
-        """Write a SavedModel whose ``serve`` endpoint runs the network and the folded head.
+        """Write a SavedModel whose `serve` endpoint runs the network and the folded head.
 
         Args:
             filepath: Folder to write.
-            **kwargs: ``input_signature`` (list of ``tf.TensorSpec``), by default the shape the model was
+            **kwargs: `input_signature` (list of `tf.TensorSpec`), by default the shape the model was
                 built with.
         """
         signature = kwargs.pop("input_signature", None) or [
@@ -391,26 +492,29 @@ class HybridModel(keras.Model):
 
 
 def _zero_unless(finite: tf.Tensor, gradients: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
-    """The gradients of a finite loss, else zeros: one NaN would spread to all weights and hide its origin."""
+    """Return the gradients of a finite loss, else zeros: a NaN would spread to all weights."""
     return [None if g is None else tf.where(finite, g, tf.zeros_like(g)) for g in gradients]
 
 
 def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Without the thread that tunes buffers: on a busy machine the end of a pass waits seconds for it."""
+    """Return the data set without buffer tuning, for whose thread the end of a pass may wait seconds."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
 def _batches(
-    data: Any,
+    data: Any, *, shuffled: bool = True
 ) -> Iterator[tuple[Any, npt.NDArray[Any] | None, npt.NDArray[np.floating[Any]] | None]]:
-    """Batches ``(x, y, weight)``; y may be None, weight None or of y's shape."""
+    """Return the batches `(x, y, weight)`; y may be None, weight None or of y's shape.
+
+    Arrays are shuffled unless told otherwise; a data set has its own order.
+    """
     if not isinstance(data, tf.data.Dataset):
         shape = np.shape(tf.nest.flatten(data)[0])
         # Arrays may be sorted by class; images must not become one batch of gigabytes.
         rows = int(np.clip(MAX_BATCH_VALUES // math.prod(shape[1:]), 1, 1024))
-        order = np.random.default_rng(0).permutation(shape[0])
+        order = np.random.default_rng(0).permutation(shape[0]) if shuffled else np.arange(shape[0])
         data = tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda a: np.asarray(a)[order], data))
         data = _untuned(data.batch(rows))
     for batch in data:

@@ -1,159 +1,96 @@
 """The command `gpimaging`: applications and their steps, `demo` and `verify`.
 
-Nothing here imports TensorFlow before a step runs, so that help answers at once. Exit codes: 0 done,
-1 failed, 2 bad usage or bad input, 130 interrupted.
+The commands of an application are imported when one of them is asked for, and TensorFlow when a step runs, so
+that help answers at once. Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 130 interrupted.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from pipelines import (
-    cells_steps,
-    histopathology_steps,
-    lane_steps,
-    sonar_steps,
-    survival_steps,
-    video_steps,
-)
-from pipelines.console import configure_logging, exit_codes, make_console, show_table
-from pipelines.steps import SettingsClass, StepCall, StepFunction, make_command
-from pipelines.tensorflow_start import start_tensorflow
-from pipelines.train_steps import run_training
+from pipelines.command.console import configure_logging, exit_codes, make_console, show_table
+from pipelines.command.steps import Commands, make_command
+from pipelines.command.tensorflow_start import start_tensorflow
 
 
 @dataclass(frozen=True)
 class Application:
-    """What the command line has to know of an application.
+    """An application as the command line knows it.
 
     Attributes:
-        name: the command, e.g. `lane`.
-        purpose: one line for the help.
-        module: has `train`, `evaluate` and `export`, called as the steps below do.
-        settings: module of `TrainSettings`, `EvaluateSettings`, `PredictSettings` and `ExportSettings`.
-        prepare: the prepare step, whose options depend on the kind of data.
-        prepare_settings: its settings.
-        predict: the predict step, whose options depend on what is predicted.
-        between: steps between prepare and train that only this application has.
-        train: the train step, where it has options of its own.
+        name: The command, e.g. `lane`.
+        purpose: One line for the help.
+        commands: Imports its commands and returns them.
     """
 
     name: str
     purpose: str
-    module: str
-    settings: str
-    prepare: StepFunction
-    prepare_settings: SettingsClass
-    predict: StepFunction
-    between: Mapping[str, StepFunction] = field(default_factory=dict)
-    train: StepFunction | None = None
+    commands: Callable[[], Commands]
+
+
+def _lane() -> Commands:
+    from pipelines.lane.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+
+    return COMMANDS
+
+
+def _classify() -> Commands:
+    from pipelines.classify.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+
+    return COMMANDS
+
+
+def _sonar() -> Commands:
+    from pipelines.sonar.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+
+    return COMMANDS
+
+
+def _video() -> Commands:
+    from pipelines.video.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+
+    return COMMANDS
+
+
+def _histopathology() -> Commands:
+    from pipelines.histopathology.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+    from pipelines.survival.commands import COMMANDS as SURVIVAL  # noqa: PLC0415 - likewise
+
+    return {"prepare": COMMANDS["prepare"], **SURVIVAL, **COMMANDS}
+
+
+def _cells() -> Commands:
+    from pipelines.cells.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+
+    return COMMANDS
 
 
 APPLICATIONS = (
+    Application("lane", "Find the walkable lane in photographs, with a map of the uncertainty.", _lane),
+    Application("classify", "Tell classes of images apart, with the uncertainty of each image.", _classify),
     Application(
-        name="lane",
-        purpose="Find the walkable lane in photographs, with a map of the uncertainty.",
-        module="pipelines.lane",
-        settings="pipelines.lane_settings",
-        prepare=lane_steps.prepare,
-        prepare_settings=SettingsClass("data_prep.lane", "LanePrepareSettings"),
-        predict=lane_steps.predict,
+        "sonar",
+        "Tell objects in sonar images from each other and from clutter, with their uncertainty.",
+        _sonar,
     ),
     Application(
-        name="sonar",
-        purpose="Tell objects in sonar images from each other and from clutter, with their uncertainty.",
-        module="pipelines.sonar",
-        settings="pipelines.sonar_settings",
-        prepare=sonar_steps.prepare,
-        prepare_settings=SettingsClass("data_prep.sonar_settings", "SonarPrepareSettings"),
-        predict=sonar_steps.predict,
+        "video", "Tell what happens in videos over time, with the uncertainty of each moment.", _video
     ),
     Application(
-        name="video",
-        purpose="Tell what happens in videos over time, with the uncertainty of each moment.",
-        module="pipelines.video",
-        settings="pipelines.video_settings",
-        prepare=video_steps.prepare,
-        prepare_settings=SettingsClass("data_prep.video_settings", "VideoPrepareSettings"),
-        predict=video_steps.predict,
-        between={"features": video_steps.features},
+        "histopathology",
+        "Tell tumours from other tissue in patches of images and slides, with maps of both.",
+        _histopathology,
     ),
     Application(
-        name="histopathology",
-        purpose="Tell tumours from other tissue in patches of images and slides, with maps of both.",
-        module="pipelines.histopathology",
-        settings="pipelines.histopathology_settings",
-        prepare=histopathology_steps.prepare,
-        prepare_settings=SettingsClass("data_prep.histopathology_settings", "HistopathologyPrepareSettings"),
-        predict=histopathology_steps.predict,
-        between={"survival": survival_steps.survival},
-        train=histopathology_steps.train,
-    ),
-    Application(
-        name="cells",
-        purpose="Find dividing and dying cells in time-lapse microscopy, with their uncertainty.",
-        module="pipelines.cells",
-        settings="pipelines.cells_settings",
-        prepare=cells_steps.prepare,
-        prepare_settings=SettingsClass("data_prep.cells_settings", "CellsPrepareSettings"),
-        predict=cells_steps.predict,
-        between={"pairs": cells_steps.pairs},
+        "cells", "Find dividing and dying cells in time-lapse microscopy, with their uncertainty.", _cells
     ),
 )
-
-
-def train_step(application: Application, settings: SettingsClass) -> StepFunction:
-    """Return the train step of an application."""
-
-    def train(call: StepCall, data: Path, out: Path, resume: bool = False) -> None:
-        """Train the network with each head; write checkpoints and a TensorBoard log."""
-        run_training(call, application.module, settings, data=data, out=out, resume=resume)
-
-    return train
-
-
-def evaluate_step(application: Application, settings: SettingsClass) -> StepFunction:
-    """Return the evaluate step of an application."""
-
-    def evaluate(call: StepCall, data: Path, model: Path, out: Path) -> None:
-        """Judge every head of a run on data it has not seen; write metrics.json and report.html."""
-        start_tensorflow(call.jobs)
-        module = import_module(application.module)
-        module.evaluate(call.settings(settings.load()), data=data, model=model, out=out, console=call.console)
-
-    return evaluate
-
-
-def export_step(application: Application, settings: SettingsClass) -> StepFunction:
-    """Return the export step of an application."""
-
-    def export(
-        call: StepCall,
-        model: Path,
-        out: Path,
-        metrics: Annotated[
-            Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to enclose.")
-        ] = None,
-        overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier bundle.")] = False,
-    ) -> None:
-        """Write a run's model as a bundle: a SavedModel with its description, for predict and for serving."""
-        start_tensorflow(call.jobs)
-        module = import_module(application.module)
-        module.export(
-            call.settings(settings.load()),
-            model=model,
-            out=out,
-            metrics=metrics,
-            overwrite=overwrite,
-            console=call.console,
-        )
-
-    return export
 
 
 def demo(
@@ -168,7 +105,9 @@ def demo(
     configure_logging(console)
     with exit_codes(interrupted=lambda: "Run the command again with --overwrite."):
         start_tensorflow(threads=None)
-        import_module("pipelines.demo").run_demo(out, seed=seed, overwrite=overwrite, console=console)
+        from pipelines.lane.demo import run_demo  # noqa: PLC0415 - imports TensorFlow
+
+        run_demo(out, seed=seed, overwrite=overwrite, console=console)
 
 
 def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export step wrote.")]) -> None:
@@ -176,9 +115,13 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
     console = make_console()
     configure_logging(console)
     with exit_codes(interrupted=lambda: "Run the command again."):
-        import_module("pipelines.bundle_metadata").load_metadata(bundle)  # before TensorFlow is imported
+        from pipelines.bundles.metadata import load_metadata  # noqa: PLC0415 - imports NumPy
+
+        load_metadata(bundle)  # a slip shows before TensorFlow is imported
         start_tensorflow(threads=None)
-        verification = import_module("pipelines.bundle").verify_bundle(bundle)
+        from pipelines.bundles.saved_model import verify_bundle  # noqa: PLC0415 - imports TensorFlow
+
+        verification = verify_bundle(bundle)
         differences = {name: f"{value:.2g}" for name, value in sorted(verification.differences.items())}
         show_table(console, f"{bundle} is good; largest difference to the stored output", differences)
 
@@ -194,10 +137,33 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_root)
     for application in APPLICATIONS:
-        app.add_typer(_application_app(application), name=application.name)
+        group = typer.Typer(cls=_group(application), help=application.purpose, no_args_is_help=True)
+        app.add_typer(group, name=application.name)
     app.command("demo")(demo)
     app.command("verify")(verify)
     return app
+
+
+def _group(application: Application) -> type[TyperGroup]:
+    """Return the class of an application's commands, which are made when one of them is asked for."""
+
+    class Group(TyperGroup):
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            self._make_commands()
+            return super().get_command(ctx, cmd_name)
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            self._make_commands()
+            return super().list_commands(ctx)
+
+        def _make_commands(self) -> None:
+            if not self.commands:
+                app = typer.Typer()
+                for name, command in application.commands().items():
+                    app.command(name)(make_command(f"{application.name} {name}", command))
+                self.commands.update(get_group(app).commands)
+
+    return Group
 
 
 def _show_version(wanted: bool) -> None:
@@ -213,28 +179,6 @@ def _root(
     ] = False,
 ) -> None:
     """Take the options that stand before an application."""
-
-
-def _application_app(application: Application) -> typer.Typer:
-    app = typer.Typer(help=application.purpose, no_args_is_help=True)
-    train, evaluate, predict, export = (
-        SettingsClass(application.settings, f"{name}Settings")
-        for name in ("Train", "Evaluate", "Predict", "Export")
-    )
-    steps = {
-        "prepare": (application.prepare_settings, application.prepare),
-        **{
-            name: (SettingsClass(application.settings, f"{name.capitalize()}Settings"), function)
-            for name, function in application.between.items()
-        },
-        "train": (train, application.train or train_step(application, train)),
-        "evaluate": (evaluate, evaluate_step(application, evaluate)),
-        "predict": (predict, application.predict),
-        "export": (export, export_step(application, export)),
-    }
-    for name, (settings, function) in steps.items():
-        app.command(name)(make_command(f"{application.name} {name}", settings, function))
-    return app
 
 
 def main() -> None:

@@ -3,12 +3,30 @@
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("gpmodels", "data_prep", "pipelines")
+
+ROOMS = {
+    "gpmodels": (
+        *({"effective"}, {"units"}, {"likelihoods"}, {"heads"}),
+        {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp"},
+        *({"registry"}, {"familiarity"}, {"hybrid"}, {"networks"}, {"estimators"}, {"comparison"}),
+    ),
+    "data_prep": (
+        *({"errors"}, {"files"}, {"prepared"}, {"splits"}, {"labelled"}),
+        {"lane", "classify", "sonar", "video", "histopathology", "cells"},
+    ),
+    "pipelines": (
+        *({"errors"}, {"command"}, {"scores"}, {"training"}, {"bundles"}, {"runs"}, {"tasks"}, {"trunks"}),
+        *({"lane", "classify", "sonar", "video", "histopathology", "cells", "survival"}, {"cli"}),
+    ),
+}
+"""Rooms of each package: one imports those before it, and never one beside it."""
+
 FORBIDDEN = {
     "gpmodels": {"data_prep", "pipelines"},
     "data_prep": {"gpmodels", "pipelines"},
@@ -16,26 +34,90 @@ FORBIDDEN = {
 }
 
 
-def _imported_packages(source: str) -> set[str]:
+def modules(package: str) -> dict[str, Path]:
+    """Source of each module of a package by its dotted name."""
+    sources = sorted((ROOT / package).rglob("*.py"))
+    assert sources
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources}
+
+
+def imported(source: Path) -> set[str]:
+    """Dotted names of the modules that a file imports anywhere, also inside functions and for types alone."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names.update(alias.name.split(".")[0] for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.split(".")[0])
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = (ROOT / f"{inner.replace('.', '/')}.py").exists()
+                names.add(inner if is_module else node.module)
     return names
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ROOMS)
 def test_imports_point_one_way(package):
-    sources = sorted((ROOT / package).rglob("*.py"))
-    assert sources
-    for source in sources:
-        wrong = _imported_packages(source.read_text(encoding="utf-8")) & FORBIDDEN[package]
-        assert not wrong, f"{source.relative_to(ROOT)} imports {sorted(wrong)}"
+    for name, source in modules(package).items():
+        wrong = {module.partition(".")[0] for module in imported(source)} & FORBIDDEN[package]
+        assert not wrong, f"{name} imports {sorted(wrong)}"
 
 
-@pytest.mark.parametrize("package", ["data_prep", "pipelines"])
-def test_importing_a_package_leaves_tensorflow_alone(package):
-    program = f"import sys, {package}; sys.exit('tensorflow' in sys.modules or 'gpflow' in sys.modules)"
+@pytest.mark.parametrize("package", ROOMS)
+def test_a_room_imports_those_below_it_alone(package):
+    """Hence no application imports another, and no family of heads imports another."""
+    height = {room: number for number, rooms in enumerate(ROOMS[package]) for room in rooms}
+    for name, source in modules(package).items():
+        parts = name.split(".")
+        if parts[1] in {"__init__", "__main__"}:
+            continue
+        assert parts[1] in height, f"{name}: the room {parts[1]} has no place in the order of rooms"
+        for module in imported(source):
+            other = module.split(".")
+            assert module != package, f"{name} imports {package}, whose names its rooms define"
+            if other[0] != package or other[1] == parts[1]:
+                continue
+            assert height[other[1]] < height[parts[1]], f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_no_modules_import_each_other_in_a_circle(package):
+    graph = {name: imported(source) for name, source in modules(package).items()}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path[path.index(name) :], name))
+        if name not in done:
+            for other in sorted(graph.get(name, ())):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_run_no_code_when_they_are_imported(package):
+    rooms = defaultdict(list)
+    for path in sorted((ROOT / package).rglob("*.py")):
+        rooms[path.parent].append(path.name)
+    for folder, names in rooms.items():
+        assert "__init__.py" in names, f"{folder.relative_to(ROOT)} is no package"
+        if folder != ROOT / package:
+            body = ast.parse((folder / "__init__.py").read_text(encoding="utf-8")).body
+            code = [
+                node
+                for node in body
+                if not (isinstance(node, ast.Expr) and ast.get_docstring(ast.Module(body, [])))
+            ]
+            assert not code, f"{folder.relative_to(ROOT)}/__init__.py holds more than a docstring"
+
+
+COMMANDS = [f"pipelines.{path.parent.name}.commands" for path in ROOT.glob("pipelines/*/commands.py")]
+
+
+@pytest.mark.parametrize(
+    "modules", ["data_prep", "pipelines", "pipelines, gpmodels.registry", ", ".join(COMMANDS)]
+)
+def test_importing_it_leaves_tensorflow_alone(modules):
+    program = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules or 'gpflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -24,7 +24,7 @@ import yaml
 
 from benchmarks.sonar.cell_plan import Cell, plan_cells
 from benchmarks.sonar.report import write_report
-from data_prep.atomic import atomic_file
+from data_prep.files.atomic import atomic_file
 
 _CELLS_A_PROCESS = 10
 """TensorFlow keeps something of every graph; a new process now and then bounds the memory."""

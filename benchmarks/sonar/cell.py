@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,17 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.sonar.cell_plan import Cell
 from benchmarks.sonar.data_sets import SETS, class_files
 from benchmarks.sonar.detection import detection_scores
-from data_prep.sonar_images import read_sonar
-from data_prep.splits import manifest_splits
-from pipelines.head_application import JudgedExample, Prepared
-from pipelines.head_training import train
-from pipelines.overlays import Picture
-from pipelines.predictors import Outputs, Predictor, run_predictors
-from pipelines.sonar_application import SONAR
-from pipelines.sonar_settings import SonarRun, TrainSettings
-from pipelines.sonar_windows import snapshot_of
+from data_prep.sonar.images import read_sonar
+from data_prep.splits.divide import manifest_splits
+from pipelines.runs.application import JudgedExample, Prepared
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import run_predictors
+from pipelines.runs.predictors import Predictor
+from pipelines.runs.train import train
+from pipelines.scores.pictures import Outputs, Picture
+from pipelines.sonar.application import SONAR
+from pipelines.sonar.settings import SonarRun, TrainSettings
+from pipelines.sonar.windows import snapshot_of
 
 _AT_ONCE = 256
 
@@ -43,22 +44,22 @@ def run_cell(cell: Cell, data: Path, changes: Mapping[str, Any]) -> dict[str, An
         changes: Settings of the training that are not the defaults.
 
     Returns:
-        The cell, its settings, the seconds of each stage, and under ``methods`` the scores of each.
+        The cell, its settings, the seconds of each stage, and under `methods` the scores of each.
     """
     logging.disable(logging.WARNING)
     settings = TrainSettings.model_validate({**changes, "network": cell.network, "seed": cell.seed})
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        prepared = SONAR.prepared(SETS[cell.data_set].prepare(data, cell.seed, cell.left_out, work))
+        prepared = SONAR.inputs.open(SETS[cell.data_set].prepare(data, cell.seed, cell.left_out, work))
         started = time.perf_counter()
         run = train(
             SONAR, settings, data=prepared.folder, out=work / "run", resume=False, console=Console(quiet=True)
         )
         seconds = time.perf_counter() - started
-        load = partial(SONAR.load_model, work / "run", settings=settings, run=run)
+        job = trained_job(SONAR, work / "run", Console(quiet=True))
         methods = {
             predictor.title: scores_of(predictor, cell, run, prepared, data)
-            for predictor in run_predictors(run, load)
+            for predictor in run_predictors(job)
         }
     return {
         "cell": asdict(cell),
@@ -77,11 +78,11 @@ def scores_of(
     names = manifest_splits(prepared.manifest).test
     examples = [
         JudgedExample(example.name, example.image, example.truth)
-        for example in SONAR.examples(prepared, names)
+        for example in SONAR.judge.examples(prepared, names)
     ]
     outputs = predict_all(predictor, [example.image for example in examples])
-    records = [SONAR.record(example, row) for example, row in zip(examples, outputs, strict=True)]
-    result = SONAR.result(predictor.title, records)
+    records = [SONAR.judge.record(example, row) for example, row in zip(examples, outputs, strict=True)]
+    result = SONAR.judge.result(predictor.title, records)
     scores = {key: float(value) for key, value in result.scores.items()}
     scores |= {"recalls": np.round(result.recalls(), 4).tolist()}
     if cell.left_out is not None:

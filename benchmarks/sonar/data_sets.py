@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.manifest import load_manifest
-from data_prep.sonar import prepare_sonar
-from data_prep.sonar_manifest import SonarManifest
-from data_prep.sonar_settings import SonarPrepareSettings
+from data_prep.prepared.manifest import load_manifest
+from data_prep.sonar.manifest import SonarManifest
+from data_prep.sonar.prepare import prepare_sonar
+from data_prep.sonar.settings import SonarPrepareSettings
 
 FEW = 20
 """Training snapshots of each class in the set of few."""

@@ -10,14 +10,15 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from benchmarks.sonar.data_sets import tile_folders
-from data_prep.box_masks import component_boxes
-from data_prep.boxes import Box
-from data_prep.images import read_mask
-from data_prep.sonar_images import read_sonar
-from pipelines.predictors import Outputs, Predictor
-from pipelines.sonar_detection import holds
-from pipelines.sonar_settings import PredictSettings, SonarRun
-from pipelines.sonar_windows import Find, Search, search_image
+from data_prep.files.images import read_mask
+from data_prep.sonar.box_masks import component_boxes
+from data_prep.sonar.boxes import Box
+from data_prep.sonar.images import read_sonar
+from pipelines.runs.predictors import Predictor
+from pipelines.scores.pictures import Outputs
+from pipelines.sonar.detection import holds
+from pipelines.sonar.settings import PredictSettings, SonarRun
+from pipelines.sonar.windows import Find, Search, search_image
 
 ALARM_RATES = (0.5, 1.0, 2.0)
 """False alarms per tile at which the share of targets found is given."""

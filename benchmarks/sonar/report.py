@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tabular.summary import paired_test
-from data_prep.atomic import atomic_file
+from data_prep.files.atomic import atomic_file
 
 Record = Mapping[str, Any]
 Row = dict[str, str]
@@ -38,7 +38,7 @@ training half.
 
 
 def write_report(out: Path, records: Iterable[Record]) -> None:
-    """Write ``report.md`` and ``report.json`` from the records of cells."""
+    """Write `report.md` and `report.json` from the records of cells."""
     done = list(records)
     whole = [record for record in done if record["cell"]["left_out"] is None]
     unseen = [record for record in done if record["cell"]["left_out"] is not None]

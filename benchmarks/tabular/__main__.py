@@ -112,7 +112,7 @@ def _at_least_two(text: str) -> int:
 
 
 def _find_datasets(folder: Path, cut: int | None) -> tuple[list[DatasetFacts], list[str]]:
-    """The sets of a folder, and why other ``.npz`` files are none."""
+    """The sets of a folder, and why other `.npz` files are none."""
     facts, refused = [], []
     for path in sorted(folder.glob("*.npz")):
         try:

@@ -1,4 +1,4 @@
-"""Computes one cell in a process of its own and writes its record: ``python -m benchmarks.tabular.cell``.
+"""Computes one cell in a process of its own and writes its record: `python -m benchmarks.tabular.cell`.
 
 A process of its own has a peak memory of its own, and can be stopped.
 """
@@ -25,7 +25,7 @@ from benchmarks.tabular.measures import classification_measures, regression_meas
 from benchmarks.tabular.methods import METHODS
 from benchmarks.tabular.plan import Cell
 from benchmarks.tabular.problem import Clock, FloatArray, Predict, Problem
-from data_prep.atomic import atomic_file
+from data_prep.files.atomic import atomic_file
 
 CURVE_TEST_ROWS = 5000
 """A time-accuracy curve judges at most so many test points."""
@@ -62,8 +62,8 @@ def compute(cell: Cell, folder: Path) -> dict[str, Any]:
     Inputs and, for regression, targets are standardised by the training part, for every method alike.
 
     Returns:
-        ``seconds`` of training and of prediction, ``peak_memory`` of the process in MiB and the one before
-        training, ``measures``, ``curve`` and ``notes``.
+        `seconds` of training and of prediction, `peak_memory` of the process in MiB and the one before
+        training, `measures`, `curve` and `notes`.
     """
     dataset = load_dataset(folder, cell.dataset)
     train, test = dataset.fold(cell.fold, cell.num_folds)

@@ -1,9 +1,9 @@
-"""Data sets in a folder of ``.npz`` files, and the folds that every method gets alike.
+"""Data sets in a folder of `.npz` files, and the folds that every method gets alike.
 
-A file holds ``X [N, D]`` and ``y [N]``: integers make it a classification set, floats a regression set. A
-regression set that ships an official split (``X_train``, ``y_train``, ``X_test``, ``y_test``) is judged on
-it, every other set by cross-validation. ``digit_train`` and ``digit_test`` beside such a split, as in the pen
-digits, make a second set with these labels, named with ``_digits``.
+A file holds `X [N, D]` and `y [N]`: integers make it a classification set, floats a regression set. A
+regression set that ships an official split (`X_train`, `y_train`, `X_test`, `y_test`) is judged on
+it, every other set by cross-validation. `digit_train` and `digit_test` beside such a split, as in the pen
+digits, make a second set with these labels, named with `_digits`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Dataset:
     """One data set.
 
     Args:
-        name: The file's stem, with ``_digits`` for the set with the labels ``digit_train``, ``digit_test``.
-        inputs: X, ``[N, D]``.
-        targets: y, ``[N]``: classes 0 to C - 1 as integers, or floats.
+        name: The file's stem, with `_digits` for the set with the labels `digit_train`, `digit_test`.
+        inputs: X, `[N, D]`.
+        targets: y, `[N]`: classes 0 to C - 1 as integers, or floats.
         num_official: Number of leading rows that are the official training part; None without such a split.
         sha256: Of the file.
     """
@@ -61,7 +61,7 @@ class Dataset:
         return int(self.targets.max()) + 1 if self.task == "classification" else 0
 
     def num_folds(self, cut: int | None = None) -> int:
-        """1 for the official split, else ``cut``; without it 10, and 3 for a large set."""
+        """1 for the official split, else `cut`; without it 10, and 3 for a large set."""
         if self.num_official is not None:
             return 1
         return cut or (3 if len(self.targets) > LARGE else 10)
@@ -71,7 +71,7 @@ class Dataset:
 
         Args:
             number: From 0.
-            num_folds: As :meth:`num_folds` gives it.
+            num_folds: As `num_folds` gives it.
 
         Raises:
             ValueError: No class has as many members as there are folds.
@@ -88,7 +88,7 @@ class Dataset:
 
 
 def load_datasets(path: Path) -> Iterator[Dataset]:
-    """The set in a file, and the one with the labels ``digit_train`` and ``digit_test`` if they are there.
+    """The set in a file, and the one with the labels `digit_train` and `digit_test` if they are there.
 
     Raises:
         RefusedFileError: The file is no data set.

@@ -87,7 +87,7 @@ class _Training:
         return float(loss.detach())
 
     def predict(self, points: FloatArray) -> FloatArray:
-        """Probabilities ``[N, C]``, or mean and variance ``[N, 2]``."""
+        """Probabilities `[N, C]`, or mean and variance `[N, 2]`."""
         self.model.eval()
         self.likelihood.eval()
         with torch.no_grad(), gpytorch.settings.num_likelihood_samples(500):

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.tabular.problem import FloatArray
-from pipelines.calibration import expected_calibration_error
-from pipelines.classification_scores import classification_record
+from pipelines.scores.calibration import expected_calibration_error
+from pipelines.scores.classification import classification_record
 
 SMALLEST_PROBABILITY = 1e-15
 
@@ -20,8 +20,8 @@ def classification_measures(labels: npt.NDArray[np.int64], probability: FloatArr
     With two classes the Brier score is the mean of (p - y)², else the sum over classes of the same.
 
     Args:
-        labels: ``[N]``, 0 to C - 1.
-        probability: ``[N, C]``.
+        labels: `[N]`, 0 to C - 1.
+        probability: `[N, C]`.
 
     Example:
         >>> classification_measures(np.array([0, 1]), np.array([[0.5, 0.5], [0.2, 0.8]]))["error"]
@@ -59,9 +59,9 @@ def regression_measures(
     and variance of the training targets.
 
     Args:
-        targets: Of the test part, ``[N]``.
-        mean: Predicted, ``[N]``.
-        variance: Predicted, of the noisy target, ``[N]``.
+        targets: Of the test part, `[N]`.
+        mean: Predicted, `[N]`.
+        variance: Predicted, of the noisy target, `[N]`.
         train_targets: By which the trivial model predicts.
     """
     if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance > 0.0).all()):

@@ -19,7 +19,7 @@ class Method:
     Args:
         title: As the tables say.
         module: Where it is, within this package.
-        function: Its name there: takes a :class:`Problem`, gives the function that predicts.
+        function: Its name there: takes a `Problem`, gives the function that predicts.
         tasks: What it can do.
         records: Whether it has a time-accuracy curve.
         needs: A package that may be absent.

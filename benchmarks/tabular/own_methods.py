@@ -58,7 +58,7 @@ def _fit(family: str, problem: Problem, **settings: Any) -> Predict:
 
 
 def fit_comparison(name: str, problem: Problem) -> Predict:
-    """A comparison model of `gpmodels.comparison`: ``FITC``, ``PIC`` or ``FGP``."""
+    """A comparison model of `gpmodels.comparison`: `FITC`, `PIC` or `FGP`."""
     from gpmodels import comparison  # noqa: PLC0415 - only these methods need it
 
     kind = getattr(comparison, f"{name}Regressor")

@@ -41,9 +41,9 @@ class Cell:
     """One training and test, in a process of its own.
 
     Args:
-        table: One of :data:`TABLES`.
+        table: One of `TABLES`.
         dataset: Name of the set.
-        method: Key of :data:`METHODS`.
+        method: Key of `METHODS`.
         fold: From 0.
         num_folds: How many parts the set is cut into; 1 for its official split.
         seed: Of the method; the folds do not depend on it.
@@ -124,11 +124,11 @@ def plan_cells(
 
     Args:
         datasets: The sets.
-        tables: Of :data:`TABLES`.
-        methods: Of :data:`METHODS`.
+        tables: Of `TABLES`.
+        methods: Of `METHODS`.
         num_folds: How many of each set's folds to run; None for all.
         seeds: Of the methods.
-        max_iterations: See :class:`Cell`.
+        max_iterations: See `Cell`.
     """
     weighted = []
     for facts in datasets:

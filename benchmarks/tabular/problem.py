@@ -14,13 +14,13 @@ import numpy.typing as npt
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 Predict: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Of inputs ``[N, D]``: probabilities ``[N, C]``, or mean and variance of the noisy target ``[N, 2]``."""
+"""Of inputs `[N, D]`: probabilities `[N, C]`, or mean and variance of the noisy target `[N, 2]`."""
 
 NUM_EXPERTS = 3
 
 
 class Clock:
-    """Seconds since it was made or restarted, less those spent inside :meth:`paused`."""
+    """Seconds since it was made or restarted, less those spent inside `paused`."""
 
     def __init__(self) -> None:
         self.restart()
@@ -49,8 +49,8 @@ class Problem:
     """A training set and the sizes that the comparison prescribes.
 
     Args:
-        inputs: Standardised by the training part, ``[N, D]``.
-        targets: Classes 0 to C - 1, or standardised floats, ``[N]``.
+        inputs: Standardised by the training part, `[N, D]`.
+        targets: Classes 0 to C - 1, or standardised floats, `[N]`.
         num_classes: C; 0 for regression.
         num_inducing: M, of the global unit and, unless the next says otherwise, of each expert.
         num_expert_inducing: Inducing points of each expert; None for M.
@@ -79,7 +79,7 @@ RECORDING_INTERVAL = 10
 
 
 def kmeans_centres(problem: Problem) -> FloatArray:
-    """The peers' inducing inputs ``[M, D]``: k-means centres of the training inputs."""
+    """The peers' inducing inputs `[M, D]`: k-means centres of the training inputs."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow, only some methods need it
 
     count = min(problem.num_inducing, len(np.unique(problem.inputs, axis=0)))

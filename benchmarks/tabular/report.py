@@ -78,7 +78,7 @@ def write_report(
     refused: Sequence[str],
     absent: Sequence[str],
 ) -> bool:
-    """Write ``report.md``, ``report.json`` and the pictures.
+    """Write `report.md`, `report.json` and the pictures.
 
     Args:
         out: The run's folder.

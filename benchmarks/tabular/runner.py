@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tabular.plan import Cell
-from data_prep.atomic import atomic_file
+from data_prep.files.atomic import atomic_file
 
 CELLS, LOGS = "cells", "logs"
 _ROOT = Path(__file__).parents[2]
@@ -95,8 +95,8 @@ def run_cells(
     Args:
         cells: In the order in which to start them.
         data: Folder of the data sets.
-        out: Gets ``cells/`` with a record each and ``logs/`` with what they printed.
-        limits: See :class:`Limits`.
+        out: Gets `cells/` with a record each and `logs/` with what they printed.
+        limits: See `Limits`.
         stopping: Once set, the cells that run are stopped and nothing more is started. An exception out of a
             signal handler instead would leave a cell behind that was just being started.
         retry: Also compute again what failed or was stopped.

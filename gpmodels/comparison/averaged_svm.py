@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -12,16 +12,17 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from gpmodels.comparison.base import Array
-from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier, Views
+from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class AveragedKernelSVC(MultipleKernelClassifier):
     """scikit-learn's SVC on 1/m Σ_m K_m, C by cross-validation, probabilities by Platt's scaling.
 
     Args:
-        views: Columns of each view, as of :class:`gpmodels.DFGPClassifier`.
+        views: Columns of each view, as of `gpmodels.DFGPClassifier`.
         costs: Values of C to choose from.
-        folds: Of the cross-validation, at most the size of the smaller class.
+        folds: Folds of the cross-validation, at most the size of the smaller class.
         random_state: Seed of the sample behind the lengthscales.
 
     Attributes:
@@ -39,18 +40,8 @@ class AveragedKernelSVC(MultipleKernelClassifier):
         True
     """
 
-    def __init__(
-        self,
-        *,
-        views: Views = None,
-        costs: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
-        folds: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.costs = costs
-        self.folds = folds
-        self.random_state = random_state
+    costs: Sequence[float] = (0.1, 1.0, 10.0, 100.0)
+    folds: int = 5
 
     def _train(self, kernels: Array, y: Array) -> None:
         average = kernels.mean(axis=0)

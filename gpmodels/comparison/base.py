@@ -1,11 +1,21 @@
-"""What the comparison regressors share: scikit-learn's interface, standardisation, prediction in batches."""
+"""What the comparison regressors share: scikit-learn's interface, standardisation, prediction in batches.
+
+Models from the literature that the heads are compared with. Regressors: FITC, PIC and FGP (thesis 3.5), and
+the Student-t process. Classifiers by a kernel for each view: BEMKL, MKGP, and a support vector machine on the
+average of the kernels (DFGP paper, section 5.3). DFGP-WP is `gpmodels.DFGPRegressor` with
+`output_kernel="linear"`.
+
+The thesis' EP-FITC classifier is not among them: no well-kept Python library has it. GPy, the nearest, has
+EP with DTC and Gaussian FITC; its maintained releases need numpy 2, which GPflow cannot use (seen in 2026).
+"""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import gpflow
 import numpy as np
@@ -17,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpmodels.numerics import precision
+from gpmodels.units.numerics import precision
 
 Array = npt.NDArray[np.float64]
 
@@ -35,7 +45,7 @@ class Posterior(Protocol):
     """A trained model: arrays only, so that an estimator can be copied and pickled."""
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean and variance of the noisy target, ``[N]`` each, at standardised inputs ``[N, D]``."""
+        """Return the mean and variance of the noisy target, `[N]` each, at standardised inputs `[N, D]`."""
 
 
 class Trained(NamedTuple):
@@ -56,16 +66,16 @@ Report = Callable[[int, float, Callable[[], Posterior]], None]
 """Takes the iteration, the log evidence and a function that makes the present posterior."""
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
     """A regressor on standardised inputs and targets, trained by L-BFGS on an approximate evidence.
 
-    A subclass stores its arguments and defines :meth:`_train`.
+    A subclass is a dataclass of its arguments and defines `_train`.
     """
 
-    num_inducing: int | Literal["auto"]
-    max_iterations: int
-    random_state: int | np.random.RandomState | None
-    verbose: int
+    max_iterations: int = 200
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
 
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, *, callback: Callable[[Self, int], Any] | None = None
@@ -73,8 +83,8 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         """Learn hyper-parameters and inducing inputs.
 
         Args:
-            X: Inputs, ``[N, D]``.
-            y: Targets, ``[N]``.
+            X: Inputs, `[N, D]`.
+            y: Targets, `[N]`.
             callback: Called with the estimator and the iteration every ten iterations; the estimator can
                 predict at that moment.
 
@@ -111,14 +121,14 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         return self
 
     def predict(self, X: npt.ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Mean of the target.
+        """Return the mean of the target.
 
         Args:
-            X: Inputs, ``[N, D]``.
+            X: Inputs, `[N, D]`.
             return_std: Whether to return the standard deviation of the noisy target as well.
 
         Returns:
-            The means ``[N]``, or the means and the standard deviations.
+            The means `[N]`, or the means and the standard deviations.
         """
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
@@ -133,11 +143,11 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
-        """Train on standardised inputs ``[N, D]`` and targets ``[N]``."""
+        """Train on standardised inputs `[N, D]` and targets `[N]`."""
 
 
 def check_count(name: str, value: object, *, least: int) -> int:
-    """The value, if it is an integer that is not too small.
+    """Return the value, if it is an integer that is not too small.
 
     Raises:
         ValueError: It is not; the message names the argument.

@@ -11,23 +11,24 @@ in turn. The factors of (b, e) are joint.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special, stats
 
 from gpmodels.comparison.base import Array, check_count
-from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier, Views
+from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier
 
 SHAPE = 1.0
 """Shape and rate of all Gamma priors."""
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class BEMKLClassifier(MultipleKernelClassifier):
     """Bayesian multiple kernel learning with a weight for each view.
 
     Args:
-        views: Columns of each view, as of :class:`gpmodels.DFGPClassifier`.
+        views: Columns of each view, as of `gpmodels.DFGPClassifier`.
         margin: Half the width of the region that the discriminant keeps out of.
         intermediate_deviation: σ_g.
         max_iterations: Rounds of updates.
@@ -35,7 +36,7 @@ class BEMKLClassifier(MultipleKernelClassifier):
 
     Attributes:
         classes_: Labels, sorted.
-        kernel_weights_: E[e_m], ``[views]``.
+        kernel_weights_: E[e_m], `[views]`.
         n_iter_: Rounds made.
 
     Source:
@@ -48,20 +49,9 @@ class BEMKLClassifier(MultipleKernelClassifier):
         True
     """
 
-    def __init__(
-        self,
-        *,
-        views: Views = None,
-        margin: float = 1.0,
-        intermediate_deviation: float = 0.1,
-        max_iterations: int = 200,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.margin = margin
-        self.intermediate_deviation = intermediate_deviation
-        self.max_iterations = max_iterations
-        self.random_state = random_state
+    margin: float = 1.0
+    intermediate_deviation: float = 0.1
+    max_iterations: int = 200
 
     def _train(self, kernels: Array, y: Array) -> None:
         check_count("max_iterations", self.max_iterations, least=1)
@@ -103,7 +93,7 @@ class BEMKLClassifier(MultipleKernelClassifier):
         self.n_iter_ = self.max_iterations
 
     def _decide(self, kernels: Array) -> Array:
-        """Φ beyond the margin on either side, over the sum of both, ``[n, 2]``.
+        """Return Φ beyond the margin on either side, over the sum of both, `[n, 2]`.
 
         The uncertainty of g itself is left out of f's variance, as in the paper.
         """
@@ -119,12 +109,12 @@ class BEMKLClassifier(MultipleKernelClassifier):
 
 
 def _gamma_mean(square: Array) -> Array:
-    """E of a precision under its Gamma factor, from E of the square of what it scales."""
+    """Return E of a precision under its Gamma factor, from E of the square of what it scales."""
     return (SHAPE + 0.5) / (SHAPE + 0.5 * square)
 
 
 def _truncated_mean(mean: Array, y: Array, margin: float) -> Array:
-    """E[f] of f ~ N(mean, 1) given y f > margin."""
+    """Return E[f] of f ~ N(mean, 1) given y f > margin."""
     distance = margin - y * mean
     # φ/Φ of the tail, from logarithms, which do not underflow
     hazard = np.exp(stats.norm.logpdf(distance) - special.log_ndtr(-distance))

@@ -17,14 +17,15 @@ from gpmodels.comparison.fitc import fitc_posterior, make_fitc
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
 from gpmodels.estimators.base import default_num_inducing
-from gpmodels.gate import Gate, assign_experts, make_gate
-from gpmodels.numerics import precision
-from gpmodels.placement import place_experts
+from gpmodels.hgp.gate import Gate, assign_experts, make_gate
+from gpmodels.units.numerics import precision
+from gpmodels.units.placement import place_experts
 
 ITERATIONS_PER_ROUTING = 25
 """Length of a run with fixed routing: shorter ones lose L-BFGS' memory, longer ones follow stale routing."""
 
 
+@dataclass(repr=False, eq=False)
 class FGPRegressor(SparseRegressor):
     """Experts that share nothing but the gate: each is FITC on its own points.
 
@@ -35,7 +36,7 @@ class FGPRegressor(SparseRegressor):
 
     Args:
         num_experts: T at the start.
-        num_inducing: M for each expert, or ``"auto"`` for 2.5 % of all points, within 50 and 250.
+        num_inducing: M for each expert, or `"auto"` for 2.5 % of all points, within 50 and 250.
         max_iterations: Most iterations of L-BFGS in all rounds together.
         random_state: Seed of the k-means.
         verbose: 1 shows a progress bar.
@@ -56,20 +57,8 @@ class FGPRegressor(SparseRegressor):
         True
     """
 
-    def __init__(
-        self,
-        num_experts: int = 3,
-        num_inducing: int | Literal["auto"] = "auto",
-        *,
-        max_iterations: int = 200,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.num_experts = num_experts
-        self.num_inducing = num_inducing
-        self.max_iterations = max_iterations
-        self.random_state = random_state
-        self.verbose = verbose
+    num_experts: int = 3
+    num_inducing: int | Literal["auto"] = "auto"
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
         num_experts = check_count("num_experts", self.num_experts, least=1)
@@ -103,14 +92,14 @@ class FGPMixture(gpflow.Module):
     """T FITC models and the routing of the training points to them.
 
     Args:
-        x: Standardised inputs, ``[N, D]``.
-        y: Standardised targets, ``[N]``.
-        inducing_inputs: ``[T, M, D]``.
-        lengthscales: ``[T, D]``.
+        x: Standardised inputs, `[N, D]`.
+        y: Standardised targets, `[N]`.
+        inducing_inputs: `[T, M, D]`.
+        lengthscales: `[T, D]`.
 
     Attributes:
-        expert: Expert of each point, ``[N]``, after :meth:`route`.
-        active: Whether each expert is in use, ``[T]``.
+        expert: Expert of each point, `[N]`, after `route`.
+        active: Whether each expert is in use, `[T]`.
 
     Example:
         >>> x = np.array([[0.0], [1.0], [9.0]])
@@ -133,7 +122,7 @@ class FGPMixture(gpflow.Module):
         self.active: npt.NDArray[np.bool_] = np.ones(len(self.experts), bool)
 
     def log_evidence(self) -> tf.Tensor:
-        """Sum of the experts' FITC log evidences in nats; an expert without points contributes 0."""
+        """Return the sum of the experts' FITC log evidences, nats; without points it is 0."""
         return tf.add_n([model.maximum_log_likelihood_objective() for model in self.experts])
 
     def route(self) -> bool:
@@ -154,7 +143,7 @@ class FGPMixture(gpflow.Module):
         return rerouted
 
     def posterior(self) -> FGPPosterior:
-        """The arrays that predict, by the present routing."""
+        """Return the arrays that predict, by the present routing."""
         gate = Gate(
             self.gate.offset.numpy(),
             self.gate.weights.numpy()[:, self.active],
@@ -169,12 +158,12 @@ def route(
     """Assign points until every expert left has some: dropping one changes the pooled variance of the gate.
 
     Args:
-        x: ``[N, D]``.
-        inducing_inputs: ``[T, M, D]``.
-        active: Experts in use so far, ``[T]``.
+        x: `[N, D]`.
+        inducing_inputs: `[T, M, D]`.
+        active: Experts in use so far, `[T]`.
 
     Returns:
-        Expert of each point ``[N]``, the experts in use ``[T]``, and the gate.
+        Expert of each point `[N]`, the experts in use `[T]`, and the gate.
 
     Example:
         >>> route(np.zeros((1, 1)), np.array([[[9.0]], [[1.0]]]), np.array([True, True]))[1].tolist()
@@ -191,7 +180,7 @@ def route(
 
 
 def _rows(num_columns: int) -> tf.Variable:
-    """Data of a model whose number of rows may change."""
+    """Return the data of a model whose number of rows may change."""
     return tf.Variable(
         tf.zeros([0, num_columns], tf.float64), shape=tf.TensorShape([None, num_columns]), trainable=False
     )
@@ -205,7 +194,7 @@ class FGPPosterior:
     experts: Sequence[SparsePosterior]
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean and variance of the noisy target, ``[N]`` each, by the expert that the gate chooses."""
+        """Return mean and variance of the noisy target, `[N]` each, by the expert that the gate chooses."""
         mean, variance = np.empty(len(x)), np.empty(len(x))
         expert = assign_experts(self.gate, x).numpy()
         for k in np.unique(expert):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import gpflow
@@ -13,17 +14,18 @@ from gpmodels.comparison.base import INITIAL_NOISE_VARIANCE, Array, Report, Spar
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
 from gpmodels.estimators.base import default_num_inducing
-from gpmodels.placement import place_global
+from gpmodels.units.placement import place_global
 
 
+@dataclass(repr=False, eq=False)
 class FITCRegressor(SparseRegressor):
-    """GP regression with the covariance ``Q_XX + diag[K_XX - Q_XX]``, ``Q_XX = K_XU K_UU⁻¹ K_UX``.
+    """GP regression with the covariance `Q_XX + diag[K_XX - Q_XX]`, `Q_XX = K_XU K_UU⁻¹ K_UX`.
 
-    GPflow's ``GPRFITC`` with a squared exponential kernel that has a lengthscale for each feature. Inputs and
+    GPflow's `GPRFITC` with a squared exponential kernel that has a lengthscale for each feature. Inputs and
     targets are standardised; inducing inputs start at k-means centres and are learned.
 
     Args:
-        num_inducing: M, or ``"auto"`` for 2.5 % of the points, within 50 and 250.
+        num_inducing: M, or `"auto"` for 2.5 % of the points, within 50 and 250.
         max_iterations: Most iterations of L-BFGS.
         random_state: Seed of the k-means.
         verbose: 1 shows a progress bar.
@@ -43,18 +45,7 @@ class FITCRegressor(SparseRegressor):
         True
     """
 
-    def __init__(
-        self,
-        num_inducing: int | Literal["auto"] = "auto",
-        *,
-        max_iterations: int = 200,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.num_inducing = num_inducing
-        self.max_iterations = max_iterations
-        self.random_state = random_state
-        self.verbose = verbose
+    num_inducing: int | Literal["auto"] = "auto"
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
         inducing_inputs, lengthscales = place_global(x, default_num_inducing(self.num_inducing, len(x)), rng)
@@ -71,12 +62,12 @@ class FITCRegressor(SparseRegressor):
 def make_fitc(
     data: tuple[Array | tf.Variable, Array | tf.Variable], inducing_inputs: Array, lengthscales: Array
 ) -> gpflow.models.GPRFITC:
-    """GPflow's model for standardised targets.
+    """Return GPflow's model for standardised targets.
 
     Args:
-        data: Inputs ``[N, D]`` and targets ``[N, 1]``.
-        inducing_inputs: U, ``[M, D]``.
-        lengthscales: ℓ, ``[D]``.
+        data: Inputs `[N, D]` and targets `[N, 1]`.
+        inducing_inputs: U, `[M, D]`.
+        lengthscales: ℓ, `[D]`.
 
     Example:
         >>> x = np.zeros((1, 1))
@@ -93,7 +84,7 @@ def make_fitc(
 
 
 def fitc_posterior(model: gpflow.models.GPRFITC) -> SparsePosterior:
-    """The arrays that predict; GPflow's own ``predict_f`` would factorise again for each batch."""
+    """Return the arrays that predict; GPflow's own `predict_f` would factorise again for each batch."""
     _, _, chol_k, chol_a, _, _, gamma = model.common_terms()
     # G = chol(K_UU)⁻¹;  H = chol(A)⁻¹;  b = chol(A)⁻ᵀγ = Hᵀγ
     identity = tf.eye(len(chol_k), dtype=chol_k.dtype)

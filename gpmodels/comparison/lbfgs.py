@@ -1,6 +1,6 @@
 """L-BFGS-B on TensorFlow variables, which rejects a trial point whose covariance cannot be factorised.
 
-GPflow's ``Scipy`` optimiser passes NaN on to the line search, which then ends the run far from an optimum.
+GPflow's `Scipy` optimiser passes NaN on to the line search, which then ends the run far from an optimum.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LBFGS:
     def value_and_gradient(
         self, position: npt.NDArray[np.float64]
     ) -> tuple[float, npt.NDArray[np.float64]] | None:
-        """The loss and its gradient at a position, ``None`` where they cannot be computed."""
+        """Return the loss and its gradient at a position, `None` where they cannot be computed."""
         self.position = position
         try:
             value, gradient = (result.numpy() for result in self._compute())
@@ -71,7 +71,7 @@ class LBFGS:
 
         Args:
             max_iterations: Most iterations of this run.
-            report: Called every ``ITERATIONS_PER_REPORT`` iterations with their number and the loss, while
+            report: Called every `ITERATIONS_PER_REPORT` iterations with their number and the loss, while
                 the variables hold the current point.
 
         Returns:

@@ -6,7 +6,7 @@ the single-task case of Titsias and Lázaro-Gredilla (2011), with their factors 
 switch of a kernel stay together. Labels are -1 and 1 and count as real targets; the DFGP paper does not say
 how it made a classifier of the model.
 
-Departure: the kernels' lengthscales are not learned but those of :mod:`gpmodels.comparison.multiple_kernels`,
+Departure: the kernels' lengthscales are not learned but those of `gpmodels.comparison.multiple_kernels`,
 as BEMKL and the averaged kernels have them; the weights are what is compared.
 
 With c = E[s w²]/σ² and eigenvalues λ, eigenvectors V of K_m, q(φ_m) has the covariance V λ/(1 + c λ) Vᵀ, so
@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special
 
 from gpmodels.comparison.base import Array, check_count
-from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier, Views
+from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier
 
 LEAST_NOISE = 1e-3
 """σ² stays above, in units of the labels' own variance of about 1."""
@@ -32,18 +31,19 @@ LEAST_SHARE = 1e-3
 """π stays this far from 0 and 1."""
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class MKGPClassifier(MultipleKernelClassifier):
     """Gaussian processes of the views, each switched on or off, added.
 
     Args:
-        views: Columns of each view, as of :class:`gpmodels.DFGPClassifier`.
+        views: Columns of each view, as of `gpmodels.DFGPClassifier`.
         max_iterations: Most rounds of updates.
         tolerance: Rounds end when one gains less, in nats per row.
         random_state: Seed of the sample behind the lengthscales.
 
     Attributes:
         classes_: Labels, sorted.
-        switch_probabilities_: q(s_m = 1), ``[views]``.
+        switch_probabilities_: q(s_m = 1), `[views]`.
         noise_variance_: σ².
         bounds_: Lower bound on log p(y) after each round, nats.
         n_iter_: Rounds made.
@@ -58,18 +58,8 @@ class MKGPClassifier(MultipleKernelClassifier):
         True
     """
 
-    def __init__(
-        self,
-        *,
-        views: Views = None,
-        max_iterations: int = 200,
-        tolerance: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.views = views
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.random_state = random_state
+    max_iterations: int = 200
+    tolerance: float = 1e-6
 
     def _train(self, kernels: Array, y: Array) -> None:
         check_count("max_iterations", self.max_iterations, least=1)
@@ -87,7 +77,7 @@ class MKGPClassifier(MultipleKernelClassifier):
         self.n_iter_ = len(self.bounds_)
 
     def _decide(self, kernels: Array) -> Array:
-        """P(y < 0) and P(y > 0) under the Gaussian of y's mean and variance."""
+        """Return P(y < 0) and P(y > 0) under the Gaussian of y's mean and variance."""
         mean, variance = self.posterior_.predict(kernels)
         z = (mean + self._mean) / np.sqrt(variance)
         return special.ndtr(np.stack([-z, z], axis=1))
@@ -98,14 +88,14 @@ class SpikeAndSlabPosterior:
     """The factors of q and the point estimates of π and σ², with their updates.
 
     Attributes:
-        y: Targets, ``[N]``.
-        eigenvalues: λ of each kernel, ``[m, N]``.
-        eigenvectors: V of each, ``[m, N, N]``.
-        weight_mean: E[w_m | s_m = 1], ``[m]``.
-        weight_variance: Its variance, ``[m]``.
-        switch: q(s_m = 1), ``[m]``.
-        function_mean: E[φ_m] in its eigenvectors, ``[m, N]``.
-        function_variance: Its variances there, ``[m, N]``.
+        y: Targets, `[N]`.
+        eigenvalues: λ of each kernel, `[m, N]`.
+        eigenvectors: V of each, `[m, N, N]`.
+        weight_mean: E[w_m | s_m = 1], `[m]`.
+        weight_variance: Its variance, `[m]`.
+        switch: q(s_m = 1), `[m]`.
+        function_mean: E[φ_m] in its eigenvectors, `[m, N]`.
+        function_variance: Its variances there, `[m, N]`.
         share: π.
         noise: σ².
     """
@@ -123,7 +113,7 @@ class SpikeAndSlabPosterior:
 
     @classmethod
     def start(cls, kernels: Array, y: Array) -> SpikeAndSlabPosterior:
-        """Weights 1, switches open, functions at 0; kernels ``[m, N, N]``, targets ``[N]``."""
+        """Return a start: weights 1, open switches, functions at 0; kernels `[m, N, N]`, targets `[N]`."""
         eigenvalues, eigenvectors = np.linalg.eigh(kernels)
         count, size = eigenvalues.shape
         return cls(
@@ -150,11 +140,11 @@ class SpikeAndSlabPosterior:
         return self.switch * (self.weight_mean**2 + self.weight_variance)
 
     def _means(self) -> Array:
-        """E[φ_m] at the training rows, ``[m, N]``."""
+        """Return E[φ_m] at the training rows, `[m, N]`."""
         return np.einsum("mij,mj->mi", self.eigenvectors, self.function_mean)
 
     def update(self) -> None:
-        """One round: of each kernel the function, then weight and switch; then π and σ²."""
+        """Make one round of updates: of each kernel the function, then weight and switch; then π and σ²."""
         for m in range(len(self.switch)):
             means = self._means()
             others = self.y - self._first @ means + self._first[m] * means[m]
@@ -178,14 +168,14 @@ class SpikeAndSlabPosterior:
         self.switch[m] = special.expit(odds)
 
     def _expected_squares(self) -> float:
-        """E|y - Σ s w φ|²."""
+        """Return E|y - Σ s w φ|²."""
         residual = self.y - self._first @ self._means()
         own = (self.function_mean**2).sum(axis=1)
         extra = self._second * (own + self.function_variance.sum(axis=1)) - self._first**2 * own
         return float(residual @ residual + extra.sum())
 
     def bound(self) -> float:
-        """Lower bound on log p(y), nats."""
+        """Return the lower bound on log p(y), nats."""
         size = len(self.y)
         fit = -0.5 * size * math.log(2.0 * math.pi * self.noise) - 0.5 * self._expected_squares() / self.noise
         ratio = self.function_variance / self.eigenvalues
@@ -198,7 +188,7 @@ class SpikeAndSlabPosterior:
         return float(fit - functions - weights - switches.sum())
 
     def predict(self, kernels: Array) -> tuple[Array, Array]:
-        """Mean and variance of the noisy target from kernels with the training rows ``[m, n, N]``."""
+        """Return mean and variance of the noisy target from kernels with the training rows `[m, n, N]`."""
         projected = np.einsum("mnj,mjk->mnk", kernels, self.eigenvectors)
         means = np.einsum("mnk,mk->mn", projected, self.function_mean / self.eigenvalues)
         explained = (1.0 - self.function_variance / self.eigenvalues) / self.eigenvalues

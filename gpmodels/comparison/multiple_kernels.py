@@ -16,8 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpmodels.comparison.base import Array
-from gpmodels.dfgp import normalised_views
-from gpmodels.placement import median_distance
+from gpmodels.dfgp.head import normalised_views
+from gpmodels.units.placement import median_distance
 
 Views = Sequence[Sequence[int] | slice] | None
 
@@ -29,8 +29,8 @@ class ViewKernels:
     Attributes:
         inputs: Standardised training inputs of each view.
         columns: Columns of each view.
-        mean: Of each column, ``[D]``.
-        scale: Of each column, ``[D]``.
+        mean: Mean of each column, `[D]`.
+        scale: Deviation of each column, `[D]`.
         lengthscales: One for each view.
     """
 
@@ -42,7 +42,7 @@ class ViewKernels:
 
     @classmethod
     def fitted(cls, x: Array, views: Views, rng: np.random.Generator) -> ViewKernels:
-        """The kernels of training inputs ``[N, D]``; without views all columns are one.
+        """Return the kernels of training inputs `[N, D]`; without views all columns are one.
 
         Raises:
             ValueError: A view has a column that is not there.
@@ -58,7 +58,7 @@ class ViewKernels:
         return cls(inputs, columns, mean, scale, tuple(median_distance(part, rng) for part in inputs))
 
     def between(self, x: Array) -> Array:
-        """κ_m(x_n, training input) of each view, ``[views, n, N]``."""
+        """Return κ_m(x_n, training input) of each view, `[views, n, N]`."""
         scaled = (x - self.mean) / self.scale
         return np.stack(
             [
@@ -68,21 +68,22 @@ class ViewKernels:
         )
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
     """A classifier of two classes by one kernel for each view.
 
-    A subclass stores its arguments and defines :meth:`_train` and :meth:`_decide`.
+    A subclass is a dataclass of its arguments and defines `_train` and `_decide`.
     """
 
-    views: Views
-    random_state: Any
+    views: Views = None
+    random_state: Any = None
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Learn to tell two classes apart.
 
         Args:
-            X: Inputs, ``[N, D]``; standardised inside.
-            y: Labels of any type, ``[N]``.
+            X: Inputs, `[N, D]`; standardised inside.
+            y: Labels of any type, `[N]`.
 
         Returns:
             The estimator itself.
@@ -106,13 +107,13 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         return self
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
-        """Probability of each class in the order of ``classes_``, ``[N, 2]``, for inputs ``[N, D]``."""
+        """Return the probability of each class in the order of `classes_`, `[N, 2]`, for inputs `[N, D]`."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
         return self._decide(self.kernels_.between(x))
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The more probable label of each row, ``[N]``, for inputs ``[N, D]``."""
+        """Return the more probable label of each row, `[N]`, for inputs `[N, D]`."""
         probability = self.predict_proba(X)
         return self.classes_[np.argmax(probability, axis=1)]
 
@@ -123,8 +124,8 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _train(self, kernels: Array, y: Array) -> None:
-        """Train on kernels among the training rows ``[views, N, N]`` and labels -1 or 1 ``[N]``."""
+        """Train on kernels among the training rows `[views, N, N]` and labels -1 or 1 `[N]`."""
 
     @abc.abstractmethod
     def _decide(self, kernels: Array) -> Array:
-        """Probabilities ``[n, 2]`` from kernels with the training rows ``[views, n, N]``."""
+        """Return the probabilities `[n, 2]` from kernels with the training rows `[views, n, N]`."""

@@ -24,15 +24,16 @@ from gpmodels.comparison.base import (
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import VARIANCE_FLOOR, SparsePosterior, squared_exponential
 from gpmodels.estimators.base import default_num_inducing
-from gpmodels.numerics import inverse_cholesky, precision
-from gpmodels.placement import place_global, split_into_regions
+from gpmodels.units.numerics import inverse_cholesky, precision
+from gpmodels.units.placement import place_global, split_into_regions
 
 SMALLEST_AUTOMATIC_BLOCK = 200
 """Mean number of points in a block, unless there are more inducing points than that."""
 
 
+@dataclass(repr=False, eq=False)
 class PICRegressor(SparseRegressor):
-    """GP regression with the covariance ``Q_XX + blockdiag[K_XX - Q_XX]``, ``Q_XX = K_XU K_UU⁻¹ K_UX``.
+    """GP regression with the covariance `Q_XX + blockdiag[K_XX - Q_XX]`, `Q_XX = K_XU K_UU⁻¹ K_UX`.
 
     Covariances inside a block are exact; those between blocks go through the inducing points. The blocks are
     k-means clusters of the standardised inputs and stay fixed. A new point belongs to the block with the
@@ -40,8 +41,8 @@ class PICRegressor(SparseRegressor):
     B points; k-means does not balance the blocks, so one large cluster can dominate.
 
     Args:
-        num_inducing: M, or ``"auto"`` for 2.5 % of the points, within 50 and 250.
-        num_blocks: Number of blocks, or ``"auto"`` for blocks of max(M, 200) points on average.
+        num_inducing: M, or `"auto"` for 2.5 % of the points, within 50 and 250.
+        num_blocks: Number of blocks, or `"auto"` for blocks of max(M, 200) points on average.
         max_iterations: Most iterations of L-BFGS.
         random_state: Seed of the k-means.
         verbose: 1 shows a progress bar.
@@ -62,20 +63,8 @@ class PICRegressor(SparseRegressor):
         True
     """
 
-    def __init__(
-        self,
-        num_inducing: int | Literal["auto"] = "auto",
-        num_blocks: int | Literal["auto"] = "auto",
-        *,
-        max_iterations: int = 200,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.num_inducing = num_inducing
-        self.num_blocks = num_blocks
-        self.max_iterations = max_iterations
-        self.random_state = random_state
-        self.verbose = verbose
+    num_inducing: int | Literal["auto"] = "auto"
+    num_blocks: int | Literal["auto"] = "auto"
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
         num_inducing = default_num_inducing(self.num_inducing, len(x))
@@ -96,12 +85,12 @@ class PICRegressor(SparseRegressor):
 
 
 class BlockTerms(NamedTuple):
-    """A block of B points, whitened by ``Λ = K - VᵀV + σ² I = (G_Λᵀ G_Λ)⁻¹``.
+    """A block of B points, whitened by `Λ = K - VᵀV + σ² I = (G_Λᵀ G_Λ)⁻¹`.
 
     Attributes:
-        g: G_Λ, ``[B, B]``.
-        w: G_Λ Vᵀ, ``[B, M]``.
-        e: G_Λ y, ``[B]``.
+        g: G_Λ, `[B, B]`.
+        w: G_Λ Vᵀ, `[B, M]`.
+        e: G_Λ y, `[B]`.
     """
 
     g: tf.Tensor
@@ -113,8 +102,8 @@ class BlockSums(NamedTuple):
     """Sums over the blocks, all that the evidence needs.
 
     Attributes:
-        gram: VΛ⁻¹Vᵀ, ``[M, M]``.
-        projection: VΛ⁻¹y, ``[M]``.
+        gram: VΛ⁻¹Vᵀ, `[M, M]`.
+        projection: VΛ⁻¹y, `[M]`.
         mahalanobis: yᵀΛ⁻¹y.
         log_det: log |Λ|.
     """
@@ -129,11 +118,11 @@ class PICModel(gpflow.Module):
     """Parameters, evidence and posterior of PIC for given blocks.
 
     Args:
-        x: Standardised inputs, ``[N, D]``.
-        y: Standardised targets, ``[N]``.
-        block: Block of each point, ``[N]`` integers.
-        inducing_inputs: U, ``[M, D]``.
-        lengthscales: ℓ, ``[D]``.
+        x: Standardised inputs, `[N, D]`.
+        y: Standardised targets, `[N]`.
+        block: Block of each point, `[N]` integers.
+        inducing_inputs: U, `[M, D]`.
+        lengthscales: ℓ, `[D]`.
 
     Example:
         >>> x = np.zeros((1, 1))
@@ -165,7 +154,7 @@ class PICModel(gpflow.Module):
 
     @check_shapes("return: []")
     def log_evidence(self) -> tf.Tensor:
-        """log q(y) in nats, ``q(y) = N(0, VᵀV + blockdiag Λ)``, in memory O(N B + N M).
+        """Return log q(y) in nats, `q(y) = N(0, VᵀV + blockdiag Λ)`, in memory O(N B + N M).
 
         Source:
             Thesis (3.3) with noise, by the Woodbury identity.
@@ -196,7 +185,7 @@ class PICModel(gpflow.Module):
         return -0.5 * (self.x.shape[0] * np.log(2.0 * np.pi) + log_det + mahalanobis)
 
     def posterior(self) -> PICPosterior:
-        """The arrays that predict, O(N (B + M)) numbers."""
+        """Return the arrays that predict, O(N (B + M)) numbers."""
         g = self._inducing_factor()
         terms = [
             BlockTerms(*(part.numpy() for part in self._block_terms(tf.constant(j), g)))
@@ -222,7 +211,7 @@ class PICModel(gpflow.Module):
         return PICPosterior(shared, blocks, np.stack([x.mean(axis=0) for x in points]))
 
     def _inducing_factor(self) -> tf.Tensor:
-        """G = chol(K_UU + jitter I)⁻¹, ``[M, M]``."""
+        """Return G = chol(K_UU + jitter I)⁻¹, `[M, M]`."""
         k_uu = self._covariance(self.inducing_inputs, self.inducing_inputs)
         return inverse_cholesky(k_uu, jitter=precision("float64").jitter, unit="PIC")
 
@@ -250,10 +239,10 @@ class PICBlock:
     """A block's training points and what they add to the inducing values.
 
     Attributes:
-        x: ``[B, D]``.
-        g: G_Λ, ``[B, B]``.
-        w: G_Λ Vᵀ, ``[B, M]``.
-        residual: G_Λ (y - Vᵀb), ``[B]``.
+        x: `[B, D]`.
+        g: G_Λ, `[B, B]`.
+        w: G_Λ Vᵀ, `[B, M]`.
+        residual: G_Λ (y - Vᵀb), `[B]`.
     """
 
     x: Array
@@ -269,7 +258,7 @@ class PICPosterior:
     Attributes:
         shared: What the inducing values say.
         blocks: The J blocks.
-        centres: Mean input of each block, ``[J, D]``.
+        centres: Mean input of each block, `[J, D]`.
     """
 
     shared: SparsePosterior
@@ -277,7 +266,7 @@ class PICPosterior:
     centres: Array
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean and variance of the noisy target, ``[N]`` each, by the block with the nearest centre."""
+        """Return mean and variance of the noisy target, `[N]` each, by the block with the nearest centre."""
         mean, variance = np.empty(len(x)), np.empty(len(x))
         nearest = pairwise_distances_argmin(x, self.centres)
         for j in np.unique(nearest):
@@ -288,8 +277,8 @@ class PICPosterior:
     def _predict_in_block(self, block: PICBlock, x: Array) -> tuple[Array, Array]:
         """Condition on all points, with the exact covariance for those of the block.
 
-        With v and the covariance ``r = K_bx - V_bᵀv`` that the inducing values leave open, ``q = G_Λ r`` and
-        ``t = VΛ⁻¹r = Wᵀq``: mean ``bᵀv + qᵀ residual``, variance ``κ - |v|² + |H(v - t)|² - |q|² + σ²``.
+        With v and the covariance `r = K_bx - V_bᵀv` that the inducing values leave open, `q = G_Λ r` and
+        `t = VΛ⁻¹r = Wᵀq`: mean `bᵀv + qᵀ residual`, variance `κ - |v|² + |H(v - t)|² - |q|² + σ²`.
         """
         shared = self.shared
         v = shared.project(x)

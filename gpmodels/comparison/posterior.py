@@ -1,7 +1,7 @@
 """Posterior of a sparse GP through its whitened inducing values, and the kernel it uses.
 
-Symbols: ``G = chol(K_UU + jitter I)⁻¹``, ``V = G K_UX``, Λ the covariance that a block of points has beside
-``VᵀV``, noise included, ``A = I + V Λ⁻¹ Vᵀ``, ``H = chol(A)⁻¹``, ``b = A⁻¹ V Λ⁻¹ y``.
+Symbols: `G = chol(K_UU + jitter I)⁻¹`, `V = G K_UX`, Λ the covariance that a block of points has beside
+`VᵀV`, noise included, `A = I + V Λ⁻¹ Vᵀ`, `H = chol(A)⁻¹`, `b = A⁻¹ V Λ⁻¹ y`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.kernels import half_negative_squared_distance, kernel_profile
-from gpmodels.numerics import precision
+from gpmodels.units.kernels import half_negative_squared_distance, kernel_profile
+from gpmodels.units.numerics import precision
 
 Array = npt.NDArray[np.float64]
 
@@ -25,7 +25,7 @@ VARIANCE_FLOOR = precision("float64").variance_floor
 def squared_exponential(
     x: tf.Tensor, u: tf.Tensor, lengthscales: tf.Tensor, variance: tf.Tensor
 ) -> tf.Tensor:
-    """κ(x_n, u_m) of the squared exponential kernel with a lengthscale for each feature.
+    """Return κ(x_n, u_m) of the squared exponential kernel with a lengthscale for each feature.
 
     Example:
         >>> unit = np.ones(1)
@@ -43,13 +43,13 @@ class SparsePosterior:
     """What the inducing values say about a new target: the FITC prediction.
 
     Attributes:
-        inducing_inputs: U, ``[M, D]``.
-        lengthscales: ℓ, ``[D]``.
+        inducing_inputs: U, `[M, D]`.
+        lengthscales: ℓ, `[D]`.
         variance: κ(x, x).
         noise_variance: σ².
-        g: G, ``[M, M]``.
-        h: H, ``[M, M]``.
-        b: Mean of the whitened inducing values, ``[M]``.
+        g: G, `[M, M]`.
+        h: H, `[M, M]`.
+        b: Mean of the whitened inducing values, `[M]`.
     """
 
     inducing_inputs: Array
@@ -61,15 +61,15 @@ class SparsePosterior:
     b: Array
 
     def covariance(self, x: Array, u: Array) -> Array:
-        """κ(x_n, u_m), ``[N, M]``."""
+        """Return κ(x_n, u_m), `[N, M]`."""
         return squared_exponential(x, u, self.lengthscales, self.variance).numpy()
 
     def project(self, x: Array) -> Array:
-        """V at new points, ``[M, N]``."""
+        """Return V at new points, `[M, N]`."""
         return self.g @ self.covariance(self.inducing_inputs, x)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean Vᵀb and variance κ(x, x) - |v|² + |Hv|² + σ² of the noisy target, ``[N]`` each."""
+        """Return the mean Vᵀb and variance κ(x, x) - |v|² + |Hv|² + σ² of the noisy target, `[N]` each."""
         v = self.project(x)
         latent = self.variance - (v**2).sum(axis=0) + ((self.h @ v) ** 2).sum(axis=0)
         return self.b @ v, np.maximum(latent, VARIANCE_FLOOR) + self.noise_variance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 
 import gpflow
@@ -15,8 +15,8 @@ from check_shapes import check_shapes
 from gpmodels.comparison.base import INITIAL_NOISE_VARIANCE, Array, Report, SparseRegressor, Trained
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import VARIANCE_FLOOR, squared_exponential
-from gpmodels.numerics import inverse_cholesky, precision
-from gpmodels.placement import place_global
+from gpmodels.units.numerics import inverse_cholesky, precision
+from gpmodels.units.placement import place_global
 
 INITIAL_DEGREES_OF_FREEDOM = 10.0
 
@@ -25,7 +25,7 @@ JITTER = precision("float64").jitter
 
 @check_shapes("y: [N]", "covariance: [N, N]", "degrees_of_freedom: []", "return: []")
 def student_t_log_density(y: tf.Tensor, covariance: tf.Tensor, degrees_of_freedom: tf.Tensor) -> tf.Tensor:
-    """log p(y) of a multivariate Student-t with a given covariance, nats.
+    """Return log p(y) of a multivariate Student-t with a given covariance, nats.
 
         log Γ((ν + N)/2) - log Γ(ν/2) - N/2 log((ν - 2)π) - ½ log|K| - (ν + N)/2 log(1 + yᵀK⁻¹y/(ν - 2))
 
@@ -58,12 +58,12 @@ class StudentTPosterior:
     """A trained process: the Gaussian process's mean, and its variance times what the data's size says.
 
     Attributes:
-        inputs: Training inputs, ``[N, D]``.
-        lengthscales: ℓ, ``[D]``.
+        inputs: Training inputs, `[N, D]`.
+        lengthscales: ℓ, `[D]`.
         variance: κ(x, x).
         noise_variance: σ², part of the kernel.
-        g: Inverse of the Cholesky factor of K + σ² I, ``[N, N]``.
-        weights: (K + σ² I)⁻¹y, ``[N]``.
+        g: Inverse of the Cholesky factor of K + σ² I, `[N, N]`.
+        weights: (K + σ² I)⁻¹y, `[N]`.
         scale: (ν + yᵀ(K + σ² I)⁻¹y - 2)/(ν + N - 2).
     """
 
@@ -76,7 +76,7 @@ class StudentTPosterior:
     scale: float
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Mean and variance of the noisy target, ``[N]`` each.
+        """Return the mean and variance of the noisy target, `[N]` each.
 
         Source:
             Shah et al. (2014), lemma 3.
@@ -87,6 +87,7 @@ class StudentTPosterior:
         return self.weights @ cross, self.scale * (latent + self.noise_variance)
 
 
+@dataclass(repr=False, eq=False)
 class StudentTRegressor(SparseRegressor):
     """Student-t process regression: a GP whose predictive variance depends on the targets too.
 
@@ -115,18 +116,8 @@ class StudentTRegressor(SparseRegressor):
         True
     """
 
-    def __init__(
-        self,
-        degrees_of_freedom: float | None = None,
-        *,
-        max_iterations: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.degrees_of_freedom = degrees_of_freedom
-        self.max_iterations = max_iterations
-        self.random_state = random_state
-        self.verbose = verbose
+    degrees_of_freedom: float | None = None
+    max_iterations: int = field(default=100, kw_only=True)
 
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
         model = _Model(x, y, place_global(x, 1, rng)[1][0], self._checked_degrees_of_freedom())
@@ -164,17 +155,17 @@ class _Model(gpflow.Module):
         )
 
     def covariance(self) -> tf.Tensor:
-        """K + σ² I."""
+        """Return K + σ² I."""
         k = squared_exponential(self._x, self._x, self.lengthscales, tf.convert_to_tensor(self.variance))
         return tf.linalg.set_diag(k, tf.linalg.diag_part(k) + self.noise_variance)
 
     def loss(self) -> tf.Tensor:
-        """-log p(y)."""
+        """Return -log p(y)."""
         nu = tf.convert_to_tensor(self.degrees_of_freedom)
         return -student_t_log_density(tf.constant(self._y), self.covariance(), nu)
 
     def posterior(self) -> StudentTPosterior:
-        """At the present parameters."""
+        """Return the posterior at the present parameters."""
         g = inverse_cholesky(self.covariance(), jitter=JITTER, unit="the Student-t process").numpy()
         weights = g.T @ (g @ self._y)
         nu = float(self.degrees_of_freedom.numpy())

@@ -6,6 +6,7 @@ import abc
 import math
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -18,15 +19,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
+from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
 from gpmodels.estimators.mini_batch import CHUNK, Rows, fit_mini_batch
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.persistence import load_estimator, save_estimator
 from gpmodels.estimators.summary import describe
+from gpmodels.heads.gp import Points
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")
 
 FULL_BATCH_VALUES = 5_000_000
-"""Most values of an N x M matrix for which ``optimizer="auto"`` takes L-BFGS: a few such of 40 MB."""
+"""Most values of an N x M matrix for which `optimizer="auto"` takes L-BFGS: a few such of 40 MB."""
 
 PLACEMENT_ROWS = 20_000
 """Most rows that k-means sees."""
@@ -37,47 +40,60 @@ MAX_HELD_OUT = 10_000
 ADAM_ITERATIONS = 10_000
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class SparseGPEstimator(BaseEstimator, abc.ABC):
     """Base class of the scikit-learn estimators; use one of its subclasses.
 
-    What is learned is kept as NumPy arrays in ``weights_``, so that estimators can be cloned, copied and
-    pickled; the TensorFlow objects are shared, see :mod:`gpmodels.estimators.engine`.
+    The parameters are keyword-only fields of dataclasses, which make the constructors that scikit-learn asks
+    for. What is learned is kept as NumPy arrays in `weights_`, so that estimators can be cloned, copied and
+    pickled; the TensorFlow objects are shared, see `gpmodels.estimators.engine`.
     """
 
     _model: ClassVar[str]
     _lbfgs_iterations: ClassVar[int] = 1000
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
-    """Attributes of one axis, besides ``weights_``, that go into a file."""
+    """Attributes of one axis, besides `weights_`, that go into a file."""
 
-    # Every subclass has these parameters; scikit-learn wants them spelt out in each `__init__`.
-    num_inducing: int | str
-    kernel: str
-    optimizer: str
-    max_iterations: int | None
-    learning_rate: float
-    batch_size: int
-    tolerance: float
-    early_stopping: bool
-    validation_fraction: float
-    random_state: Any
-    dtype: str
-    verbose: int
-    log_dir: str | None
+    num_inducing: int | str = "auto"
+    kernel: str = "squared_exponential"
+    optimizer: str = "auto"
+    max_iterations: int | None = None
+    learning_rate: float = 0.02
+    batch_size: int = 1024
+    tolerance: float = 1e-5
+    effective_observations: float | str = "auto"
+    early_stopping: bool = True
+    validation_fraction: float = 0.1
+    random_state: Any = None
+    dtype: str = "float64"
+    verbose: int = 0
+    log_dir: str | None = None
 
-    @abc.abstractmethod
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether something is learned: a fit that failed leaves other attributes that end in `_` behind."""
+        return hasattr(self, "weights_")
+
     def _head_settings(self) -> dict[str, Any]:
-        """Arguments of the head besides its sizes, from the parameters and the labels."""
+        """Return the arguments of the head besides its sizes, from the parameters and the labels."""
+        return {"kernel": self.kernel}
 
     def _fit(
         self,
         x: FloatArray,
         targets: FloatArray,
         weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
-        """Train on checked ``x [N, D]``, class indices or standardised targets ``[N]``, weights ``[N]``."""
+        """Train on checked `x [N, D]`, class indices or standardised targets, weights and groups, `[N]`."""
         self._check_settings()
-        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
+        for learned in (
+            "weights_",
+            "temperature_",
+        ):  # a failed refit must not predict with what was learned before
+            self.__dict__.pop(learned, None)
+        self.effective_observations_ = counted_observations(self, x, targets, weight, groups)
+        weight = weight * (self.effective_observations_ / weight.sum())
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         used = weight > 0
         self.input_mean_, self.input_scale_ = weighted_moments(x, weight)
@@ -107,24 +123,36 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             if full_batch:
                 points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
                 fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
+                self._fit_temperature(engine, points, groups, seed)
             else:
-                self._fit_mini_batch(
-                    engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_), monitor, total, rng
-                )
+                rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_)
+                self._fit_mini_batch(engine, rows, groups, monitor, total, rng)
         self._publish(engine)
         self.learning_curve_: list[CurvePoint] = monitor.curve
         self.n_iter_ = max(monitor.iteration, 1)
         return self
 
+    def _fit_temperature(
+        self, engine: Engine, points: Points, groups: npt.NDArray[np.intp] | None, seed: int
+    ) -> None:
+        """Find the temperature of a fitted classifier; nothing elsewhere."""
+
     def _fit_mini_batch(
-        self, engine: Engine, rows: Rows, monitor: FitMonitor, total: int, rng: np.random.Generator
+        self,
+        engine: Engine,
+        rows: Rows,
+        groups: npt.NDArray[np.intp] | None,
+        monitor: FitMonitor,
+        total: int,
+        rng: np.random.Generator,
     ) -> None:
         held_out = None
         if not np.all(rows.weight > 0):  # batches of rows that do not count have no mean
-            rows = rows.subset(np.flatnonzero(rows.weight > 0))
+            used = np.flatnonzero(rows.weight > 0)
+            rows, groups = rows.subset(used), None if groups is None else groups[used]
         if self.early_stopping and len(rows) > 1:
-            order = rng.permutation(len(rows))
             size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
+            order, size = shuffled(len(rows), groups, size, rng)
             held_out = rows.subset(np.sort(order[:size]))
             rows = rows.subset(np.sort(order[size:]))
         fit_mini_batch(
@@ -153,6 +181,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
                 raise ValueError(f"{name} must be a finite number from 0, but is {value!r}.")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, but is {self.learning_rate!r}.")
+        check_effective_observations(self.effective_observations)
         if not 0.0 < float(self.validation_fraction) < 1.0:
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1, but is {self.validation_fraction!r}."
@@ -167,7 +196,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         return num_rows * self._values_per_row() <= FULL_BATCH_VALUES
 
     def _values_per_row(self) -> float:
-        """Values that full-batch training keeps several times for each row, in units of one of M features."""
+        """Return how many values full-batch training keeps for each row, in units of one of M features."""
         settings = self.head_settings_
         classes = settings.get("num_classes", 2)
         if classes == 2:
@@ -176,7 +205,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         return classes * max(settings["num_inducing"], 128) / 4
 
     def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        """A number of weights that a head of these settings has at least."""
+        """Return a number of weights that a head of these settings has at least."""
         num_classes = settings.get("num_classes", 1)
         latents = num_classes if num_classes > 2 else 1
         inducing, experts = settings["num_inducing"], settings.get("num_experts", 0)
@@ -199,7 +228,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         return engine
 
     def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:
-        """Outputs of the head, in its own units, and ``expert``, for rows of any number."""
+        """Return the outputs of the head, in its own units, and `expert`, for rows of any number."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         engine = self._trained_engine()
@@ -214,16 +243,17 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """L1 of the fitted model at data, in nats, with q as it is: what training maximised.
+        """Return L1 of the fitted model at data, in nats, with q as it is: what training maximised.
 
         Args:
-            X: Inputs ``[N, D]``.
-            y: Labels or targets ``[N]``.
-            sample_weight: How often each row counts, ``[N]``.
+            X: Inputs `[N, D]`.
+            y: Labels or targets `[N]`.
+            sample_weight: How often each row counts, `[N]`.
 
         Returns:
-            The bound of thesis (4.20), (3.28); standardised targets in regression. With ``hidden_kl_weight``
-            below 1 it is the DFGP's tempered objective, which bounds nothing.
+            The bound of thesis (4.20), (3.28); standardised targets in regression. Rows count in full, and
+            the penalty of the lengthscales' prior is subtracted. With `hidden_kl_weight` below 1 it is the
+            DFGP's tempered objective, which bounds nothing.
         """
         check_is_fitted(self)
         x, y = validate_data(self, X, y, reset=False, dtype=np.float64)
@@ -234,14 +264,14 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         return -float(value)
 
     def summary(self) -> str:
-        """A table of what was learned; :func:`gpmodels.estimators.summary.describe` has its numbers."""
+        """Return a table of what was learned; `gpmodels.estimators.summary.describe` has its numbers."""
         return str(describe(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, complete or not at all.
 
         Args:
-            path: The file, by custom ``*.npz``; an existing one is replaced.
+            path: The file, by custom `*.npz`; an existing one is replaced.
 
         Raises:
             sklearn.exceptions.NotFittedError: The estimator is not fitted.
@@ -251,7 +281,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator of this class from a file of :meth:`save`; reading runs no code of the file's.
+        """Read an estimator of this class from a file of `save`; reading runs no code of the file's.
 
         Args:
             path: The file.
@@ -264,16 +294,34 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
-        """Labels or targets in the head's units."""
+        """Return the labels or targets in the head's units."""
 
 
-class ExpertsEstimator(SparseGPEstimator, abc.ABC):
+@dataclass(kw_only=True, repr=False, eq=False)
+class ConjugateEstimator(SparseGPEstimator, abc.ABC):
+    """Base class of the estimators whose units have the columns themselves as inputs."""
+
+    lengthscale_spread: float | None = 0.5
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        spread = self.lengthscale_spread
+        is_number = isinstance(spread, Real) and not isinstance(spread, bool)
+        if spread is not None and not (is_number and 0.0 < float(spread) < math.inf):
+            raise ValueError(f"lengthscale_spread must be positive or None, but is {spread!r}.")
+
+    def _head_settings(self) -> dict[str, Any]:
+        return {**super()._head_settings(), "lengthscale_spread": self.lengthscale_spread}
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class ExpertsEstimator(ConjugateEstimator, abc.ABC):
     """Base class of the estimators with gated experts."""
 
     _fewest_experts: ClassVar[int] = 0
 
-    num_experts: int | str
-    e_step: str
+    num_experts: int | str = "auto"
+    e_step: str = "hard"
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         return {
@@ -283,11 +331,32 @@ class ExpertsEstimator(SparseGPEstimator, abc.ABC):
         }
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
+class HierarchicalEstimator(ExpertsEstimator, abc.ABC):
+    """Base class of the estimators with a global unit and gated experts."""
+
+    _model: ClassVar[str] = "hgp"
+
+    num_expert_inducing: int | None = None
+    global_weight: float = 1.0
+    expert_variance: str = "full"
+
+    def _head_settings(self) -> dict[str, Any]:
+        return {
+            **super()._head_settings(),
+            "global_weight": self.global_weight,
+            "expert_variance": self.expert_variance,
+        }
+
+    def _sizes(self, num_rows: int) -> dict[str, Any]:
+        return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)
+
+
 def default_num_inducing(setting: int | str, num_rows: int) -> int:
-    """M: the number asked for, at most N; ``"auto"`` takes 2.5 % of N as the thesis, within 50 and 250.
+    """Return M, the number asked for, at most N; `"auto"` takes 2.5 % of N as the thesis, within 50 and 250.
 
     Raises:
-        ValueError: The setting is neither ``"auto"`` nor a positive integer.
+        ValueError: The setting is neither `"auto"` nor a positive integer.
 
     Example:
         >>> default_num_inducing("auto", 4000)
@@ -311,7 +380,7 @@ def is_count(value: object) -> bool:
 
 
 def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
-    """The head's setting for M of each expert, none where it is that of the global unit."""
+    """Return the head's setting for M of each expert, empty where it is that of the global unit."""
     if setting is None:
         return {}
     if not is_count(setting):
@@ -320,14 +389,14 @@ def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
 
 
 FEWEST_ROWS_FOR_EXPERTS = 1000
-"""Below, ``num_experts="auto"`` takes none: a few hundred rows cannot feed several sets of lengthscales."""
+"""Below, `num_experts="auto"` takes none: a few hundred rows cannot feed several sets of lengthscales."""
 
 
 def default_num_experts(setting: int | str, num_rows: int, *, fewest: int = 0) -> int:
-    """T at the start: the number asked for; ``"auto"`` is √N/10 within 3 and 30, ``fewest`` below 1000 rows.
+    """Return T at the start: as asked for; `"auto"` is √N/10 within 3 and 30, `fewest` below 1000 rows.
 
     Raises:
-        ValueError: The setting is neither ``"auto"`` nor an integer from 0.
+        ValueError: The setting is neither `"auto"` nor an integer from 0.
 
     Example:
         >>> default_num_experts("auto", 10_000), default_num_experts("auto", 500)
@@ -343,7 +412,7 @@ def default_num_experts(setting: int | str, num_rows: int, *, fewest: int = 0) -
 
 
 def weighted_moments(values: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean and standard deviation of each column; a constant column gets the deviation 1.
+    """Return the weighted mean and standard deviation of each column; a constant column gets the deviation 1.
 
     Example:
         >>> weighted_moments(np.array([[1.0], [3.0]]), np.array([1.0, 1.0]))

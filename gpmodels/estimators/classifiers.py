@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,34 +14,50 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from gpmodels.estimators.base import ExpertsEstimator, SparseGPEstimator, expert_size
-from gpmodels.estimators.engine import FloatArray
+from gpmodels.estimators.base import (
+    ConjugateEstimator,
+    ExpertsEstimator,
+    HierarchicalEstimator,
+    SparseGPEstimator,
+)
+from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.grouped import checked_groups
+from gpmodels.estimators.temperature import (
+    check_temperature,
+    class_log_probabilities,
+    held_out_temperature,
+    tempered,
+)
+from gpmodels.heads.gp import Points
 
 LIKELIHOODS = ("auto", "bernoulli", "softmax", "robust_max")
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class _GPClassifier(ClassifierMixin, SparseGPEstimator):
     """What the classifiers share."""
 
-    likelihood: str
-    class_kernels: str
-    class_weight: Any
+    class_kernels: str = "shared"
+    class_weight: Any = None
 
     def fit(
         self,
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        groups: Any = None,
         *,
         callback: Callable[[Any, int], None] | None = None,
     ) -> Self:
         """Fit to labelled rows.
 
         Args:
-            X: Inputs, ``[N, D]``; standardised inside.
-            y: Labels of any type, ``[N]``.
-            sample_weight: How often each row counts, ``[N]``.
-            callback: Called as ``callback(estimator, iteration)`` every ten iterations; the estimator can
+            X: Inputs, `[N, D]`; standardised inside.
+            y: Labels of any type, `[N]`.
+            sample_weight: How often each row counts, `[N]`.
+            groups: What each row belongs to, a patient or a site for instance, `[N]`: rows of one group
+                repeat each other, and `effective_observations="auto"` finds how much. None: no two rows do.
+            callback: Called as `callback(estimator, iteration)` every ten iterations; the estimator can
                 predict then.
 
         Returns:
@@ -64,18 +81,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
                 f"{type(self).__name__} needs rows of at least two classes, but all rows of positive weight "
                 f"are of one class: {self.classes_[targets[weight > 0][:1]].tolist()}."
             )
-        return self._fit(x, targets.astype(np.float64), weight, callback)
-
-    def _head_settings(self) -> dict[str, Any]:
-        if self.likelihood not in LIKELIHOODS:
-            raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {self.likelihood!r}.")
-        likelihood = None if self.likelihood == "auto" else self.likelihood
-        return {
-            "kernel": self.kernel,
-            "num_classes": len(self.classes_),
-            "likelihood": likelihood,
-            "class_kernels": self.class_kernels,
-        }
+        return self._fit(x, targets.astype(np.float64), weight, checked_groups(groups, len(x)), callback)
 
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
         unknown = np.setdiff1d(y, self.classes_)
@@ -86,68 +92,131 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         return np.searchsorted(self.classes_, y).astype(np.float64)
 
     def predict_distribution(self, X: Any) -> dict[str, npt.NDArray[Any]]:
-        """All that the model says of each row.
+        """Return everything that the model says of each row.
 
         Args:
-            X: Inputs, ``[N, D]``.
+            X: Inputs, `[N, D]`.
 
         Returns:
-            ``probability`` of each class ``[N, C]``, ``label`` ``[N]``, ``latent_mean`` and
-            ``latent_variance`` (``[N]`` for two classes, else ``[N, C]``), ``predictive_entropy`` and
-            ``mutual_information`` in nats ``[N]``, and the responsible ``expert`` (from 0) ``[N]``.
+            `probability` of each class `[N, C]`, `label` `[N]`, `latent_mean` and
+            `latent_variance` (`[N]` for two classes, else `[N, C]`), `predictive_entropy` and
+            `mutual_information` in nats `[N]`, and the responsible `expert` (from 0) `[N]`. The mutual
+            information is that before the temperature, but no more than the entropy after it.
         """
         outputs = self._outputs(X)
+        log_probability = class_log_probabilities(outputs)
         if outputs["probability"].ndim == 1:
             # Both tails, so that neither probability is 1 minus something close to 1.
             z = outputs["latent_mean"] / np.sqrt(1.0 + outputs["latent_variance"])
             outputs["probability"] = scipy.special.ndtr(np.stack([-z, z], axis=1))
+        temperature = getattr(self, "temperature_", 1.0)
+        if temperature != 1.0:
+            logarithms = tempered(log_probability, temperature)
+            outputs["probability"] = np.exp(logarithms)
+            entropy = -np.sum(outputs["probability"] * logarithms, axis=1)
+            outputs["predictive_entropy"] = entropy
+            outputs["mutual_information"] = np.minimum(outputs["mutual_information"], entropy)
         outputs["label"] = self.classes_[np.argmax(outputs["probability"], axis=1)]
         return outputs
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each class in the order of ``classes_``, ``[N, C]``, for inputs ``[N, D]``."""
+        """Return the probability of each class in the order of `classes_`, `[N, C]`, for inputs `[N, D]`."""
         return self.predict_distribution(X)["probability"]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The most probable label of each row, ``[N]``, for inputs ``[N, D]``."""
+        """Return the most probable label of each row, `[N]`, for inputs `[N, D]`."""
         check_is_fitted(self)
         return self.predict_distribution(X)["label"]
 
 
-class HGPClassifier(ExpertsEstimator, _GPClassifier):
+@dataclass(kw_only=True, repr=False, eq=False)
+class _SparseGPClassifier(_GPClassifier, ConjugateEstimator):
+    """What the classifiers with a choice of likelihoods share."""
+
+    likelihood: str = "auto"
+    temperature: float | str = "auto"
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_temperature(self.temperature)
+
+    def _fit_temperature(
+        self, engine: Engine, points: Points, groups: npt.NDArray[np.intp] | None, seed: int
+    ) -> None:
+        if self.temperature == "auto":
+            self.temperature_ = held_out_temperature(engine, points, groups, seed=seed)
+
+    def _fit(
+        self,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
+        callback: Callable[[Any, int], None] | None,
+    ) -> Self:
+        super()._fit(x, targets, weight, groups, callback)
+        if not hasattr(self, "temperature_"):
+            self.temperature_ = 1.0 if self.temperature == "auto" else float(self.temperature)
+        return self
+
+    def _head_settings(self) -> dict[str, Any]:
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {self.likelihood!r}.")
+        likelihood = None if self.likelihood == "auto" else self.likelihood
+        return {
+            **super()._head_settings(),
+            "num_classes": len(self.classes_),
+            "likelihood": likelihood,
+            "class_kernels": self.class_kernels,
+        }
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class HGPClassifier(HierarchicalEstimator, _SparseGPClassifier):
     """Hierarchical Gaussian process classifier: a global sparse GP refined by gated local experts.
 
     Args:
-        num_experts: T at the start, ``"auto"`` by the number of rows; experts that no row chooses are
+        num_experts: T at the start, `"auto"` by the number of rows; experts that no row chooses are
             dropped.
-        num_inducing: M of the global unit, ``"auto"`` for 2.5 % of the rows within 50 and 250.
+        num_inducing: M of the global unit, `"auto"` for 2.5 % of the rows within 50 and 250.
         num_expert_inducing: M of each expert, None for as many.
-        kernel: ``"squared_exponential"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``, with one
+        kernel: `"squared_exponential"`, `"matern12"`, `"matern32"` or `"matern52"`, with one
             lengthscale for each column.
-        likelihood: ``"auto"``, or of more than two classes ``"softmax"`` or ``"robust_max"``.
-        class_kernels: ``"shared"``, or ``"separate"`` for one kernel of each class.
+        lengthscale_spread: How far the lengthscales of a kernel are expected to lie apart: the standard
+            deviation of their logarithms about their mean. With few rows the prior decides, with many the
+            data. None leaves each of them free from the start.
+        likelihood: `"auto"`, or of more than two classes `"softmax"` or `"robust_max"`.
+        class_kernels: `"shared"`, or `"separate"` for one kernel of each class.
         global_weight: w, weight of the global unit's likelihood; 1 is the thesis, 0 a bound on log p(y).
-        expert_variance: ``"full"`` or ``"thesis"``, see :class:`gpmodels.HGPHead`.
-        e_step: ``"hard"``, or ``"soft"`` for responsibilities at T times the cost.
-        optimizer: ``"lbfgs"`` on all rows, ``"adam"`` on mini-batches, or ``"auto"`` by the size of the data.
-        max_iterations: Of L-BFGS or Adam; None takes 1000 or 10,000.
-        learning_rate: Of Adam, at the start of its cosine schedule.
+        expert_variance: `"full"` or `"thesis"`, see `gpmodels.HGPHead`.
+        e_step: `"hard"`, or `"soft"` for responsibilities at T times the cost.
+        optimizer: `"lbfgs"` on all rows, `"adam"` on mini-batches, or `"auto"` by the size of the data.
+        max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 10,000.
+        learning_rate: Learning rate of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step of Adam.
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.
+        temperature: `"auto"` for the temperature of the probabilities that rows held out from the posterior
+            ask for, see `gpmodels.estimators.temperature`; a number, of which 1 leaves them as they are.
+        effective_observations: How many observations the rows count as: `"all"` of them; `"auto"`, where
+            `fit` is given groups, as many as the rows of a group do not repeat; or a number.
         early_stopping: Whether Adam holds rows out, stops when their density stalls, and keeps the best
             weights.
         validation_fraction: Share of the rows held out.
-        class_weight: ``"balanced"``, or ``{label: weight}``.
+        class_weight: `"balanced"`, or `{label: weight}`.
         random_state: Seed.
-        dtype: ``"float64"`` or ``"float32"``.
+        dtype: `"float64"` or `"float32"`.
         verbose: 1 shows a progress bar.
         log_dir: Folder for TensorBoard.
 
     Attributes:
         classes_: Labels, sorted.
         n_experts_: Experts left.
+        temperature_: Temperature of the probabilities: the number set, or what `"auto"` found, which is 1
+            with experts and after mini-batches.
+        effective_observations_: How many observations the rows counted as: the number set, what `"auto"`
+            found, or N.
         n_iter_: Iterations done.
-        learning_curve_: One :class:`gpmodels.estimators.monitoring.CurvePoint` for each iteration.
+        learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         weights_: What was learned.
 
     Source:
@@ -161,70 +230,15 @@ class HGPClassifier(ExpertsEstimator, _GPClassifier):
         (2, 3)
     """
 
-    _model = "HGP"
-
-    def __init__(
-        self,
-        *,
-        num_experts: int | str = "auto",
-        num_inducing: int | str = "auto",
-        num_expert_inducing: int | None = None,
-        kernel: str = "squared_exponential",
-        likelihood: str = "auto",
-        class_kernels: str = "shared",
-        global_weight: float = 0.1,
-        expert_variance: str = "thesis",
-        e_step: str = "hard",
-        optimizer: str = "auto",
-        max_iterations: int | None = None,
-        learning_rate: float = 0.02,
-        batch_size: int = 1024,
-        tolerance: float = 1e-5,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: str = "float64",
-        verbose: int = 0,
-        log_dir: str | None = None,
-    ) -> None:
-        self.num_experts = num_experts
-        self.num_inducing = num_inducing
-        self.num_expert_inducing = num_expert_inducing
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.class_kernels = class_kernels
-        self.global_weight = global_weight
-        self.expert_variance = expert_variance
-        self.e_step = e_step
-        self.optimizer = optimizer
-        self.max_iterations = max_iterations
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.tolerance = tolerance
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
-        self.verbose = verbose
-        self.log_dir = log_dir
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "global_weight": self.global_weight,
-            "expert_variance": self.expert_variance,
-        }
-
-    def _sizes(self, num_rows: int) -> dict[str, Any]:
-        return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)
+    global_weight: float = 0.1
+    expert_variance: str = "thesis"
 
 
-class SVGPClassifier(_GPClassifier):
+@dataclass(kw_only=True, repr=False, eq=False)
+class SVGPClassifier(_SparseGPClassifier):
     """Sparse variational Gaussian process classifier.
 
-    Parameters as for :class:`HGPClassifier`, without those of the experts.
+    Parameters as for `HGPClassifier`, without those of the experts.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -233,50 +247,14 @@ class SVGPClassifier(_GPClassifier):
         True
     """
 
-    _model = "SVGP"
-
-    def __init__(
-        self,
-        *,
-        num_inducing: int | str = "auto",
-        kernel: str = "squared_exponential",
-        likelihood: str = "auto",
-        class_kernels: str = "shared",
-        optimizer: str = "auto",
-        max_iterations: int | None = None,
-        learning_rate: float = 0.02,
-        batch_size: int = 1024,
-        tolerance: float = 1e-5,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: str = "float64",
-        verbose: int = 0,
-        log_dir: str | None = None,
-    ) -> None:
-        self.num_inducing = num_inducing
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.class_kernels = class_kernels
-        self.optimizer = optimizer
-        self.max_iterations = max_iterations
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.tolerance = tolerance
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.dtype = dtype
-        self.verbose = verbose
-        self.log_dir = log_dir
+    _model: ClassVar[str] = "svgp"
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class VMGPClassifier(ExpertsEstimator, SVGPClassifier):
     """Mixture of sparse GP experts without any global term (thesis 4.4.2.3), for comparison.
 
-    Parameters as for :class:`HGPClassifier`, without those of the global unit.
+    Parameters as for `HGPClassifier`, without those of the global unit.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -286,48 +264,5 @@ class VMGPClassifier(ExpertsEstimator, SVGPClassifier):
         2
     """
 
-    _model = "VMGP"
-    _fewest_experts = 2  # there is nothing but experts
-
-    def __init__(
-        self,
-        *,
-        num_experts: int | str = "auto",
-        num_inducing: int | str = "auto",
-        kernel: str = "squared_exponential",
-        likelihood: str = "auto",
-        class_kernels: str = "shared",
-        e_step: str = "hard",
-        optimizer: str = "auto",
-        max_iterations: int | None = None,
-        learning_rate: float = 0.02,
-        batch_size: int = 1024,
-        tolerance: float = 1e-5,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        class_weight: Any = None,
-        random_state: Any = None,
-        dtype: str = "float64",
-        verbose: int = 0,
-        log_dir: str | None = None,
-    ) -> None:
-        self.num_experts = num_experts
-        self.e_step = e_step
-        super().__init__(
-            num_inducing=num_inducing,
-            kernel=kernel,
-            likelihood=likelihood,
-            class_kernels=class_kernels,
-            optimizer=optimizer,
-            max_iterations=max_iterations,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            tolerance=tolerance,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            class_weight=class_weight,
-            random_state=random_state,
-            dtype=dtype,
-            verbose=verbose,
-            log_dir=log_dir,
-        )
+    _model: ClassVar[str] = "vmgp"
+    _fewest_experts: ClassVar[int] = 2  # there is nothing but experts

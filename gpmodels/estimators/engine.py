@@ -1,6 +1,6 @@
 """A head and the compiled functions that train it and predict with it, reused by all estimators alike.
 
-Tracing a TensorFlow function takes a second or more, as long as fitting a small data set. An :class:`Engine`
+Tracing a TensorFlow function takes a second or more, as long as fitting a small data set. An `Engine`
 is made once for a configuration and number of features (and thread) and serves every fit and prediction of
 it, in cross-validation for instance; what an estimator has learned is kept by the estimator, as NumPy arrays.
 """
@@ -11,61 +11,28 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.conjugate import (
-    SitePair,
-    Sites,
-    assign_posterior,
-    best_posterior,
-    collapsed_bound,
-    gaussian_posterior,
-    head_features,
-    matching_sites,
-    tied_bound,
-)
-from gpmodels.deep_posterior import assign_best_posterior, deep_collapsed_bound
-from gpmodels.dfgp import DFGPHead
-from gpmodels.experts import ExpertsHead
-from gpmodels.gp_head import GPHead
-from gpmodels.head import Latent
-from gpmodels.hgp import HGPHead
-from gpmodels.svgp import SVGPHead
-from gpmodels.vmgp import VMGPHead
+from gpmodels.heads.base import Latent
+from gpmodels.heads.conjugate import SitePair, Sites
+from gpmodels.heads.gp import GPHead, Points
+from gpmodels.registry import head_class
 
 FloatArray = npt.NDArray[np.floating[Any]]
-
-HEADS: dict[str, type[GPHead]] = {"HGP": HGPHead, "SVGP": SVGPHead, "VMGP": VMGPHead, "DFGP": DFGPHead}
 
 MAX_ENGINES = 4
 """Engines kept for each thread, the least recently used one going first."""
 
 
-class Points(NamedTuple):
-    """Training points as tensors of the head's dtype.
-
-    Attributes:
-        x: Standardised inputs, ``[N, D]``.
-        y: Class indices or standardised targets, ``[N]``.
-        weight: How often each point counts, ``[N]``.
-        expert: Responsible expert, int32 ``[N]``.
-    """
-
-    x: tf.Tensor
-    y: tf.Tensor
-    weight: tf.Tensor
-    expert: tf.Tensor
-
-
 class Compiled:
     """A function traced on its first call, for one signature.
 
-    Calling a concrete function, unlike ``tf.function``, does not count traces, which over many configurations
+    Calling a concrete function, unlike `tf.function`, does not count traces, which over many configurations
     would end in warnings about retracing that never happened.
     """
 
@@ -75,7 +42,7 @@ class Compiled:
         self._concrete: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Result of the function."""
+        """Return the result of the function."""
         if self._concrete is None:
             self._concrete = tf.function(self._function, autograph=False).get_concrete_function(
                 *self._signature
@@ -84,30 +51,28 @@ class Compiled:
 
 
 class Engine:
-    """One head and its compiled functions; get one by :func:`engine_for`.
+    """One head and its compiled functions; get one by `engine_for`.
 
     Args:
-        model: Key of :data:`HEADS`.
+        model: Name of the head's family in `gpmodels.registry`.
         settings: Arguments of the head.
         num_features: D.
 
     Attributes:
         head: The head; every function reads or writes its weights.
-        dtype: Of all tensors.
-        is_collapsed: Whether the best q is known for everything else given: in regression, and for the output
-            layer of a DFGP.
-        warm_up: What the hidden units' divergence of a DFGP counts, as a share of its weight: 1 but for the
-            start of a fit.
+        dtype: Type of all tensors.
+        warm_up: What the part of the penalty counts that a warm-up weighs, see `GPHead.warm_up_weights`: 1
+            but for the start of a fit.
     """
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
-        self.head = HEADS[model](**settings)
+        self.head: GPHead = head_class(model)(**settings)
         self.head.build((None, num_features))
         self.dtype = tf.as_dtype(self.head.variable_dtype)
-        self.is_collapsed = not self.head.is_classifier or isinstance(self.head, DFGPHead)
         self._initial = self.head.get_weights()
-        posterior = {id(v) for unit in self._units() for v in (unit.q_mean, unit.q_sqrt)}
-        owners = {id(p.unconstrained_variable): id(p) for unit in self._units() for p in unit.parameters}
+        units = self.head.posterior_units
+        posterior = {id(v) for unit in units for v in (unit.q_mean, unit.q_sqrt)}
+        owners = {id(p.unconstrained_variable): id(p) for unit in units for p in unit.parameters}
         self.all_variables = [w.value for w in self.head.trainable_weights]
         self.hyper_variables = [v for v in self.all_variables if owners.get(id(v)) not in posterior]
         self.warm_up = tf.Variable(1.0, dtype=self.dtype, trainable=False)
@@ -124,11 +89,6 @@ class Engine:
             self.head.set_weights(weights)
             self.warm_up.assign(warm_up)
 
-    def _units(self) -> list[Any]:
-        head = self.head
-        names = ("global_unit", "experts", "outputs")
-        return [getattr(head, name) for name in names if getattr(head, name, None) is not None]
-
     def _compile(self, num_features: int) -> None:
         vector = tf.TensorSpec([None], self.dtype)
         latents = self.head.likelihood.num_latents
@@ -136,14 +96,15 @@ class Engine:
         matrix = tf.TensorSpec([None, num_features], self.dtype)
         points = Points(matrix, vector, vector, tf.TensorSpec([None], tf.int32))
         scalar = tf.TensorSpec([], self.dtype)
-        self.assign = Compiled(self._assign, matrix)
+        self.assign = Compiled(self.head.assign, matrix)
         self.predict = Compiled(self._predict, matrix)
         self.log_density = Compiled(self._log_density, points[:3])
         self.joint_bound = Compiled(self._joint_bound, vector, points)
         self.collapsed_bound = Compiled(self._collapsed_bound, vector, points)
         self.tied_bound = Compiled(self._tied_bound, vector, points, (sites, sites))
+        self.matching_sites = Compiled(self._matching_sites, points)
         self.set_posterior = Compiled(self._set_posterior, points, (sites, sites))
-        self.set_best_posterior = Compiled(self._set_best_posterior, points)
+        self.set_best_posterior = Compiled(self.head.set_best_posterior, points)
         self.adam_step = Compiled(self._adam_step, points[:3], scalar, scalar)
 
     def reset(self) -> None:
@@ -151,14 +112,14 @@ class Engine:
         self.head.set_weights(self._initial)
 
     def points(self, x: FloatArray, y: FloatArray, weight: FloatArray) -> Points:
-        """Tensors of the head's dtype, routed by the present gate."""
+        """Return the tensors of the head's dtype, routed by the present gate."""
         features = tf.constant(x, self.dtype)
         return Points(
             features, tf.constant(y, self.dtype), tf.constant(weight, self.dtype), self.assign(features)
         )
 
     def flat(self, variables: list[tf.Variable]) -> FloatArray:
-        """Values of some variables as one float64 vector."""
+        """Return the values of some variables as one float64 vector."""
         return np.concatenate([np.ravel(v.numpy()).astype("float64") for v in variables])
 
     def _spread(self, flat: tf.Tensor, variables: list[tf.Variable]) -> None:
@@ -167,28 +128,18 @@ class Engine:
             variable.assign(tf.reshape(part, variable.shape))
 
     def assign_flat(self, flat: FloatArray, variables: list[tf.Variable]) -> None:
-        """The inverse of :meth:`flat`."""
+        """Assign one vector to some variables, the inverse of `flat`."""
         self._spread(tf.constant(flat, self.dtype), variables)
 
     # Traced once each, by `_compile`.
 
-    def _assign(self, x: tf.Tensor) -> tf.Tensor:
-        if isinstance(self.head, ExpertsHead):
-            return self.head.assign(x)
-        return tf.zeros([tf.shape(x)[0]], tf.int32)
-
     def _predict(self, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         latent = self.head.latent(x)
-        return self.head.predictions(latent), latent.expert
+        return self.head.predictions(latent), self.head.responsible_expert(latent)
 
     def _log_density(self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
         x, y, weight = points
         return tf.reduce_sum(weight * self.head.log_predictive_density(self.head.latent(x), y))
-
-    def _latent(self, points: Points) -> Latent:
-        if isinstance(self.head, ExpertsHead):
-            return self.head.latent(points.x, points.expert)
-        return self.head.latent(points.x)
 
     def _negative_with_gradient(
         self, flat: tf.Tensor, variables: list[tf.Variable], bound: Callable[[], tf.Tensor]
@@ -203,17 +154,15 @@ class Engine:
 
     def _joint_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
         def bound() -> tf.Tensor:
-            terms = self.head.training_terms(self._latent(points), points.x, points.y)
+            latent = self.head.routed_latent(points.x, points.expert)
+            terms = self.head.training_terms(latent, points.x, points.y)
             return tf.reduce_sum(points.weight * terms) - self.head.penalty()
 
         return self._negative_with_gradient(flat, self.all_variables, bound)
 
     def _collapsed_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
         def bound() -> tf.Tensor:
-            if isinstance(self.head, DFGPHead):
-                hidden_kl_weight = self.warm_up * self.head.hidden_kl_weight
-                return tf.cast(deep_collapsed_bound(self.head, *points[:3], hidden_kl_weight), self.dtype)
-            return collapsed_bound(self.head, *points)
+            return self.head.collapsed_bound(points, self.warm_up)
 
         return self._negative_with_gradient(flat, self.hyper_variables, bound)
 
@@ -223,22 +172,19 @@ class Engine:
         latents: list[Latent] = []
 
         def bound() -> tf.Tensor:
-            value, latent = tied_bound(self.head, *points, sites)
+            value, latent = self.head.tied_bound(points, sites)
             latents.append(latent)
             return value
 
         value, gradient = self._negative_with_gradient(flat, self.hyper_variables, bound)
-        return value, gradient, matching_sites(self.head, latents[0], points.y, points.weight)
+        return value, gradient, self.head.matching_sites(latents[0], points)
+
+    def _matching_sites(self, points: Points) -> SitePair:
+        latent = self.head.routed_latent(points.x, points.expert)
+        return self.head.matching_sites(latent, points)  # of heads with sites alone
 
     def _set_posterior(self, points: Points, sites: SitePair) -> None:
-        features = head_features(self.head, points.x, points.expert)
-        assign_posterior(self.head, best_posterior(features, *sites))
-
-    def _set_best_posterior(self, points: Points) -> None:
-        if isinstance(self.head, DFGPHead):
-            assign_best_posterior(self.head, *points[:3])
-        else:
-            gaussian_posterior(self.head, *points)
+        self.head.set_posterior_of_sites(points, sites)  # of heads with sites alone
 
     def _adam_step(
         self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor], num_data: tf.Tensor, learning_rate: tf.Tensor
@@ -271,10 +217,10 @@ _local = threading.local()
 
 
 def engine_for(model: str, settings: Mapping[str, Any], num_features: int) -> Engine:
-    """The engine of a configuration, made on first use in this thread.
+    """Return the engine of a configuration, which is made on first use in this thread.
 
     Args:
-        model: Key of :data:`HEADS`.
+        model: Name of the head's family in `gpmodels.registry`.
         settings: Arguments of the head, hashable.
         num_features: D.
     """

@@ -5,38 +5,32 @@ the routing is frozen, between rounds all points are routed anew and experts wit
 4.3.2.3).
 
 Only the inducing inputs and hyper-parameters are variables of L-BFGS. The posterior q follows them: exactly
-for regression (:func:`gpmodels.conjugate.collapsed_bound`) and for the output layer of a DFGP
-(:func:`gpmodels.deep_posterior.deep_collapsed_bound`), by sites for classification
-(:func:`gpmodels.conjugate.tied_bound`), refreshed after each iteration. That saves most of the variables and
+for regression (`gpmodels.heads.conjugate.collapsed_bound`) and for the output layer of a DFGP
+(`gpmodels.dfgp.posterior.deep_collapsed_bound`), by sites for classification
+(`gpmodels.heads.conjugate.tied_bound`), refreshed after each iteration. That saves most of the variables and
 many of the iterations. With a soft E-step there is no such form and q
 is optimised with all else, as in the thesis.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.optimize
 import tensorflow as tf
 
-from gpmodels.conjugate import SitePair, Sites, has_experts
-from gpmodels.dfgp import DFGPHead
-from gpmodels.estimators.engine import Engine, FloatArray, Points
-from gpmodels.estimators.lbfgs import MEMORY, Run, minimise, stalled
+from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.lbfgs import Run, minimise_fixed, minimise_sharpened
 from gpmodels.estimators.monitoring import FitMonitor
-from gpmodels.estimators.routing import count_assignments, drop_unused_experts
-from gpmodels.experts import ExpertsHead
-
-WARM_UP_WEIGHTS = (0.3, 0.65)
-"""What the KL of a DFGP's hidden units counts in the rounds before it counts in full. With few data the bound
-has a local maximum where all hidden units are as the prior has them and nothing is predicted; a fit with the
-whole KL from the start often ends there, one that warms up (Sønderby et al., 2016) at higher values of the
-same bound."""
+from gpmodels.heads.base import Head
+from gpmodels.heads.conjugate import SitePair, Sites
+from gpmodels.heads.gp import Points
 
 WARM_UP_ITERATIONS = 30
-"""Most iterations of each of these rounds."""
+"""Most iterations of each round of a warm-up, see `GPHead.warm_up_weights`."""
 
 ROUND_LENGTHS = (15, 25, 40, 60, 100)
 """Iterations of the rounds; the last one repeats. The routing settles early."""
@@ -62,6 +56,8 @@ class _Objective:
     points: Points
     scale: float
 
+    minimise: ClassVar[Callable[..., Run]] = staticmethod(minimise_fixed)
+
     def __post_init__(self) -> None:
         self.failures = 0
 
@@ -70,17 +66,17 @@ class _Objective:
         return self.engine.all_variables
 
     def evaluate(self, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """-bound and its gradient."""
+        """Return -bound, nats, and its gradient."""
         return self.engine.joint_bound(flat, self.points)
 
     def settle(self, x: FloatArray) -> None:
-        """Make the most of q at ``x``; nothing to do where q is among the variables or maximised out."""
+        """Make the most of q at `x`; nothing to do where q is among the variables or maximised out."""
 
     def set_posterior(self) -> None:
         """Bring the head's q up to date."""
 
     def left_out(self) -> float:
-        """What a warm-up leaves out of the objective at present, nats per point."""
+        """Return what a warm-up leaves out of the objective at present, nats per point."""
         return 0.0
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
@@ -112,11 +108,7 @@ class _Collapsed(_Objective):
         self.engine.set_best_posterior(self.points)
 
     def left_out(self) -> float:
-        head = self.engine.head
-        if not isinstance(head, DFGPHead):
-            return 0.0
-        left_out = head.hidden_kl_weight * (1.0 - float(self.engine.warm_up))
-        return left_out * float(tf.reduce_sum(head.hidden.prior_kl())) / self.scale if left_out else 0.0
+        return self.engine.head.left_out(float(self.engine.warm_up)) / self.scale
 
 
 class _Tied(_Objective):
@@ -125,6 +117,8 @@ class _Tied(_Objective):
     Several latent functions of a point are coupled by the likelihood, which the sites ignore; half a step is
     then what converges.
     """
+
+    minimise = staticmethod(minimise_sharpened)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,7 +138,7 @@ class _Tied(_Objective):
         return value, gradient
 
     def sharpen(self, x: FloatArray, value: float) -> tuple[float, FloatArray] | None:
-        """Move the sites towards those that match the marginals at ``x``, the last point evaluated."""
+        """Move the sites towards those that match the marginals at `x`, the last point evaluated."""
         sites, matching = self.sites, self.matching
         self.sites = tf.nest.map_structure(
             lambda old, new: (1.0 - self.step) * old + self.step * new, sites, matching
@@ -158,7 +152,7 @@ class _Tied(_Objective):
         return None
 
     def settle(self, x: FloatArray) -> None:
-        """Natural-gradient steps at ``x`` until they gain nothing more."""
+        """Take natural-gradient steps at `x` until they gain nothing more."""
         value, _ = self(x)
         for _ in range(MAX_E_STEPS):
             sharper = self.sharpen(x, value)
@@ -185,8 +179,8 @@ def fit_full_batch(
     Args:
         engine: Its head is placed at the data; on return it holds the result.
         points: All training points.
-        monitor: Told of every iteration.
-        max_iterations: Of L-BFGS, over all rounds.
+        monitor: What every iteration is reported to.
+        max_iterations: Iterations of L-BFGS, over all rounds.
         tolerance: Stop when five iterations gained less than this on average, nats per point, and the routing
             stays.
         drop_unused: Whether experts without points are dropped; not on the evidence of a sample.
@@ -212,9 +206,7 @@ def fit_full_batch(
             break
         objective.settle(flat)
         length = (
-            ROUND_LENGTHS[min(round_number, len(ROUND_LENGTHS) - 1)]
-            if has_experts(engine.head)
-            else remaining
+            ROUND_LENGTHS[min(round_number, len(ROUND_LENGTHS) - 1)] if engine.head.num_experts else remaining
         )
         flat, converged = _run(objective, flat, min(length, remaining), monitor, tolerance)
         engine.assign_flat(flat, objective.variables)
@@ -223,16 +215,29 @@ def fit_full_batch(
     objective.set_posterior()
 
 
+def refit_posterior(engine: Engine, points: Points, sites: SitePair) -> None:
+    """Set q to the best at some points for the present inducing inputs and hyper-parameters, by sites.
+
+    Args:
+        engine: Its head is fitted, and its q follows from sites.
+        points: Points; those of weight 0 take no part.
+        sites: Where the sites start: those that match the fitted posterior.
+    """
+    objective = _Tied(engine, points, float(tf.reduce_sum(points.weight)))
+    used = tf.cast(points.weight > 0.0, engine.dtype)[:, None]
+    objective.sites = tf.nest.map_structure(lambda part: part * used, sites)
+    objective.settle(engine.flat(objective.variables))
+    objective.set_posterior()
+
+
 def _warm_up(
     objective: _Objective, flat: FloatArray, max_iterations: int, monitor: FitMonitor, tolerance: float
 ) -> FloatArray:
-    """Short rounds of a DFGP whose hidden units' KL counts in part; what is reported is the objective."""
+    """Run short rounds in which a part of the penalty counts less; the whole objective is reported."""
     engine = objective.engine
-    if not isinstance(engine.head, DFGPHead):
-        return flat
     length = min(WARM_UP_ITERATIONS, max_iterations // 4)
     try:
-        for kl_weight in WARM_UP_WEIGHTS if length else ():
+        for kl_weight in engine.head.warm_up_weights if length else ():
             engine.warm_up.assign(kl_weight)
             flat = _run(objective, flat, length, monitor, tolerance).x
             engine.assign_flat(flat, objective.variables)
@@ -242,52 +247,30 @@ def _warm_up(
 
 
 def _objective_of(engine: Engine, points: Points, scale: float) -> _Objective:
-    head = engine.head
-    if isinstance(head, ExpertsHead) and head.num_experts and head.e_step == "soft":
-        return _Objective(engine, points, scale)
-    return (_Collapsed if engine.is_collapsed else _Tied)(engine, points, scale)
+    kind = {"closed_form": _Collapsed, "sites": _Tied, "optimiser": _Objective}[engine.head.best_posterior_by]
+    return kind(engine, points, scale)
 
 
 def _run(
     objective: _Objective, flat: FloatArray, max_iterations: int, monitor: FitMonitor, tolerance: float
 ) -> Run:
-    """One round of L-BFGS from ``flat``."""
+    """Return where one round of L-BFGS from `flat` ends."""
 
     def iteration_done(value: float) -> None:
         monitor.report(-value - objective.left_out(), prepare=objective.set_posterior)
 
-    limit = _limit(objective)
-    if isinstance(objective, _Tied):
-        return minimise(
-            objective,
-            flat,
-            limit,
-            max_iterations=max_iterations,
-            tolerance=tolerance,
-            iteration_done=iteration_done,
-        )
-    values: list[float] = []
-
-    def fixed_iteration_done(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        values.append(float(intermediate_result.fun))
-        iteration_done(values[-1])
-        if stalled(values, tolerance):
-            raise StopIteration
-
-    result = scipy.optimize.minimize(
+    return objective.minimise(
         objective,
         flat,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=scipy.optimize.Bounds(-limit, limit),
-        callback=fixed_iteration_done,
-        options={"maxiter": max_iterations, "maxcor": MEMORY, "maxls": 30, "ftol": 1e-12, "gtol": 1e-7},
+        _limit(objective),
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        iteration_done=iteration_done,
     )
-    return Run(result.x, converged=result.nit < max_iterations)
 
 
 def _limit(objective: _Objective) -> FloatArray:
-    """Logarithms of lengthscales, variances and noise are kept in range; all else is free."""
+    """Return each variable's largest magnitude: logarithms of hyper-parameters stay in range."""
     limits = []
     for variable in objective.variables:
         name = variable.name.rsplit("/", 1)[-1]
@@ -310,3 +293,33 @@ def _route(engine: Engine, objective: _Objective, *, drop_unused: bool) -> bool:
     else:
         assignments()
     return bool(np.any(before != objective.points.expert.numpy()))
+
+
+def count_assignments(head: Head, expert: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return the number of points of each expert, `[T]`, or of all where there are no experts, `[1]`.
+
+    Args:
+        head: The head whose gate assigned them.
+        expert: Responsible experts, `[N]`.
+    """
+    return np.bincount(expert, minlength=max(head.num_experts, 1))
+
+
+def drop_unused_experts(head: Head, count: Callable[[], npt.NDArray[np.int64]]) -> None:
+    """Drop experts without points, one at a time, and record the others' counts in the head (thesis 4.3.2.3).
+
+    Dropping one changes the pooled variance of the gate, so all points are counted anew after each drop.
+
+    Args:
+        head: Any head; one without experts is left alone, but its points are still routed by `count`.
+        count: Routes all training points by the present gate and counts them, `[T]`.
+    """
+    while True:
+        counts = count()
+        if not head.num_experts:
+            return
+        unused = [k for k in head.active_experts if not counts[k]]
+        if not unused:
+            head.set_assignments(counts)
+            return
+        head.drop_experts(np.array(unused[:1]))

@@ -1,8 +1,9 @@
-"""L-BFGS for an objective that is sharpened as it goes: after a step the sites of q may move, and f too.
+"""L-BFGS: SciPy's for an objective that stays, and one for an objective that is sharpened as it goes.
 
-SciPy's L-BFGS-B holds its objective fixed: a run would have to end at every change of the sites, and its
-memory with it. Here a pair (s, y) is always the difference of two gradients of the same objective, and every
-change of the objective is checked to lower it, so that the memory stays and the bound only grows.
+In the second case the sites of q may move after a step, and f with them. SciPy's L-BFGS-B holds its objective
+fixed: a run would have to end at every change of the sites, and its memory with it. Here a pair (s, y) is
+always the difference of two gradients of the same objective, and every change of the objective is checked to
+lower it, so that the memory stays and the bound only grows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy.optimize
 
 from gpmodels.estimators.engine import FloatArray
 
@@ -35,10 +37,10 @@ class SharpenedObjective(Protocol):
     """A function with gradient that can be lowered without moving the point."""
 
     def __call__(self, x: FloatArray, /) -> tuple[float, FloatArray]:
-        """Value and gradient at ``x``."""
+        """Return value and gradient at `x`."""
 
     def sharpen(self, x: FloatArray, value: float) -> tuple[float, FloatArray] | None:
-        """Try to lower the function at ``x``, the last point evaluated: new value and gradient, or None."""
+        """Try to lower the function at `x`, the last point evaluated: new value and gradient, or None."""
 
 
 class Run(NamedTuple):
@@ -58,7 +60,7 @@ def stalled(values: Sequence[float], tolerance: float) -> bool:
     return len(values) > PATIENCE and values[-1 - PATIENCE] - values[-1] < PATIENCE * tolerance
 
 
-def minimise(
+def minimise_sharpened(
     objective: SharpenedObjective,
     x: FloatArray,
     limit: FloatArray,
@@ -67,15 +69,15 @@ def minimise(
     tolerance: float,
     iteration_done: Callable[[float], None],
 ) -> Run:
-    """Minimise from ``x`` within ``[-limit, limit]``.
+    """Minimise from `x` within `[-limit, limit]`.
 
     Args:
         objective: The function.
-        x: Start, ``[n]``.
-        limit: Bound of each variable's magnitude, ``[n]``.
+        x: Start, `[n]`.
+        limit: Bound of each variable's magnitude, `[n]`.
         max_iterations: Iterations.
-        tolerance: See :func:`stalled`.
-        iteration_done: Told the value after each iteration.
+        tolerance: See `stalled`.
+        iteration_done: Called with the value after each iteration.
 
     Source:
         Nocedal and Wright (2006), algorithms 7.4 and 3.1.
@@ -115,8 +117,38 @@ def minimise(
     return Run(x, converged=False)
 
 
+def minimise_fixed(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    x: FloatArray,
+    limit: FloatArray,
+    *,
+    max_iterations: int,
+    tolerance: float,
+    iteration_done: Callable[[float], None],
+) -> Run:
+    """Minimise a function that stays as it is, by SciPy; arguments as for `minimise_sharpened`."""
+    values: list[float] = []
+
+    def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        values.append(float(intermediate_result.fun))
+        iteration_done(values[-1])
+        if stalled(values, tolerance):
+            raise StopIteration
+
+    result = scipy.optimize.minimize(
+        objective,
+        x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=scipy.optimize.Bounds(-limit, limit),
+        callback=after_iteration,
+        options={"maxiter": max_iterations, "maxcor": MEMORY, "maxls": 30, "ftol": 1e-12, "gtol": 1e-7},
+    )
+    return Run(result.x, converged=result.nit < max_iterations)
+
+
 def _direction(gradient: FloatArray, memory: deque[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    """Minus the inverse Hessian's estimate times the gradient, by the two-loop recursion."""
+    """Return minus the inverse Hessian's estimate times the gradient, by the two-loop recursion."""
     q = gradient.copy()
     weights = []
     for s, y in reversed(memory):
@@ -141,7 +173,7 @@ def _search(
     *,
     first: bool,
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """A point along the direction that decreases enough, with value and gradient; None if there is none."""
+    """Return a point along the direction that decreases enough, its value and gradient, or None."""
     slope = float(gradient @ direction)
     if slope >= 0.0:
         return None

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.estimators.engine import Engine, FloatArray, Points
-from gpmodels.estimators.full_batch import fit_full_batch
+from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.full_batch import count_assignments, drop_unused_experts, fit_full_batch
 from gpmodels.estimators.monitoring import CALLBACK_INTERVAL, FitMonitor
-from gpmodels.estimators.routing import count_assignments, drop_unused_experts
+from gpmodels.heads.gp import Points
 
 CHUNK = 8192
 """Rows of a batch where nothing is trained: prediction, validation, routing."""
@@ -38,11 +38,11 @@ class Rows:
     """Training rows in the user's memory; only batches of them become tensors.
 
     Attributes:
-        x: Standardised on the way, see ``mean`` and ``scale``; ``[N, D]``.
-        y: Class indices or standardised targets, ``[N]``.
-        weight: ``[N]``.
-        mean: Of the inputs, ``[D]``.
-        scale: Of the inputs, ``[D]``.
+        x: Standardised on the way, see `mean` and `scale`; `[N, D]`.
+        y: Class indices or standardised targets, `[N]`.
+        weight: `[N]`.
+        mean: Mean of the inputs, `[D]`.
+        scale: Deviation of the inputs, `[D]`.
     """
 
     x: FloatArray
@@ -55,16 +55,16 @@ class Rows:
         return len(self.y)
 
     def subset(self, index: npt.NDArray[np.integer[Any]]) -> Rows:
-        """Some of the rows."""
+        """Return some of the rows, by index."""
         return replace(self, x=self.x[index], y=self.y[index], weight=self.weight[index])
 
     def take(self, index: FloatArray | slice, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Standardised inputs, targets and weights of some rows, as tensors."""
+        """Return the standardised inputs, targets and weights of some rows, as tensors."""
         x = (self.x[index] - self.mean) / self.scale
         return tuple(tf.constant(part, dtype) for part in (x, self.y[index], self.weight[index]))
 
     def chunks(self) -> Iterator[slice]:
-        """All rows, a bounded number at a time."""
+        """Yield slices of all rows, a bounded number at a time."""
         return (slice(start, start + CHUNK) for start in range(0, len(self), CHUNK))
 
 
@@ -85,7 +85,7 @@ def fit_mini_batch(
         engine: Its head is placed at the data; on return it holds the result.
         training: Rows to train on.
         held_out: Rows for early stopping, None to train to the end.
-        monitor: Told of every iteration.
+        monitor: What every iteration is reported to.
         batch_size: Rows of a step.
         max_iterations: Steps.
         learning_rate: At the start.
@@ -138,7 +138,7 @@ def _warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
 
 
 def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """Endless batches of row numbers, each row once an epoch."""
+    """Yield endless batches of row numbers, each row once an epoch."""
     while True:
         order = rng.permutation(num_rows)
         full = max(num_rows // batch_size, 1) * batch_size
@@ -147,13 +147,13 @@ def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterat
 
 
 def mean_log_density(engine: Engine, rows: Rows) -> float:
-    """Weighted mean of log p(y) over rows, nats."""
+    """Return the weighted mean of log p(y) over rows, nats."""
     total = sum(float(engine.log_density(rows.take(chunk, engine.dtype))) for chunk in rows.chunks())
     return total / float(rows.weight.sum())
 
 
 def _count_rows(engine: Engine, rows: Rows) -> npt.NDArray[np.int64]:
-    """Rows of positive weight that each expert answers for, ``[T]``."""
+    """Return the rows of positive weight that each expert answers for, `[T]`."""
     counts = count_assignments(engine.head, np.zeros(0, np.int32))
     for chunk in rows.chunks():
         x, _, weight = rows.take(chunk, engine.dtype)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpmodels.estimators.engine import Engine
-from gpmodels.unit_summaries import write_unit_summaries
+from gpmodels.heads.base import write_unit_summaries
 
 CALLBACK_INTERVAL = 10
 """Iterations between two calls of the user's callback and two entries in TensorBoard."""
@@ -35,7 +35,7 @@ class CurvePoint(NamedTuple):
 
 
 class FitMonitor:
-    """Keeps the learning curve and tells whoever wants to know; a context manager.
+    """Keeps the learning curve and reports it to whoever wants to know; a context manager.
 
     Args:
         engine: What is being trained.
@@ -43,7 +43,7 @@ class FitMonitor:
         total: Iterations planned.
         verbose: 0 shows nothing, 1 and more a progress bar.
         log_dir: Folder for TensorBoard, None for no log.
-        publish: Called before ``callback`` to make the estimator ready to predict.
+        publish: Called before `callback` to make the estimator ready to predict.
         callback: Called with the iteration every ten iterations.
 
     Attributes:

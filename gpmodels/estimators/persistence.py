@@ -1,4 +1,4 @@
-"""Estimators as files: one ``.npz`` of arrays and a JSON description, never pickle.
+"""Estimators as files: one `.npz` of arrays and a JSON description, never pickle.
 
 A file may come from anyone. Everything in it is checked against what an estimator of that class would hold
 before the estimator exists, and reading it runs no code of the file's.
@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import os
 import uuid
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gpmodels.estimators.monitoring import CurvePoint
 
-if TYPE_CHECKING:
-    from gpmodels.estimators.base import SparseGPEstimator
-
-    Estimator = TypeVar("Estimator", bound=SparseGPEstimator)
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+"""An estimator of `gpmodels`; its class is above this module, and of it only the interface is used."""
 
 FORMAT = "gpmodels estimator"
 FORMAT_VERSION = 1
@@ -34,15 +33,21 @@ FORMAT_VERSION = 1
 FORGOTTEN = ("log_dir", "random_state")
 """Parameters stored as None where they mean something on one machine or in one process only."""
 
+BEFORE = {"lengthscale_spread": None, "temperature": 1.0}
+"""Parameters that files of earlier versions lack, with the value under which they were fitted."""
+
+NUMBERS = ("effective_observations", "temperature")
+"""Positive numbers that a fit finds, and that earlier files lack."""
+
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def save_estimator(estimator: SparseGPEstimator, path: str | os.PathLike[str]) -> None:
+def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file, complete or not at all.
 
     Args:
         estimator: Fitted.
-        path: The file, by custom ``*.npz``; an existing one is replaced.
+        path: The file, by custom `*.npz`; an existing one is replaced.
 
     Raises:
         sklearn.exceptions.NotFittedError: The estimator is not fitted.
@@ -66,6 +71,8 @@ def save_estimator(estimator: SparseGPEstimator, path: str | os.PathLike[str]) -
         "head_settings": {name: _plain(value) for name, value in estimator.head_settings_.items()},
         "weight_names": _weight_names(estimator),
         "iterations": estimator.n_iter_,
+        "effective_observations": getattr(estimator, "effective_observations_", None),
+        "temperature": getattr(estimator, "temperature_", None),
         "labels_are_objects": False,
         "versions": _versions(),
     }
@@ -81,7 +88,7 @@ def save_estimator(estimator: SparseGPEstimator, path: str | os.PathLike[str]) -
 
 
 def load_estimator(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
-    """Read an estimator of class ``cls`` from a file of :func:`save_estimator`.
+    """Read an estimator of class `cls` from a file of `save_estimator`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -105,13 +112,13 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _weight_names(estimator: SparseGPEstimator) -> list[str]:
+def _weight_names(estimator: BaseEstimator) -> list[str]:
     head = estimator._engine(estimator.n_features_in_).head
     return [weight.name for weight in head.weights]
 
 
 def _plain(value: Any) -> Any:
-    """NumPy scalars, and columns in any form, as Python's own types."""
+    """Return NumPy scalars, and columns in any form, as Python's own types."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, slice) and value.stop is not None:
@@ -124,7 +131,7 @@ def _plain(value: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, which can be keys."""
+    """Return lists as tuples, which can be keys."""
     return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
@@ -148,7 +155,7 @@ def _storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels as an array that needs no pickle."""
+    """Return the labels as an array that needs no pickle."""
     if classes.dtype != object:
         return classes
     kinds = {type(label) for label in classes.tolist()}
@@ -178,7 +185,7 @@ LARGEST_FILE = 2 * 2**30
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Description and arrays, of whatever content."""
+    """Return the description and arrays, of whatever content."""
     with path.open("rb") as file:
         try:
             if not zipfile.is_zipfile(file):
@@ -201,7 +208,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     return description, arrays
 
 
-def _check_description(description: Mapping[str, Any], cls: type[SparseGPEstimator]) -> None:
+def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator]) -> None:
     version = description.get("format_version")
     if version != FORMAT_VERSION:
         raise ValueError(
@@ -218,6 +225,10 @@ def _check_description(description: Mapping[str, Any], cls: type[SparseGPEstimat
     iterations = description.get("iterations")
     if not isinstance(iterations, int) or iterations < 1:
         raise ValueError(f"its number of iterations must be a positive integer, but is {iterations!r}.")
+    for name in NUMBERS:
+        value = description.get(name)
+        if value is not None and not (isinstance(value, float) and 0.0 < value < math.inf):
+            raise ValueError(f"its {name} must be a positive number, but is {value!r}.")
 
 
 def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
@@ -241,6 +252,9 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
             raise ValueError(f"the scale of the targets must be positive, but is {scale}.")
         estimator.target_mean_, estimator.target_scale_ = mean, scale
     estimator.n_iter_ = description["iterations"]
+    for name in NUMBERS:
+        if (value := description.get(name)) is not None:
+            setattr(estimator, f"{name}_", float(value))
     estimator.learning_curve_ = _learning_curve(arrays)
     for name in estimator._learned_arrays:
         setattr(estimator, name, _finite(arrays, name.rstrip("_"), (None,)))
@@ -252,7 +266,7 @@ def _unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
     known = set(cls().get_params(deep=False))
     if unknown := sorted(set(parameters) - known):
         raise ValueError(f"has the parameters {unknown}, which {cls.__name__} does not have.")
-    values = {}
+    values: dict[str, Any] = {name: value for name, value in BEFORE.items() if name in known}
     for name, value in parameters.items():
         pairs = value.get("pairs") if isinstance(value, dict) else None
         try:
@@ -263,7 +277,7 @@ def _unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
 
 
 def _finite(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
-    """A float64 array of the file, of a shape in which None stands for any length."""
+    """Return a float64 array of the file, of a shape in which None stands for any length."""
     if name not in arrays:
         raise ValueError(f"lacks the array {name}.")
     array = arrays[name]
@@ -300,8 +314,9 @@ def _learning_curve(arrays: Arrays) -> list[CurvePoint]:
     return [CurvePoint(int(iteration), *rest) for iteration, *rest in curve.tolist()]
 
 
-def _restore_head(estimator: SparseGPEstimator, description: Mapping[str, Any], arrays: Arrays) -> None:
-    settings: dict[str, Any] = description["head_settings"]
+def _restore_head(estimator: BaseEstimator, description: Mapping[str, Any], arrays: Arrays) -> None:
+    of_before = {name: value for name, value in BEFORE.items() if name in estimator._head_settings()}
+    settings: dict[str, Any] = {**of_before, **description["head_settings"]}
     names = description["weight_names"]
     missing = [f"weight_{i}" for i in range(len(names)) if f"weight_{i}" not in arrays]
     if missing:
@@ -336,7 +351,7 @@ def _restore_head(estimator: SparseGPEstimator, description: Mapping[str, Any], 
     estimator.n_experts_ = len(head.active_experts)
 
 
-def _check_settings(estimator: SparseGPEstimator, settings: Mapping[str, Any], num_values: int) -> None:
+def _check_settings(estimator: BaseEstimator, settings: Mapping[str, Any], num_values: int) -> None:
     """Refuse settings that are not of a head, or for which it would hold more numbers than the file."""
     expected = {*estimator._sizes(1), *estimator._head_settings(), "dtype"}
     # Present or not by a parameter, which may have been changed after the fit.

@@ -1,6 +1,6 @@
 """Pictures of fitted estimators, drawn on Matplotlib axes; nothing is shown or written.
 
-Not imported by :mod:`gpmodels`, which needs no pictures: ``from gpmodels.estimators import plots``.
+Not imported by `gpmodels`, which needs no pictures: `from gpmodels.estimators import plots`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.summary import describe
-from gpmodels.experts import ExpertsHead
-from gpmodels.gp_head import GPHead
+from gpmodels.heads.gp import GPHead
 
 GRID_POINTS = 500
 """Points of a curve."""
@@ -32,7 +31,7 @@ MARGIN = 0.08
 """Room left and right of the data, as a share of their range."""
 
 MAX_FEATURES = 20
-"""Most features that :func:`plot_relevance` shows."""
+"""Most features that `plot_relevance` shows."""
 
 MEAN_COLOUR = "black"
 BAND_COLOUR = "tab:gray"
@@ -49,7 +48,7 @@ def _axes(ax: Axes | None) -> Axes:
 def _checked(
     estimator: SparseGPEstimator, X: Any, y: Any, *, classes: bool, num_features: int
 ) -> tuple[FloatArray, npt.NDArray[Any]]:
-    """The data of a picture, if estimator and data are of its kind."""
+    """Return the data of a picture, after a check that estimator and data are of its kind."""
     check_is_fitted(estimator)
     if is_classifier(estimator) != classes:
         kind = "classifiers" if classes else "regressors"
@@ -78,33 +77,30 @@ def _span(values: FloatArray) -> tuple[float, float]:
 
 
 def _inducing_inputs(estimator: SparseGPEstimator) -> dict[int | None, FloatArray]:
-    """Inducing inputs ``[M, D]`` in the data's units, by expert in use (from 0), None for the global one."""
+    """Return inducing inputs `[M, D]` in the data's units by expert in use, None for the global unit."""
     head = _trained_head(estimator)
     inputs: dict[int | None, FloatArray] = {}
     if "global" in head.unit_names:
         inputs[None] = head.global_unit.inducing_inputs.numpy()[0]
-    if isinstance(head, ExpertsHead):
-        inputs |= {int(k): head.experts.inducing_inputs.numpy()[k] for k in head.active_experts}
+    inputs |= {int(k): head.experts.inducing_inputs.numpy()[k] for k in head.active_experts}
     return {k: value * estimator.input_scale_ + estimator.input_mean_ for k, value in inputs.items()}
 
 
 def expert_means(estimator: SparseGPEstimator, X: Any) -> dict[int, FloatArray]:
-    """What each expert of a regressor in use (from 0) would say everywhere, whoever is responsible.
+    """Return what each expert of a regressor in use (from 0) would say everywhere, whoever is responsible.
 
     Args:
         estimator: A fitted regressor.
-        X: Inputs, ``[N, D]``.
+        X: Inputs, `[N, D]`.
 
     Returns:
-        For each expert its mean in the target's units, ``[N]``.
+        For each expert its mean in the target's units, `[N]`.
     """
     engine = estimator._trained_engine()
-    if not isinstance(engine.head, ExpertsHead):
-        return {}
     x = tf.constant((np.asarray(X) - estimator.input_mean_) / estimator.input_scale_, engine.dtype)
     means = {}
     for k in engine.head.active_experts:
-        latent = engine.head.latent(x, tf.fill([len(x)], tf.constant(k, tf.int32)))
+        latent = engine.head.routed_latent(x, tf.fill([len(x)], tf.constant(k, tf.int32)))
         means[int(k)] = latent.mean.numpy()[:, 0] * estimator.target_scale_ + estimator.target_mean_
     return means
 
@@ -117,8 +113,8 @@ def plot_regression(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes | Non
 
     Args:
         estimator: A fitted regressor of one feature.
-        X: Inputs, ``[N, 1]``.
-        y: Targets, ``[N]``.
+        X: Inputs, `[N, 1]`.
+        y: Targets, `[N]`.
         ax: Axes to draw on; new ones if None.
 
     Returns:
@@ -184,8 +180,8 @@ def plot_classification(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes |
 
     Args:
         estimator: A fitted classifier of two features.
-        X: Inputs, ``[N, 2]``.
-        y: Labels, ``[N]``.
+        X: Inputs, `[N, 2]`.
+        y: Labels, `[N]`.
         ax: Axes to draw on; new ones if None.
 
     Returns:
@@ -233,7 +229,7 @@ def plot_classification(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes |
 def _border(
     ax: Axes, first: FloatArray, second: FloatArray, region: npt.NDArray[Any], index: int, **style: Any
 ) -> None:
-    """Line between the region of some index and the rest, if both are in the picture."""
+    """Draw the line between the region of some index and the rest, if both are in the picture."""
     inside = (region == index).astype(float)
     if 0.0 < inside.mean() < 1.0:
         ax.contour(first, second, inside, [0.5], **style)
@@ -247,13 +243,13 @@ def plot_learning_curve(
     Args:
         estimator: Fitted.
         ax: Axes to draw on; new ones if None.
-        over: ``"seconds"`` or ``"iterations"``.
+        over: `"seconds"` or `"iterations"`.
 
     Returns:
         The axes.
 
     Raises:
-        ValueError: ``over`` is another word.
+        ValueError: `over` is another word.
     """
     check_is_fitted(estimator)
     if over not in ("seconds", "iterations"):
@@ -306,6 +302,6 @@ def plot_relevance(estimator: SparseGPEstimator, ax: Axes | None = None) -> Axes
 
 
 def _legend_handles(ax: Axes) -> list[Any]:
-    """The first ten units: a legend of all would cover the bars."""
+    """Return the first ten units: a legend of all would cover the bars."""
     handles, _ = ax.get_legend_handles_labels()
     return [*handles[:10], *([Line2D([], [], ls="", label="...")] if len(handles) > 10 else [])]

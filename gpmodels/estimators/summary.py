@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from gpmodels.dfgp import DFGPHead
 from gpmodels.estimators.engine import FloatArray
-from gpmodels.experts import ExpertsHead
-from gpmodels.gp_head import GPHead
-
-if TYPE_CHECKING:
-    from gpmodels.estimators.base import SparseGPEstimator
+from gpmodels.heads.base import UnitDescription
+from gpmodels.heads.gp import GPHead
 
 MAX_FEATURES = 8
 """Most features that the table lists, the most relevant ones first."""
@@ -31,13 +25,13 @@ class UnitSummary:
     """One GP unit in use.
 
     Attributes:
-        name: ``"global"`` or ``"expert_k"``, k from 1.
+        name: `"global"` or `"expert_k"`, k from 1.
         num_inducing: M.
         share: Share of the training rows that it answers for, None for a global unit above experts.
-        lengthscales: ℓ in the inputs' own units, ``[J, D]``, J = 1 or one row for each class.
-        relevance: 1/ℓ of standardised inputs, of sum 1, averaged over J: ``[D]``. It says how quickly the
+        lengthscales: ℓ in the inputs' own units, `[J, D]`, J = 1 or one row for each class.
+        relevance: 1/ℓ of standardised inputs, of sum 1, averaged over J: `[D]`. It says how quickly the
             function varies along a feature, not how much of the target depends on it.
-        kernel_deviation: Square root of the kernel's variance, in the target's units for regression, ``[J]``.
+        kernel_deviation: Square root of the kernel's variance, in the target's units for regression, `[J]`.
         noise_deviation: Standard deviation of the noise in the target's units, None for classes.
         kl: KL(q ‖ prior), nats.
     """
@@ -60,7 +54,7 @@ class ModelSummary:
         estimator: Name of the class.
         kernel: Name of the kernel.
         likelihood: Name of the likelihood.
-        feature_names: Names given in ``fit``, else ``x0`` to ``x{D-1}``.
+        feature_names: Names given in `fit`, else `x0` to `x{D-1}`.
         units: Units in use.
         dropped: Names of the experts that no row chose.
         bound_per_point: Bound at the last iteration, nats per row (of the last mini-batch under Adam).
@@ -79,7 +73,7 @@ class ModelSummary:
     seconds: float
 
     def relevance(self) -> FloatArray:
-        """Relevance of each feature to the whole model, of sum 1, ``[D]``.
+        """Return the relevance of each feature to the whole model, of sum 1, `[D]`.
 
         Mean over the experts by their shares, and with equal weight the global unit's.
         """
@@ -149,15 +143,15 @@ class ModelSummary:
         return aligned(rows) + ([f"and {hidden} less relevant features"] if hidden else [])
 
 
-def describe(estimator: SparseGPEstimator) -> ModelSummary:
-    """What a fitted estimator has learned.
+def describe(estimator: BaseEstimator) -> ModelSummary:
+    """Return what a fitted estimator has learned.
 
     Args:
         estimator: Fitted.
 
     Raises:
         sklearn.exceptions.NotFittedError: It is not fitted.
-        TypeError: It is a DFGP.
+        TypeError: Its head has other units, as that of a DFGP.
 
     Example:
         >>> from gpmodels import SVGPRegressor
@@ -168,13 +162,14 @@ def describe(estimator: SparseGPEstimator) -> ModelSummary:
     """
     check_is_fitted(estimator)
     head = estimator._trained_engine().head
-    if isinstance(head, DFGPHead):
+    descriptions = head.describe()
+    if descriptions is None:
         raise TypeError(
-            "A DFGP has no units on the features alone, which is what this describes. Call its summary(), or "
-            "read view_weights_."
+            f"{type(estimator).__name__} has no units on the features alone, which is what this describes. "
+            "Call its summary(), or read view_weights_."
         )
     names = getattr(estimator, "feature_names_in_", [f"x{d}" for d in range(estimator.n_features_in_)])
-    units = _units(estimator, head)
+    units = _units(estimator, head, descriptions)
     in_use = {unit.name for unit in units}
     last = estimator.learning_curve_[-1] if estimator.learning_curve_ else None
     return ModelSummary(
@@ -190,28 +185,28 @@ def describe(estimator: SparseGPEstimator) -> ModelSummary:
     )
 
 
-def _units(estimator: SparseGPEstimator, head: GPHead) -> tuple[UnitSummary, ...]:
-    """Of all units in use, in the order of the head's names."""
+def _units(
+    estimator: BaseEstimator, head: GPHead, descriptions: Sequence[UnitDescription]
+) -> tuple[UnitSummary, ...]:
+    """Return a summary of each unit in use, in the order of the head's names."""
     target_scale = 1.0 if is_classifier(estimator) else estimator.target_scale_
-    kernel_variances = _kernel_variances(head)
     noise = None if head.is_classifier else head.likelihood.noise_variance.numpy()
     shares = head.expert_occupancy()
     summaries = []
-    for i, (name, lengthscales, kl) in enumerate(
-        zip(head.unit_names, head.lengthscales(), head.prior_kl().numpy(), strict=True)
+    for i, (unit, lengthscales, kl) in enumerate(
+        zip(descriptions, head.lengthscales(), head.prior_kl().numpy(), strict=True)
     ):
-        expert = None if name == "global" else int(name.removeprefix("expert_")) - 1
-        if expert is not None and expert not in shares:
+        if unit.expert is not None and unit.expert not in shares:
             continue
         inverse = 1.0 / lengthscales
         summaries.append(
             UnitSummary(
-                name=name,
-                num_inducing=head.global_unit.num_inducing if expert is None else head.num_expert_inducing,
-                share=None if expert is None else shares[expert],
+                name=unit.name,
+                num_inducing=unit.num_inducing,
+                share=None if unit.expert is None else shares[unit.expert],
                 lengthscales=lengthscales * estimator.input_scale_,
                 relevance=np.mean(inverse / inverse.sum(axis=1, keepdims=True), axis=0),
-                kernel_deviation=np.sqrt(kernel_variances[i]) * target_scale,
+                kernel_deviation=np.sqrt(unit.kernel_variance) * target_scale,
                 noise_deviation=None if noise is None else float(np.sqrt(noise[i])) * target_scale,
                 kl=float(kl),
             )
@@ -219,24 +214,14 @@ def _units(estimator: SparseGPEstimator, head: GPHead) -> tuple[UnitSummary, ...
     return tuple(summaries)
 
 
-def _kernel_variances(head: GPHead) -> npt.NDArray[Any]:
-    """σ² of each unit's kernels, ``[units, J]``."""
-    parts = []
-    if "global" in head.unit_names:
-        parts.append(head.global_unit.variance.numpy())
-    if isinstance(head, ExpertsHead) and head.num_experts:
-        parts.append(head.experts.variance.numpy())
-    return np.concatenate(parts)
-
-
 def _range(values: FloatArray) -> str:
-    """One number, or the smallest and the largest of several."""
+    """Return one number, or the smallest and the largest of several."""
     low, high = (f"{value:.4g}" for value in (np.min(values), np.max(values)))
     return low if low == high else f"{low} to {high}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose columns start under each other.
+    """Return the lines of a table whose columns start under each other.
 
     Example:
         >>> aligned([["unit", "KL"], ["a", "1.5"]])

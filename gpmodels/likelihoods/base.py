@@ -11,13 +11,13 @@ from check_shapes import check_shapes
 
 
 class TermsAtMean(NamedTuple):
-    """Terms of a likelihood with Gaussian noise whose bound is ``t(μ) - β v/2``, at some means.
+    """Terms of a likelihood with Gaussian noise whose bound is `t(μ) - β v/2`, at some means.
 
     Attributes:
-        value: t(μ), nats, ``[B, P]``.
-        slope: t'(μ), ``[B, P]``.
-        curvature: t''(μ), within -β and 0, ``[B, P]``.
-        noise_precision: β, ``[P]``.
+        value: t(μ), nats, `[B, P]`.
+        slope: t'(μ), `[B, P]`.
+        curvature: t''(μ), within -β and 0, `[B, P]`.
+        noise_precision: β, `[P]`.
     """
 
     value: tf.Tensor
@@ -27,7 +27,7 @@ class TermsAtMean(NamedTuple):
 
 
 class Likelihood(gpflow.Module, abc.ABC):
-    """Base class of the likelihoods; :func:`make_likelihood` makes one from its name.
+    """Base class of the likelihoods; `make_likelihood` makes one from its name.
 
     The latent functions of a point are independent under q: f_p ~ N(mean_p, variance_p). Every point also
     comes with the GP unit that answers for it (0 is the global unit, k ≥ 1 expert k), because a likelihood
@@ -48,16 +48,16 @@ class Likelihood(gpflow.Module, abc.ABC):
     def expected_log_likelihood(
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """E_q[log p(y | f)] of each point, the data's terms of the bound, in nats.
+        """Return E_q[log p(y | f)] of each point, the data's terms of the bound, in nats.
 
         Args:
-            mean: μ of the latent functions, ``[B, P]``.
-            variance: Their σ², positive, ``[B, P]``.
-            label: y, of any dtype, ``[B]``.
-            unit: GP unit of each point, int32 ``[B]``.
+            mean: μ of the latent functions, `[B, P]`.
+            variance: Their σ², positive, `[B, P]`.
+            label: y, of any dtype, `[B]`.
+            unit: GP unit of each point, int32 `[B]`.
 
         Returns:
-            ``[B]``, differentiable; finite where the marginals are finite and the label is valid.
+            `[B]`, differentiable; finite where the marginals are finite and the label is valid.
         """
 
     @abc.abstractmethod
@@ -65,21 +65,21 @@ class Likelihood(gpflow.Module, abc.ABC):
     def log_predictive_density(
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """log E_q[p(y | f)] of each point in nats; arguments as for :meth:`expected_log_likelihood`."""
+        """Return log E_q[p(y | f)] of each point in nats; arguments as for `expected_log_likelihood`."""
 
     @abc.abstractmethod
     @check_shapes("mean: [B, P]", "variance: [B, P]", "unit: [B]")
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Named outputs for each point; arguments as for :meth:`expected_log_likelihood`.
+        """Return the named outputs for each point; arguments as for `expected_log_likelihood`.
 
         Returns:
-            Classification: ``probability``, ``label`` (int32), ``latent_mean``, ``latent_variance``,
-            ``predictive_entropy`` and ``mutual_information`` in nats. Regression: ``mean``, ``variance`` (of
-            the noisy target) and ``latent_variance``. Each ``[B]``, but those of a likelihood of C latent
-            functions have ``probability``, ``latent_mean`` and ``latent_variance`` as ``[B, C]``.
+            Classification: `probability`, `label` (int32), `latent_mean`, `latent_variance`,
+            `predictive_entropy` and `mutual_information` in nats. Regression: `mean`, `variance` (of
+            the noisy target) and `latent_variance`. Each `[B]`, but those of a likelihood of C latent
+            functions have `probability`, `latent_mean` and `latent_variance` as `[B, C]`.
         """
 
     @abc.abstractmethod
     @check_shapes("label: [batch...]", "return: [batch...]")
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
-        """Whether each label, of any dtype, is one that this likelihood knows; see ``label_requirement``."""
+        """Whether each label, of any dtype, is one that this likelihood knows; see `label_requirement`."""

@@ -10,7 +10,7 @@ from gpmodels.likelihoods.base import Likelihood
 
 @check_shapes("probability: [batch..., C]", "return: [batch...]")
 def categorical_entropy(probability: tf.Tensor) -> tf.Tensor:
-    """-Σ_c p_c log p_c in nats; a class of probability 0 adds nothing.
+    """Return -Σ_c p_c log p_c in nats; a class of probability 0 adds nothing.
 
     Example:
         >>> round(float(categorical_entropy(tf.constant([0.5, 0.5, 0.0]))), 4)
@@ -21,7 +21,7 @@ def categorical_entropy(probability: tf.Tensor) -> tf.Tensor:
 
 @check_shapes("values: [B, C]", "label: [B]", "return: [B]")
 def of_label(values: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-    """Each point's entry of its own class, 0 where there is no such class.
+    """Return each point's entry of its own class, 0 where there is no such class.
 
     A label out of range must stay finite, since points of weight 0 (pixels without a label) come along.
     """

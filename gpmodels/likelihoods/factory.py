@@ -13,14 +13,14 @@ LIKELIHOODS = ("bernoulli", "robust_max", "softmax", "noisy_probit", "gaussian")
 
 
 def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) -> Likelihood:
-    """The likelihood called ``name``.
+    """Return the likelihood of a name.
 
     Args:
-        name: ``"bernoulli"`` (probit, two classes), ``"robust_max"``, ``"softmax"``, ``"noisy_probit"`` (one
-            class against the rest) or ``"gaussian"``.
+        name: `"bernoulli"` (probit, two classes), `"robust_max"`, `"softmax"`, `"noisy_probit"` (one
+            class against the rest) or `"gaussian"`.
         num_classes: C; regression ignores it.
         num_units: GP units, the global one included; only regression has parameters for each.
-        dtype: ``"float32"`` or ``"float64"``.
+        dtype: `"float32"` or `"float64"`.
 
     Raises:
         ValueError: The name is unknown, or the number of classes does not go with it.

@@ -10,7 +10,7 @@ from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.base import Likelihood, TermsAtMean
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI
-from gpmodels.numerics import precision
+from gpmodels.units.numerics import precision
 
 INITIAL_NOISE_VARIANCE = 0.1
 """Start of the noise variance, for targets of unit variance."""
@@ -21,13 +21,13 @@ class GaussianLikelihood(Likelihood):
 
     Args:
         num_units: GP units, the global one included.
-        dtype: ``"float32"`` or ``"float64"``.
+        dtype: `"float32"` or `"float64"`.
 
     Raises:
         ValueError: There is no unit, or the dtype is another.
 
     Attributes:
-        noise_variance: σ_k², ``[num_units]``, trainable. Kept above the jitter of the dtype: a smaller
+        noise_variance: σ_k², `[num_units]`, trainable. Kept above the jitter of the dtype: a smaller
             noise than what the factorisation adds means nothing, and interpolated data would take it to 0.
 
     Example:
@@ -55,14 +55,14 @@ class GaussianLikelihood(Likelihood):
 
     @check_shapes("unit: [B]", "return: [B]")
     def _noise(self, unit: tf.Tensor) -> tf.Tensor:
-        """σ² of each point's unit."""
+        """Return σ² of each point's unit."""
         return tf.gather(tf.convert_to_tensor(self.noise_variance), unit)
 
     @inherit_check_shapes
     def expected_log_likelihood(
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """-½ log 2πσ² - ((y - μ)² + v)/(2σ²), v the latent variance, nats, ``[B]``."""
+        """Return -½ log 2πσ² - ((y - μ)² + v)/(2σ²), v the latent variance, nats, `[B]`."""
         noise = self._noise(unit)
         residual = tf.cast(label, mean.dtype) - mean[:, 0]
         return (
@@ -71,7 +71,7 @@ class GaussianLikelihood(Likelihood):
 
     @check_shapes("mean: [B, P]", "label: [B]")
     def terms_at_mean(self, mean: tf.Tensor, label: tf.Tensor) -> TermsAtMean:
-        """log N(y | μ, σ_0²) with its first two derivatives; see :class:`TermsAtMean`."""
+        """Return log N(y | μ, σ_0²) with its first two derivatives; see `TermsAtMean`."""
         noise = tf.cast(tf.convert_to_tensor(self.noise_variance), mean.dtype)[:1]
         residual = tf.cast(label, mean.dtype)[:, None] - mean
         value = -HALF_LOG_TWO_PI - 0.5 * tf.math.log(noise) - 0.5 * tf.square(residual) / noise
@@ -81,14 +81,14 @@ class GaussianLikelihood(Likelihood):
     def log_predictive_density(
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """log N(y | μ, v + σ²), nats, ``[B]``."""
+        """Return log N(y | μ, v + σ²), nats, `[B]`."""
         total = variance[:, 0] + self._noise(unit)
         residual = tf.cast(label, mean.dtype) - mean[:, 0]
         return -HALF_LOG_TWO_PI - 0.5 * tf.math.log(total) - 0.5 * tf.square(residual) / total
 
     @inherit_check_shapes
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
-        """``mean`` and ``variance`` (v + σ²) of the noisy target, ``latent_variance`` v, all ``[B]``."""
+        """Return `mean` and `variance` (v + σ²) of the noisy target, `latent_variance` v, all `[B]`."""
         return {
             "mean": mean[:, 0],
             "variance": variance[:, 0] + self._noise(unit),

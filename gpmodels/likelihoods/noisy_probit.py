@@ -1,6 +1,6 @@
 """The probit likelihood behind Gaussian noise, y = f + ε, p(t = 1 | y) = Φ(y), one function against the rest.
 
-Integrating the noise out leaves ``g(f) = log Φ(s f/√(1 + σ²))``, s = ±1. Because ``g + f²/(2σ²)`` is convex,
+Integrating the noise out leaves `g(f) = log Φ(s f/√(1 + σ²))`, s = ±1. Because `g + f²/(2σ²)` is convex,
 
     E[g(f)] >= log Φ(s μ/√(1 + σ²)) - v/(2σ²)
 
@@ -8,6 +8,7 @@ for *any* distribution of f with mean μ and variance v, not only a Gaussian one
 latent function is a mixture over its hidden layer.
 """
 
+# ruff: noqa: ARG002 - the base class has the argument `unit`
 from __future__ import annotations
 
 import gpflow
@@ -20,7 +21,7 @@ from gpmodels.likelihoods.base import Likelihood, TermsAtMean
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class, of_label
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI, ProbitLikelihood, log_normal_cdf
 from gpmodels.likelihoods.softmax import NUM_NODES, quasi_normal_nodes
-from gpmodels.numerics import precision
+from gpmodels.units.numerics import precision
 
 INITIAL_PROBIT_NOISE = 1.0
 """Start of the noise variance: as much as the probit's own."""
@@ -29,18 +30,18 @@ INITIAL_PROBIT_NOISE = 1.0
 class NoisyProbitLikelihood(Likelihood):
     """Two classes with one latent function, or C with one each that tells its class from the rest.
 
-    ``latent_mean`` and ``latent_variance`` are those of f/√(1 + σ²), for which p(t = 1) = Φ(latent): the same
+    `latent_mean` and `latent_variance` are those of f/√(1 + σ²), for which p(t = 1) = Φ(latent): the same
     units as under the plain probit.
 
     Args:
         num_classes: C, at least 2.
-        dtype: ``"float32"`` or ``"float64"``.
+        dtype: `"float32"` or `"float64"`.
 
     Raises:
         ValueError: There are fewer classes.
 
     Attributes:
-        noise_variance: σ² of each latent function, ``[P]``, trainable, above the jitter of the dtype.
+        noise_variance: σ² of each latent function, `[P]`, trainable, above the jitter of the dtype.
 
     Source:
         Paper, appendix, "Variational lower bound for classification", whose terms with t_n belong to every n.
@@ -75,27 +76,23 @@ class NoisyProbitLikelihood(Likelihood):
 
     @check_shapes("label: [B]", "return: [B, P]")
     def _signs(self, label: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-        """1 for the label's own latent function, -1 for the others."""
+        """Return 1 for the label's own latent function, -1 for the others."""
         if self.num_latents == 1:
             return 2.0 * tf.cast(label, dtype)[:, None] - 1.0
         return 2.0 * tf.one_hot(tf.cast(label, tf.int32), self.num_classes, dtype=dtype) - 1.0
 
     @inherit_check_shapes
     def expected_log_likelihood(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """Σ_p log Φ(s μ/√(1 + σ²)) - v/(2σ²), a lower bound of the expectation; ``unit`` is not used."""
+        """Return Σ_p log Φ(s μ/√(1 + σ²)) - v/(2σ²), a lower bound of the expectation; `unit` is not used."""
         noise = self._noise(mean.dtype)
         z = self._signs(label, mean.dtype) * mean / tf.sqrt(1.0 + noise)
         return tf.reduce_sum(log_normal_cdf(z) - 0.5 * variance / noise, axis=-1)
 
     @check_shapes("mean: [B, P]", "label: [B]")
     def terms_at_mean(self, mean: tf.Tensor, label: tf.Tensor) -> TermsAtMean:
-        """log Φ(s μ/τ), τ² = 1 + σ², with its first two derivatives; see :class:`TermsAtMean`."""
+        """Return log Φ(s μ/τ), τ² = 1 + σ², with its first two derivatives; see `TermsAtMean`."""
         noise = self._noise(mean.dtype)
         scaled_sign = self._signs(label, mean.dtype) / tf.sqrt(1.0 + noise)
         z = scaled_sign * mean
@@ -105,13 +102,9 @@ class NoisyProbitLikelihood(Likelihood):
 
     @inherit_check_shapes
     def log_predictive_density(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """log p(t) of :meth:`predictions` without underflow, nats, ``[B]``; ``unit`` is not used."""
+        """Return log p(t) of `predictions` without underflow, nats, `[B]`; `unit` is not used."""
         z = mean / tf.sqrt(1.0 + self._noise(mean.dtype) + variance)
         if self.num_latents == 1:
             return log_normal_cdf(self._signs(label, mean.dtype) * z)[:, 0]
@@ -119,7 +112,7 @@ class NoisyProbitLikelihood(Likelihood):
 
     @inherit_check_shapes
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Φ(μ/√(1 + σ² + v)) of each latent function (moment-matched), for C > 2 over their sum."""
+        """Return Φ(μ/√(1 + σ² + v)) of each latent function (moment-matched), for C > 2 over their sum."""
         scale = tf.sqrt(1.0 + self._noise(mean.dtype))
         mean, variance = mean / scale, variance / tf.square(scale)
         if self.num_latents == 1:
@@ -136,7 +129,7 @@ class NoisyProbitLikelihood(Likelihood):
         }
 
     def _information(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        """Entropy of the mean class distribution at fixed nodes of f, less the mean entropy, ``[B]``."""
+        """Return H of the mean class distribution at fixed nodes of f minus the mean H there, `[B]`."""
         nodes = tf.constant(self._nodes, mean.dtype)
         f = mean[:, None, :] + tf.sqrt(variance)[:, None, :] * nodes
         at_nodes = tf.exp(_log_normalised(f))
@@ -150,5 +143,5 @@ class NoisyProbitLikelihood(Likelihood):
 
 
 def _log_normalised(z: tf.Tensor) -> tf.Tensor:
-    """log of Φ(z_c)/Σ_c Φ(z_c), finite where all of them underflow."""
+    """Return log of Φ(z_c)/Σ_c Φ(z_c), finite where all of them underflow."""
     return tf.nn.log_softmax(log_normal_cdf(z), axis=-1)

@@ -4,6 +4,7 @@ Expectations under a Gaussian latent marginal N(μ, σ²): the bound's expected 
 entropy by Gauss-Hermite quadrature, the predictive probability in closed form.
 """
 
+# ruff: noqa: ARG002 - the base class has the argument `unit`
 from __future__ import annotations
 
 import math
@@ -24,10 +25,10 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 @check_shapes("z: [any...]", "return: [any...]")
 def log_normal_cdf(z: tf.Tensor) -> tf.Tensor:
-    """log Φ(z), accurate in both tails in float32.
+    """Return log Φ(z), accurate in both tails in float32.
 
     Above -10 (float32) or -30 (float64), log(½ erfc(-z/√2)); below, where erfc underflows, the asymptotic
-    series of Mills' ratio. TFP's ``Normal.log_cdf`` costs several times as much.
+    series of Mills' ratio. TFP's `Normal.log_cdf` costs several times as much.
 
     Example:
         >>> round(float(log_normal_cdf(tf.constant(0.0))), 4)
@@ -44,7 +45,7 @@ def log_normal_cdf(z: tf.Tensor) -> tf.Tensor:
 
 
 def _nodes(mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Latent values at the quadrature nodes ``[..., Q]`` and weights ``[Q]`` that sum to 1."""
+    """Return the latent values at the quadrature nodes `[..., Q]` and weights `[Q]` that sum to 1."""
     x, w = scipy.special.roots_hermitenorm(NUM_QUADRATURE_NODES)
     nodes = tf.constant(x, mean.dtype)
     weights = tf.constant(w / w.sum(), mean.dtype)
@@ -53,7 +54,7 @@ def _nodes(mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "label: [batch...]", "return: [batch...]")
 def expected_log_likelihood(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-    """E_{N(f | μ, σ²)}[log Φ(s f)], s = 2y - 1, the terms of thesis (4.36).
+    """Return E_{N(f | μ, σ²)}[log Φ(s f)], s = 2y - 1, the terms of thesis (4.36).
 
     Args:
         mean: μ.
@@ -71,7 +72,7 @@ def expected_log_likelihood(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tens
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "return: [batch...]")
 def predictive_probability(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """p(y = 1) = E[Φ(f)] = Φ(μ/√(1 + σ²)).
+    """Return p(y = 1) = E[Φ(f)] = Φ(μ/√(1 + σ²)).
 
     The thesis prints E[log p(y | f)] in (4.35) and (4.40), which is no probability; a slip.
     """
@@ -81,14 +82,14 @@ def predictive_probability(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
 
 @check_shapes("probability: [batch...]", "return: [batch...]")
 def bernoulli_entropy(probability: tf.Tensor) -> tf.Tensor:
-    """-p log p - (1 - p) log(1 - p) in nats, 0 at p = 0 and p = 1."""
+    """Return -p log p - (1 - p) log(1 - p) in nats, 0 at p = 0 and p = 1."""
     complement = 1.0 - probability
     return -tf.math.xlogy(probability, probability) - tf.math.xlogy(complement, complement)
 
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "return: [batch...]")
 def expected_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """E[H(Φ(f))] in nats, the part of the predictive entropy that more data would not remove.
+    """Return E[H(Φ(f))] in nats, the part of the predictive entropy that more data would not remove.
 
     H(Φ(f)) falls off like exp(-f²/2), and nodes spread over a wide N(μ, σ²) miss it, by 0.1 nats at σ² = 100.
     So the quadrature is over N(μ, σ²) exp(-f²/2) ∝ N(μ/(1 + σ²), σ²/(1 + σ²)), which is narrow.
@@ -125,35 +126,22 @@ class ProbitLikelihood(Likelihood):
 
     @inherit_check_shapes
     def expected_log_likelihood(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """E[log Φ(s f)], s = 2y - 1, by quadrature, nats, ``[B]``; ``unit`` makes no difference."""
+        """Return E[log Φ(s f)], s = 2y - 1, by quadrature, nats, `[B]`; `unit` makes no difference."""
         return expected_log_likelihood(mean[:, 0], variance[:, 0], label)
 
     @inherit_check_shapes
     def log_predictive_density(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """log Φ(s μ/√(1 + σ²)), nats, ``[B]``; ``unit`` makes no difference."""
+        """Return log Φ(s μ/√(1 + σ²)), nats, `[B]`; `unit` makes no difference."""
         sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
         return log_normal_cdf(sign * mean[:, 0] / tf.sqrt(1.0 + variance[:, 0]))
 
     @inherit_check_shapes
-    def predictions(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
-    ) -> dict[str, tf.Tensor]:
-        """Closed-form ``probability`` of class 1, entropies by quadrature, all ``[B]``."""
+    def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the closed-form `probability` of class 1, entropies by quadrature, all `[B]`."""
         mean, variance = mean[:, 0], variance[:, 0]
         probability = predictive_probability(mean, variance)
         entropy = bernoulli_entropy(probability)

@@ -7,9 +7,10 @@ P_c, the probability that f_c is the largest, is a one-dimensional integral, the
 Gauss-Hermite nodes of N(μ_c, σ_c²), which the thesis takes, miss the steps Φ of classes with a smaller
 variance: Σ_c P_c is then off by 0.1. The nodes here are common to all classes, so that all P_c together cost
 one evaluation of C functions at Q nodes, and they resolve every step at its own scale, see
-:func:`largest_probabilities`.
+`largest_probabilities`.
 """
 
+# ruff: noqa: ARG002 - the base class has the argument `unit`
 from __future__ import annotations
 
 import math
@@ -32,7 +33,7 @@ LOWEST = -9.0
 
 
 def _nodes(mean: tf.Tensor, deviation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Nodes relative to a centre: centre ``[B, 1]``, nodes ``[B, Q]``, log weights ``[B, Q]``."""
+    """Return the nodes relative to a centre: centre `[B, 1]`, nodes `[B, Q]`, log weights `[B, Q]`."""
     lowest = mean - REACH * deviation
     binding = tf.argmax(lowest, axis=-1)
     centre = tf.gather(mean, binding, batch_dims=1)[:, None]
@@ -48,18 +49,18 @@ def _nodes(mean: tf.Tensor, deviation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor,
 
 @check_shapes("mean: [B, C]", "variance: [B, C]", "return: [B, C]")
 def largest_probabilities(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """P_c, the probability that f_c is the largest of C independent Gaussians, before normalisation.
+    """Return P_c, the probability that f_c is the largest of C independent Gaussians, before normalisation.
 
     Below a = max_j(μ_j - 5.5σ_j) the product of all Φ is 0. Above, every step Φ((f - μ_j)/σ_j) has become 1
     at f = a + 11σ_j: at a distance d from a, only scales of d/11 and more are left. Hence the trapezoidal
     rule in log(f - a), which resolves all of them with one set of nodes for all classes.
 
     Args:
-        mean: μ, ``[B, C]``.
-        variance: σ², positive, ``[B, C]``.
+        mean: μ, `[B, C]`.
+        variance: σ², positive, `[B, C]`.
 
     Returns:
-        P, ``[B, C]``. Their sum is 1 within 5e-5 where a point's variances differ by a factor of up to
+        P, `[B, C]`. Their sum is 1 within 5e-5 where a point's variances differ by a factor of up to
             100, within 5e-4 up to 1e4, and within 1e-2 up to 1e6.
 
     Source:
@@ -83,8 +84,8 @@ def largest_probabilities(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
 class RobustMaxLikelihood(CategoricalLikelihood):
     """p(y | f) = 1 - ε if f_y is the largest latent function, ε/(C - 1) otherwise.
 
-    Given f, the entropy of y is the same wherever f lies. ``mutual_information`` is therefore the predictive
-    entropy less a constant (0.0086 nats for C = 3, ε = 1e-3) and carries nothing new; use the entropy.
+    Given f, the entropy of y is the same wherever f lies. `mutual_information` is therefore the predictive
+    entropy minus a constant (0.0086 nats for C = 3, ε = 1e-3) and carries nothing new; use the entropy.
 
     Args:
         num_classes: C, at least 2.
@@ -94,7 +95,7 @@ class RobustMaxLikelihood(CategoricalLikelihood):
         ValueError: A setting is out of range.
 
     Source:
-        Thesis (4.15) to (4.17). It prints ``E[log p]`` for the predictive probability in (4.35), a slip.
+        Thesis (4.15) to (4.17). It prints `E[log p]` for the predictive probability in (4.35), a slip.
 
     Example:
         >>> likelihood = RobustMaxLikelihood(3)
@@ -116,35 +117,22 @@ class RobustMaxLikelihood(CategoricalLikelihood):
 
     @inherit_check_shapes
     def expected_log_likelihood(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """P_y log(1 - ε) + (1 - P_y) log(ε/(C - 1)), nats, ``[B]``; ``unit`` makes no difference."""
+        """Return P_y log(1 - ε) + (1 - P_y) log(ε/(C - 1)), nats, `[B]`; `unit` makes no difference."""
         hit = of_label(self._largest(mean, variance), label)
         return self.log_miss + hit * (self.log_hit - self.log_miss)
 
     @inherit_check_shapes
     def log_predictive_density(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        label: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """log p_y of :meth:`predictions`, nats, ``[B]``; ``unit`` makes no difference."""
+        """Return log p_y of `predictions`, nats, `[B]`; `unit` makes no difference."""
         return tf.math.log(self._noisy(of_label(self._largest(mean, variance), label)))
 
     @inherit_check_shapes
-    def predictions(
-        self,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        unit: tf.Tensor,  # noqa: ARG002 - the base class has it
-    ) -> dict[str, tf.Tensor]:
-        """``probability`` P_c (1 - ε) + (1 - P_c) ε/(C - 1) and what follows from it."""
+    def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return `probability` P_c (1 - ε) + (1 - P_c) ε/(C - 1) and what follows from it."""
         probability = self._noisy(self._largest(mean, variance))
         entropy = categorical_entropy(probability)
         entropy_given_latent = -(1.0 - self.epsilon) * self.log_hit - self.epsilon * self.log_miss
@@ -158,11 +146,11 @@ class RobustMaxLikelihood(CategoricalLikelihood):
         }
 
     def _largest(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        """P_c, normalised, ``[B, C]``."""
+        """Return P_c, normalised, `[B, C]`."""
         probability = largest_probabilities(mean, variance)
         return probability / tf.reduce_sum(probability, axis=-1, keepdims=True)
 
     def _noisy(self, largest: tf.Tensor) -> tf.Tensor:
-        """p_c from P_c."""
+        """Return p_c = P_c (1 - ε) + (1 - P_c) ε/(C - 1) from P_c."""
         miss = self.epsilon / (self.num_classes - 1)
         return miss + largest * (1.0 - self.epsilon - miss)

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable(package="gpimaging")
 class FusedBatchNormalization(keras.layers.Layer):
-    """Batch normalisation of maps ``[..., H, W, C]`` over all axes but the channels, thesis (5.2) and (5.3).
+    """Batch normalisation of maps `[..., H, W, C]` over all axes but the channels, thesis (5.2) and (5.3).
 
     Leading axes, such as the frames of a clip, count as the batch.
 
-    ``keras.layers.BatchNormalization`` is made of separate operations, each a pass over the maps. Fused, a
+    `keras.layers.BatchNormalization` is made of separate operations, each a pass over the maps. Fused, a
     training step of the encoder-decoder takes 7 % less time, and TensorFlow can merge the operation with its
     neighbours. The moving variance averages unbiased estimates, as in thesis (5.5); Keras' averages biased
     ones. As in Keras, a layer that is not trainable normalises with its moving averages.
@@ -20,7 +20,7 @@ class FusedBatchNormalization(keras.layers.Layer):
     Args:
         momentum: Weight of the past in the moving averages.
         epsilon: Added to the variance.
-        **kwargs: Arguments of ``keras.layers.Layer``.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
         ValueError: The layer is to compute in float64, for which the operation does not exist.
@@ -38,7 +38,7 @@ class FusedBatchNormalization(keras.layers.Layer):
         self.epsilon = epsilon
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create scale γ, shift β and moving averages of ``input_shape[-1]`` channels, in float32."""
+        """Create scale γ, shift β and moving averages of `input_shape[-1]` channels, in float32."""
 
         def weight(name: str, start: str, *, trainable: bool) -> keras.Variable:
             # Replicas see different parts of the batch: what they assign to an average is averaged.
@@ -58,7 +58,7 @@ class FusedBatchNormalization(keras.layers.Layer):
         self.moving_variance = weight("moving_variance", "ones", trainable=False)
 
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Normalise ``[..., H, W, C]`` with the batch's statistics in training, else the moving averages."""
+        """Normalise `[..., H, W, C]` with the batch's statistics in training, else the moving averages."""
         from_batch = bool(training) and self.trainable
         is_one_batch = len(maps.shape) == 4
         shape = tf.shape(maps)
@@ -78,9 +78,9 @@ class FusedBatchNormalization(keras.layers.Layer):
         return normalised if is_one_batch else tf.reshape(normalised, shape)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The input's shape."""
+        """Return the input's shape."""
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Return the arguments that make an equal layer."""
         return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}

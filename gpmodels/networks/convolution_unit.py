@@ -40,20 +40,20 @@ class ConvolutionUnit(keras.layers.Layer):
             ]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for maps ``[B, H, W, input_shape[-1]]``."""
+        """Create the weights for maps `[B, H, W, input_shape[-1]]`."""
         shape = input_shape
         for step in self.steps:
             step.build(shape)
             shape = step.compute_output_shape(shape)
 
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Transform maps ``[B, H, W, C]`` into ``[B, H, W, channels[-1]]``."""
+        """Transform maps `[B, H, W, C]` into `[B, H, W, channels[-1]]`."""
         for step in self.steps:
             maps = step(maps, training=training) if _is_normalisation(step) else step(maps)
         return maps
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The input's shape with the last convolution's channels."""
+        """Return the input's shape with the last convolution's channels."""
         return (*input_shape[:-1], self.channels[-1])
 
 

@@ -28,16 +28,16 @@ class NormalisedConvolution(keras.layers.Layer):
         self.convolution = _convolution(channels, kernel_size, self.dtype_policy)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for maps ``[B, H, W, input_shape[-1]]``."""
+        """Create the weights for maps `[B, H, W, input_shape[-1]]`."""
         self.normalisation.build(input_shape)
         self.convolution.build(input_shape)
 
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Transform maps ``[B, H, W, C]`` into ``[B, H, W, channels]``."""
+        """Transform maps `[B, H, W, C]` into `[B, H, W, channels]`."""
         return self.convolution(tf.nn.relu(self.normalisation(maps, training=training)))
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The input's shape with the convolution's channels."""
+        """Return the input's shape with the convolution's channels."""
         return (*input_shape[:-1], self.convolution.filters)
 
 
@@ -63,8 +63,8 @@ class DenseNet(keras.Model):
     pooling. Batch normalisation, ReLU and the mean over all pixels give the features. There are no
     bottlenecks, no compression and no dropout; convolutions have no bias.
 
-    Input is ``[B, H, W, 3]`` in 0..255 of any size from 4 x 4, floating point or ``uint8``, scaled to -1..1
-    inside; output is ``[B, F]``, F = 16 + 3 · growth · layers of a block: 448 for DenseNet-40 of growth 12.
+    Input is `[B, H, W, 3]` in 0..255 of any size from 4 x 4, floating point or `uint8`, scaled to -1..1
+    inside; output is `[B, F]`, F = 16 + 3 · growth · layers of a block: 448 for DenseNet-40 of growth 12.
 
     Args:
         depth: Number of layers with weights, the classifier's included, as in the network's name: 3 n + 4 for
@@ -127,7 +127,7 @@ class DenseNet(keras.Model):
         )
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create all weights; only the rank and the number of channels of ``input_shape`` matter."""
+        """Create all weights; only the rank and the number of channels of `input_shape` matter."""
         if len(input_shape) != 4 or input_shape[-1] != 3:
             raise ValueError(
                 f"DenseNet takes images [batch, height, width, 3]; found shape {tuple(input_shape)}. Add a "
@@ -144,14 +144,14 @@ class DenseNet(keras.Model):
         self.last_normalisation.build((None, None, None, channels))
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Features of images.
+        """Return the features of images.
 
         Args:
-            images: ``[B, H, W, 3]`` in 0..255.
+            images: `[B, H, W, 3]` in 0..255.
             training: Whether to normalise with the statistics of this batch and update the moving averages.
 
         Returns:
-            Features ``[B, F]``, not negative.
+            Features `[B, F]`, not negative.
         """
         maps = self.first(self.scaling(images))
         for number, block in enumerate(self.blocks):
@@ -162,11 +162,11 @@ class DenseNet(keras.Model):
         return self.averaging(tf.nn.relu(self.last_normalisation(maps, training=training)))
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """One row of features for each image."""
+        """Return one row of features for each image."""
         return (input_shape[0], self.num_features)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal network."""
+        """Return the arguments that make an equal network."""
         return {
             **super().get_config(),
             "depth": self.depth,
@@ -176,12 +176,12 @@ class DenseNet(keras.Model):
 
 
 def densenet(depth: int = 40, growth: int = 12, *, batch_norm_momentum: float = 0.9) -> DenseNet:
-    """DenseNet of a depth and a growth; by default DenseNet-40 of growth 12, as in thesis 4.4.3.2.
+    """Return a DenseNet of a depth and a growth; by default DenseNet-40 of growth 12, as in thesis 4.4.3.2.
 
     Args:
-        depth: See :class:`DenseNet`.
-        growth: See :class:`DenseNet`.
-        batch_norm_momentum: See :class:`DenseNet`.
+        depth: See `DenseNet`.
+        growth: See `DenseNet`.
+        batch_norm_momentum: See `DenseNet`.
 
     Returns:
         The network, not yet built.

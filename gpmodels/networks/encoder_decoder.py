@@ -22,8 +22,8 @@ class EncoderDecoder(keras.Model):
     the features back to the remembered places of its encoder unit, then applies two convolutions: the first
     as wide as the encoder unit, the second as wide as the next shallower one; the last decoder unit keeps 64.
 
-    Images may have any size, also odd and smaller than 2^units. Input is ``[B, H, W, 3]`` in 0..255, floating
-    point or ``uint8``, scaled to -1..1 inside; output is ``[B, H, W, 64]``.
+    Images may have any size, also odd and smaller than 2^units. Input is `[B, H, W, 3]` in 0..255, floating
+    point or `uint8`, scaled to -1..1 inside; output is `[B, H, W, 64]`.
 
     Args:
         units: Number of encoder units, and of decoder units; at least 1.
@@ -68,7 +68,7 @@ class EncoderDecoder(keras.Model):
         )
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create all weights; only the rank and the number of channels of ``input_shape`` matter."""
+        """Create all weights; only the rank and the number of channels of `input_shape` matter."""
         if len(input_shape) != 4 or input_shape[-1] != 3:
             raise ValueError(
                 "The encoder-decoder takes images [batch, height, width, 3]; "
@@ -81,14 +81,14 @@ class EncoderDecoder(keras.Model):
             shape = unit.compute_output_shape(shape)
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Features of images.
+        """Return the features of images.
 
         Args:
-            images: ``[B, H, W, 3]`` in 0..255.
+            images: `[B, H, W, 3]` in 0..255.
             training: Whether to normalise with the statistics of this batch and update the moving averages.
 
         Returns:
-            Features ``[B, H, W, 64]``, not negative.
+            Features `[B, H, W, 64]`, not negative.
         """
         maps = self.scaling(images)
         remembered = []
@@ -102,11 +102,11 @@ class EncoderDecoder(keras.Model):
         return maps
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The input's shape with 64 channels."""
+        """Return the input's shape with 64 channels."""
         return (*input_shape[:-1], NUM_FEATURES)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal network."""
+        """Return the arguments that make an equal network."""
         return {
             **super().get_config(),
             "units": self.units,
@@ -116,11 +116,11 @@ class EncoderDecoder(keras.Model):
 
 
 def encoder_decoder(name: str = "C3K3", *, batch_norm_momentum: float = 0.9) -> EncoderDecoder:
-    """The encoder-decoder of a name as in the thesis: ``"C4K5"`` has four units and 5 x 5 kernels.
+    """Return the encoder-decoder of a name as in the thesis: `"C4K5"` has four units and 5 x 5 kernels.
 
     Args:
-        name: ``C``, the number of units, ``K``, the side of the kernels.
-        batch_norm_momentum: See :class:`EncoderDecoder`.
+        name: `C`, the number of units, `K`, the side of the kernels.
+        batch_norm_momentum: See `EncoderDecoder`.
 
     Returns:
         The network, not yet built.

@@ -11,10 +11,10 @@ from check_shapes import check_shapes
 
 @keras.saving.register_keras_serializable(package="gpimaging")
 class FeatureScaling(keras.layers.Layer):
-    """Features less their mean, divided by one deviation for all of them.
+    """Features minus their mean, divided by one deviation for all of them.
 
     One deviation, and not one for each feature: a feature that hardly varies in the training data would
-    otherwise decide everything where it does vary. Does nothing before :meth:`adapt`; is not trained.
+    otherwise decide everything where it does vary. Does nothing before `adapt`; is not trained.
 
     Example:
         >>> scaling = FeatureScaling()
@@ -25,7 +25,7 @@ class FeatureScaling(keras.layers.Layer):
     """
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create mean and deviation of features ``[..., input_shape[-1]]``."""
+        """Create mean and deviation of features `[..., input_shape[-1]]`."""
         self.mean = self.add_weight(
             name="mean", shape=(input_shape[-1],), initializer="zeros", trainable=False
         )
@@ -39,9 +39,9 @@ class FeatureScaling(keras.layers.Layer):
         self.deviation.assign(variance**0.5 if variance > 0.0 else 1.0)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Scaled features ``[..., D]``."""
+        """Return the scaled features `[..., D]`."""
         return (features - self.mean) / self.deviation
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """As the input."""
+        """Return the input's shape."""
         return input_shape

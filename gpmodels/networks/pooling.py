@@ -2,7 +2,7 @@
 
 Thesis 5.3.1 (after SegNet) stores the index of each maximum. Here the memory is a mask over the pooling
 windows: one byte for each input value, and broadcasting where indices need scatter and gather. Values and
-gradients are those of ``tf.nn.max_pool_with_argmax`` with ``tf.scatter_nd``, bit for bit, in a quarter of the
+gradients are those of `tf.nn.max_pool_with_argmax` with `tf.scatter_nd`, bit for bit, in a quarter of the
 time on a CPU and deterministic on any device.
 
 Each operation is the other's adjoint: the gradient of pooling unpools, the gradient of unpooling picks the
@@ -27,11 +27,11 @@ def max_pool(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Maximum of each 2 x 2 window, and where in the window it stood.
 
     Args:
-        features: Floating-point maps ``[B, H, W, C]`` of any size, known or not when traced. Where a side is
+        features: Floating-point maps `[B, H, W, C]` of any size, known or not when traced. Where a side is
             odd, the last windows reach over the border and see only what is inside.
 
     Returns:
-        The maxima ``[B, ⌈H/2⌉, ⌈W/2⌉, C]`` and a boolean mask ``[B, ⌈H/2⌉, 2, ⌈W/2⌉, 2, C]``, true at one
+        The maxima `[B, ⌈H/2⌉, ⌈W/2⌉, C]` and a boolean mask `[B, ⌈H/2⌉, 2, ⌈W/2⌉, 2, C]`, true at one
         place in each window: at the maximum, the first in reading order if there are several.
 
     Example:
@@ -69,12 +69,12 @@ def unpool(values: tf.Tensor, mask: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     """Put each value where the maximum of its window stood, and 0 everywhere else.
 
     Args:
-        values: One value for each window, ``[B, h, w, C]``.
-        mask: What :func:`max_pool` remembered, ``[B, h, 2, w, 2, C]``.
-        like: Maps of the height and width to return (those that were pooled), ``[B, H, W, any]``.
+        values: One value for each window, `[B, h, w, C]`.
+        mask: What `max_pool` remembered, `[B, h, 2, w, 2, C]`.
+        like: Maps of the height and width to return (those that were pooled), `[B, H, W, any]`.
 
     Returns:
-        The maps ``[B, H, W, C]`` with one value in each window.
+        The maps `[B, H, W, C]` with one value in each window.
 
     Example:
         >>> maps = tf.random.uniform([1, 5, 7, 3])
@@ -121,11 +121,11 @@ def _pad_to_even(maps: tf.Tensor, value: float) -> tf.Tensor:
 
 
 def _windows(maps: tf.Tensor) -> tf.Tensor:
-    """The 2 x 2 windows of maps with even sides: ``[B, 2h, 2w, C]`` as ``[B, h, 2, w, 2, C]``."""
+    """Return the 2 x 2 windows of maps with even sides: `[B, 2h, 2w, C]` as `[B, h, 2, w, 2, C]`."""
     size = tf.shape(maps)
     return tf.reshape(maps, [size[0], size[1] // 2, 2, size[2] // 2, 2, size[3]])
 
 
 def _spread(pooled: tf.Tensor) -> tf.Tensor:
-    """One value for each window ``[B, h, w, C]``, broadcasting over the places in it."""
+    """Return one value for each window `[B, h, w, C]`, broadcasting over the places in it."""
     return pooled[:, :, None, :, None, :]

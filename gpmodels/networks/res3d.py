@@ -1,7 +1,7 @@
 """Res3D, the residual network of 18 layers for video clips (Tran et al. 2017), as in thesis 4.4.3.1.
 
-The layout is that of torchvision's ``r3d_18``, so that its weights can be loaded from a file the user has:
-:func:`assign_torchvision_weights` takes its state dict as arrays.
+The layout is that of torchvision's `r3d_18`, so that its weights can be loaded from a file the user has:
+`assign_torchvision_weights` takes its state dict as arrays.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ Strides = tuple[int, int, int]
 class Convolution3D(keras.layers.Layer):
     """A convolution without bias, padded alike on both sides, then batch normalisation.
 
-    Keras' ``padding="same"`` pads one side more where the stride is 2: the features would be shifted against
+    Keras' `padding="same"` pads one side more where the stride is 2: the features would be shifted against
     those of weights trained elsewhere. There the maps are padded before.
 
     Args:
@@ -63,17 +63,17 @@ class Convolution3D(keras.layers.Layer):
         self._padding = [[0, 0], *([side // 2, side // 2] for side in kernel_size), [0, 0]]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for maps ``[B, F, H, W, input_shape[-1]]``."""
+        """Create the weights for maps `[B, F, H, W, input_shape[-1]]`."""
         self.convolution.build(input_shape)
         self.normalisation.build((*input_shape[:-1], self.convolution.filters))
 
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Transform maps ``[B, F, H, W, C]``."""
+        """Transform maps `[B, F, H, W, C]`."""
         padded = maps if self.convolution.padding == "same" else tf.pad(maps, self._padding)
         return self.normalisation(self.convolution(padded), training=training)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Sides divided by the strides, rounded up."""
+        """Return the input's shape with its sides divided by the strides, rounded up."""
         sides = zip(input_shape[1:4], self.convolution.strides, strict=True)
         divided = tuple(None if side is None else -(-side // stride) for side, stride in sides)
         return (input_shape[0], *divided, self.convolution.filters)
@@ -84,7 +84,7 @@ class ResidualBlock(keras.layers.Layer):
 
     Args:
         channels: Width of both.
-        stride: Of the first convolution, in frames, rows and columns.
+        stride: Stride of the first convolution, in frames, rows and columns.
         projects: Whether the input has another shape and passes a 1 x 1 x 1 convolution before the sum.
         batch_norm_momentum: Weight of the past in the moving averages of batch normalisation.
     """
@@ -105,21 +105,21 @@ class ResidualBlock(keras.layers.Layer):
         self.projection = convolution(1, stride, "projection") if projects else None
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for maps ``[B, F, H, W, input_shape[-1]]``."""
+        """Create the weights for maps `[B, F, H, W, input_shape[-1]]`."""
         self.first.build(input_shape)
         self.second.build(self.first.compute_output_shape(input_shape))
         if self.projection is not None:
             self.projection.build(input_shape)
 
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Transform maps ``[B, F, H, W, C]``."""
+        """Transform maps `[B, F, H, W, C]`."""
         changed = tf.nn.relu(self.first(maps, training=training))
         changed = self.second(changed, training=training)
         kept = maps if self.projection is None else self.projection(maps, training=training)
         return tf.nn.relu(changed + kept)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """As the first convolution's."""
+        """Return the first convolution's output shape."""
         return self.first.compute_output_shape(input_shape)
 
 
@@ -127,12 +127,12 @@ class ResidualBlock(keras.layers.Layer):
 class Res3D(keras.Model):
     """The residual network of 18 layers without its classifier: clips to features.
 
-    A 3 x 7 x 7 convolution that halves rows and columns, then four stages of two :class:`ResidualBlock` of 1,
-    2, 4 and 8 times ``width`` channels, the last three of which halve frames, rows and columns; the mean over
+    A 3 x 7 x 7 convolution that halves rows and columns, then four stages of two `ResidualBlock` of 1,
+    2, 4 and 8 times `width` channels, the last three of which halve frames, rows and columns; the mean over
     all that is left gives the features.
 
-    Input is ``[B, F, H, W, 3]`` in 0..255 of any number of frames and any size, floating point or ``uint8``;
-    inside, torchvision's channel means and deviations are applied. Output is ``[B, 8 width]``: 512 features
+    Input is `[B, F, H, W, 3]` in 0..255 of any number of frames and any size, floating point or `uint8`;
+    inside, torchvision's channel means and deviations are applied. Output is `[B, 8 width]`: 512 features
     (of res5b, thesis 4.4.3.1) at the full width, which has 33,166,272 trainable parameters.
 
     Args:
@@ -186,7 +186,7 @@ class Res3D(keras.Model):
         ]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create all weights; only the rank and the number of channels of ``input_shape`` matter."""
+        """Create all weights; only the rank and the number of channels of `input_shape` matter."""
         if len(input_shape) != 5 or input_shape[-1] != 3:
             raise ValueError(
                 f"Res3D takes clips [batch, frames, height, width, 3]; found shape {tuple(input_shape)}. Add "
@@ -201,14 +201,14 @@ class Res3D(keras.Model):
         yield from (self.stem, *self.blocks)
 
     def call(self, clips: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Features of clips.
+        """Return the features of clips.
 
         Args:
-            clips: ``[B, F, H, W, 3]`` in 0..255.
+            clips: `[B, F, H, W, 3]` in 0..255.
             training: Whether to normalise with the statistics of this batch and update the moving averages.
 
         Returns:
-            Features ``[B, 8 width]``, not negative.
+            Features `[B, 8 width]`, not negative.
         """
         maps = tf.nn.relu(self.stem(self.scaling(clips), training=training))
         for block in self.blocks:
@@ -216,11 +216,11 @@ class Res3D(keras.Model):
         return self.averaging(maps)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """One row of features for each clip."""
+        """Return one row of features for each clip."""
         return (input_shape[0], self.num_features)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal network."""
+        """Return the arguments that make an equal network."""
         return {
             **super().get_config(),
             "width": self.width,
@@ -229,17 +229,17 @@ class Res3D(keras.Model):
 
 
 def res3d(width: int = 64, *, batch_norm_momentum: float = 0.9) -> Res3D:
-    """Res3D of a width, 64 in the paper.
+    """Return a Res3D of a width, 64 in the paper.
 
     Args:
-        width: See :class:`Res3D`.
-        batch_norm_momentum: See :class:`Res3D`.
+        width: See `Res3D`.
+        batch_norm_momentum: See `Res3D`.
 
     Returns:
         The network, not yet built.
 
     Raises:
-        ValueError: ``width`` is out of range.
+        ValueError: `width` is out of range.
 
     Example:
         >>> res3d().num_features
@@ -249,11 +249,11 @@ def res3d(width: int = 64, *, batch_norm_momentum: float = 0.9) -> Res3D:
 
 
 def torchvision_names(network: Res3D) -> dict[str, keras.Variable]:
-    """The built network's variables by the names that they have in a state dict of torchvision's ``r3d_18``.
+    """Return the built network's variables by their names in a state dict of torchvision's `r3d_18`.
 
-    ``stem`` is the first convolution (``.0``) and its normalisation (``.1``); block b of stage s is
-    ``layer{s}.{b}``, with ``conv1``, ``conv2`` and, where it projects, ``downsample``, each again a pair
-    ``.0``, ``.1``. A normalisation has ``weight`` γ, ``bias`` β, ``running_mean`` and ``running_var``.
+    `stem` is the first convolution (`.0`) and its normalisation (`.1`); block b of stage s is
+    `layer{s}.{b}`, with `conv1`, `conv2` and, where it projects, `downsample`, each again a pair
+    `.0`, `.1`. A normalisation has `weight` γ, `bias` β, `running_mean` and `running_var`.
     """
     names = dict(_pair("stem.0", "stem.1", network.stem))
     for number, stage in enumerate(network.stages, start=1):
@@ -277,15 +277,15 @@ def _pair(convolution: str, normalisation: str, layer: Convolution3D) -> dict[st
 
 
 def assign_torchvision_weights(network: Res3D, state: Mapping[str, npt.NDArray[np.floating[Any]]]) -> None:
-    """Give a built network the weights of a state dict of torchvision's ``r3d_18``.
+    """Give a built network the weights of a state dict of torchvision's `r3d_18`.
 
     Kernels are transposed from (out, in, frames, rows, columns) to (frames, rows, columns, in, out). The
-    classifier ``fc`` and the counters ``num_batches_tracked`` are left aside. Nothing is assigned unless all
+    classifier `fc` and the counters `num_batches_tracked` are left aside. Nothing is assigned unless all
     of it fits.
 
     Args:
         network: Built, of the width of the state dict.
-        state: Arrays by name, see :func:`torchvision_names`.
+        state: Arrays by name, see `torchvision_names`.
 
     Raises:
         ValueError: A name is missing or unknown, a shape differs, or a value is not finite.
@@ -319,7 +319,7 @@ def assign_torchvision_weights(network: Res3D, state: Mapping[str, npt.NDArray[n
 
 
 def torchvision_state(network: Res3D) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights of a built network as a state dict of torchvision's ``r3d_18`` without its classifier.
+    """Return the weights of a built network as a state dict of torchvision's `r3d_18` without its classifier.
 
     Example:
         >>> network = res3d(width=2)

@@ -24,8 +24,8 @@ class SonarFeatures(keras.Model):
     The widths are our choice: the thesis says two to six convolutions of 3 x 3 or 5 x 5, two or three pooling
     layers and one or two dense ones, and shows the ones it took only in a figure that we do not have.
 
-    Input is ``[B, H, W, 3]`` in 0..255, floating point or ``uint8``, scaled to -1..1 inside; height and width
-    are fixed when the network is built, 32 x 32 in the thesis. Output is ``[B, 64]``.
+    Input is `[B, H, W, 3]` in 0..255, floating point or `uint8`, scaled to -1..1 inside; height and width
+    are fixed when the network is built, 32 x 32 in the thesis. Output is `[B, 64]`.
 
     Args:
         convolutions: Convolutions in each stage: 1 for FE1, 2 for FE2.
@@ -70,7 +70,7 @@ class SonarFeatures(keras.Model):
         )
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create all weights for images of the height and width of ``input_shape``."""
+        """Create all weights for images of the height and width of `input_shape`."""
         sides = [side for side in tuple(input_shape)[1:3] if side is not None]
         if len(input_shape) != 4 or input_shape[-1] != 3 or len(sides) < 2:
             raise ValueError(
@@ -90,14 +90,14 @@ class SonarFeatures(keras.Model):
         self.dense.build(self.flattening.compute_output_shape(shape))
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Features of images.
+        """Return the features of images.
 
         Args:
-            images: ``[B, H, W, 3]`` in 0..255.
+            images: `[B, H, W, 3]` in 0..255.
             training: Whether to normalise with the statistics of this batch and update the moving averages.
 
         Returns:
-            Features ``[B, 64]``, not negative.
+            Features `[B, 64]`, not negative.
         """
         maps = self.scaling(images)
         for stage in self.stages:
@@ -105,11 +105,11 @@ class SonarFeatures(keras.Model):
         return self.dense(self.flattening(maps))
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """One row of 64 features for each image."""
+        """Return one row of 64 features for each image."""
         return (input_shape[0], NUM_FEATURES)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal network."""
+        """Return the arguments that make an equal network."""
         return {
             **super().get_config(),
             "convolutions": self.convolutions,
@@ -118,11 +118,11 @@ class SonarFeatures(keras.Model):
 
 
 def sonar_features(name: str = "FE1", *, batch_norm_momentum: float = 0.9) -> SonarFeatures:
-    """The feature extractor of a name as in thesis 6.3.3.
+    """Return the feature extractor of a name as in thesis 6.3.3.
 
     Args:
-        name: ``"FE1"``, one convolution in each stage, or ``"FE2"``, two.
-        batch_norm_momentum: See :class:`SonarFeatures`.
+        name: `"FE1"`, one convolution in each stage, or `"FE2"`, two.
+        batch_norm_momentum: See `SonarFeatures`.
 
     Returns:
         The network, not yet built.

@@ -19,16 +19,16 @@ _NEIGHBOURHOOD = 9
 
 @check_shapes("images: [batch..., height, width, 3]", "return: [batch..., height, width, 3]")
 def stain_views(images: tf.Tensor) -> tf.Tensor:
-    """What the towers see: amounts of haematoxylin and eosin, and how a pixel differs from those around it.
+    """Return what the towers see: amounts of two stains, and how a pixel differs from those around it.
 
     The amounts come of Ruifrok and Johnston's fixed stain colours (2001), as in scikit-image. Texture is the
     optical density, summed over the channels, less its mean over 9 x 9 pixels, and so knows no colour.
 
     Args:
-        images: ``[B, H, W, 3]``, RGB in 0..255.
+        images: `[B, H, W, 3]`, RGB in 0..255.
 
     Returns:
-        ``[B, H, W, 3]``, a channel for each view in the order of :data:`VIEWS`, about 0 to a few units.
+        `[B, H, W, 3]`, a channel for each view in the order of `VIEWS`, about 0 to a few units.
 
     Source:
         A. C. Ruifrok and D. A. Johnston, Quantification of histochemical staining by color deconvolution.
@@ -42,7 +42,7 @@ def stain_views(images: tf.Tensor) -> tf.Tensor:
 
 
 class _Tower(keras.layers.Layer):
-    """The network of one view: maps ``[B, H, W, 1]`` to features ``[B, features]``."""
+    """The network of one view: maps `[B, H, W, 1]` to features `[B, features]`."""
 
     def __init__(self, features: int, batch_norm_momentum: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -78,12 +78,12 @@ class StainTowers(keras.Model):
 
     A tower has three stages of a 3 x 3 convolution (16, 32, 32 channels) with batch normalisation, ReLU and
     2 x 2 max-pooling, the mean over all pixels, and a dense layer with ReLU. The towers share nothing, so
-    that a head can weigh the views: :attr:`view_columns` says which features belong to which.
+    that a head can weigh the views: `view_columns` says which features belong to which.
 
     Args:
         features: Features of each view.
         batch_norm_momentum: Weight of the past in the moving averages of batch normalisation.
-        **kwargs: Of ``keras.Model``.
+        **kwargs: Of `keras.Model`.
 
     Example:
         >>> towers = StainTowers(features=4)
@@ -117,16 +117,16 @@ class StainTowers(keras.Model):
             tower.build((*tuple(input_shape)[:3], 1))
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Features ``[B, 3 features]`` of images ``[B, H, W, 3]`` in 0..255."""
+        """Return the features `[B, 3 features]` of images `[B, H, W, 3]` in 0..255."""
         views = tf.split(stain_views(tf.cast(images, self.compute_dtype)), len(VIEWS), axis=-1)
         features = [tower(maps, training=training) for tower, maps in zip(self.towers, views, strict=True)]
         return tf.concat(features, axis=-1)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """One row of features for each image."""
+        """Return one row of features for each image."""
         return (input_shape[0], len(VIEWS) * self.features)
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal network."""
+        """Return the arguments that make an equal network."""
         own = {"features": self.features, "batch_norm_momentum": self.batch_norm_momentum}
         return {**super().get_config(), **own}

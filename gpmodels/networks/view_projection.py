@@ -20,14 +20,14 @@ class ViewProjection(keras.layers.Layer):
     many columns that vary little does not crowd out the others; within a view one deviation scales all
     columns, since one that hardly varies in the training data would otherwise decide everything where it does
     vary. The components have a mean variance of one again, over all or over those of each view. Holds both
-    projections, so that layers that differ in ``by_view`` have the same weights. Does nothing sensible before
-    :meth:`adapt`; is not trained.
+    projections, so that layers that differ in `by_view` have the same weights. Does nothing sensible before
+    `adapt`; is not trained.
 
     Args:
         views: Columns of each view, in their order.
         components: Most components of all views together, or of each view.
         by_view: Whether the views stay apart.
-        **kwargs: Of ``keras.layers.Layer``.
+        **kwargs: Of `keras.layers.Layer`.
 
     Raises:
         ValueError: A view without columns, or no component.
@@ -54,17 +54,17 @@ class ViewProjection(keras.layers.Layer):
         self.by_view = by_view
 
     def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal layer."""
+        """Return the arguments that make an equal layer."""
         own = {"views": list(self.views), "components": self.components, "by_view": self.by_view}
         return {**super().get_config(), **own}
 
     @property
     def view_columns(self) -> tuple[slice, ...]:
-        """Columns of the output that belong to each view, with ``by_view``."""
+        """Columns of the output that belong to each view, with `by_view`."""
         return _consecutive([min(self.components, columns) for columns in self.views])
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the projections of features ``[..., input_shape[-1]]``."""
+        """Create the projections of features `[..., input_shape[-1]]`."""
         total = sum(self.views)
         if input_shape[-1] != total:
             raise ValueError(f"The views have {total} columns together, but the input {input_shape[-1]}.")
@@ -98,13 +98,13 @@ class ViewProjection(keras.layers.Layer):
         self.apart.assign(scales[:, None] * apart)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Components ``[..., K]``."""
+        """Return the components `[..., K]`."""
         return tf.matmul(features - self.mean, self.apart if self.by_view else self.joint)
 
     def typical_features(self) -> npt.NDArray[np.float64]:
-        """Features ``[D]`` among the training examples: one from their mean along the first component.
+        """Return features `[D]` as of a training example: one from the mean along the first component.
 
-        With ``by_view`` along the first of each view. One is the components' mean deviation, and a first
+        With `by_view` along the first of each view. One is the components' mean deviation, and a first
         component's is no smaller.
         """
         components = np.asarray(self.apart if self.by_view else self.joint, np.float64)
@@ -114,7 +114,7 @@ class ViewProjection(keras.layers.Layer):
         return np.asarray(self.mean, np.float64) + offset
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """One axis as before, with as many columns as there are components."""
+        """Return the input's shape with as many columns as there are components."""
         width = self.view_columns[-1].stop if self.by_view else min(self.components, sum(self.views))
         return (*input_shape[:-1], width)
 
@@ -125,13 +125,13 @@ def _consecutive(widths: Sequence[int]) -> tuple[slice, ...]:
 
 
 def _inverse_deviation(centred: npt.NDArray[np.float64]) -> float:
-    """One over the root of the mean variance; 1 where nothing varies."""
+    """Return one over the root of the mean variance; 1 where nothing varies."""
     variance = float(np.mean(centred**2))
     return variance**-0.5 if variance > 0.0 else 1.0
 
 
 def _principal_components(centred: npt.NDArray[np.float64], wanted: int) -> npt.NDArray[np.float64]:
-    """``[D, wanted]``, scaled so that the projected columns have a mean variance of one."""
+    """Return principal components `[D, wanted]` that project to columns of mean variance one."""
     projection = np.zeros((centred.shape[1], wanted))
     if not centred.any():  # scikit-learn divides by the variance
         return projection

@@ -15,12 +15,12 @@ from benchmarks.histopathology import (
     num_groups,
     split_again,
 )
-from data_prep.histopathology_manifest import HistopathologyExample, HistopathologyManifest
-from data_prep.histopathology_settings import PatchSettings
-from data_prep.manifest import MANIFEST_NAME, file_sha256, load_manifest
-from data_prep.splits import manifest_splits
-from pipelines.histopathology_application import tissue_application
-from pipelines.predictors import Predictor
+from data_prep.histopathology.manifest import HistopathologyExample, HistopathologyManifest
+from data_prep.histopathology.settings import PatchSettings
+from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256, load_manifest
+from data_prep.splits.divide import manifest_splits
+from pipelines.histopathology.application import tissue_application
+from pipelines.runs.predictors import Predictor
 
 PATCHES = (31, 17, 23, 12, 40, 8, 27, 19)
 """Of each patient: all differ, as in real data. Each has two images of each class."""
@@ -112,14 +112,15 @@ def test_pools_are_judged_by_the_mean_of_their_patches(prepared: Path, tmp_path:
         return {"probability": probability, "mutual_information": 0.1 * positive}
 
     stub = Predictor("stub", predict, {})
-    found = judge("handmade", [by], split, lambda _: [stub])[by]["stub"]
+    patches = tissue_application("handmade", "patch")
+    data = patches.inputs.open(split)
+    found = judge(patches, [by], data, lambda _: [stub])[by]["stub"]
     application = tissue_application("handmade", by)
-    data = application.prepared(split)
     records = [
-        application.record(one, application.outputs(stub, one))
-        for one in application.examples(data, manifest_splits(data.manifest).test)
+        application.judge.record(one, application.judge.outputs(stub, one))
+        for one in application.judge.examples(data, manifest_splits(data.manifest).test)
     ]
-    expected = application.result("stub", records).scores
+    expected = application.judge.result("stub", records).scores
     assert found == pytest.approx({key: expected[key] for key in found}, rel=1e-6)
     assert set(found) == set(SCORES)
 

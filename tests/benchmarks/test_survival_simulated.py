@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.survival_simulated import CENSORED, SIGNAL_SHARE, TRUTH, VIEWS, judge, simulate, table
-from pipelines.survival_data import SurvivalData
-from pipelines.survival_settings import SurvivalSettings
+from pipelines.survival.data import SurvivalData
+from pipelines.survival.settings import SurvivalSettings
 
 PATIENTS = 400
 

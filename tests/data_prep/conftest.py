@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data_prep.lane import LanePrepareSettings, PrepareResult, prepare_lane
+from data_prep.lane.prepare import PrepareResult, prepare_lane
+from data_prep.lane.settings import LanePrepareSettings
 
 WritePairs = Callable[..., tuple[Path, Path]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from data_prep.stains import REFERENCE_STAINS, from_density
+from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
 
 
 def tissue(seed: int, size: tuple[int, int] = (80, 120), *, glass_rows: int = 0) -> np.ndarray:

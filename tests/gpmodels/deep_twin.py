@@ -53,7 +53,7 @@ def _triangular(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def hidden_twin(head: DFGPHead, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances of b at one point, ``[ν]`` each."""
+    """Means and variances of b at one point, `[ν]` each."""
     moments = []
     for r, unit in enumerate(as_reference(head.hidden.units)):
         columns = slice(None) if head.views is None else list(head.views[r])
@@ -65,7 +65,7 @@ def hidden_twin(head: DFGPHead, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def output_covariance(head: DFGPHead, p: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """κ(a_i, b_j) of output function p, ``[..., i, j]``."""
+    """κ(a_i, b_j) of output function p, `[..., i, j]`."""
     kernel = head.outputs.kernel
     j = p if kernel.num_kernels > 1 else 0
     if head.output_kernel == "linear":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gpmodels.gp_head import GPHead
+from gpmodels.heads.gp import GPHead
 
 from . import reference
 from .random_units import latent_twins
@@ -17,7 +17,7 @@ Marginals = list[tuple[float, float]]
 
 
 def points(size: int, seed: int = 1) -> np.ndarray:
-    """``[size, 2]``, spread about as far as the experts of a random head."""
+    """`[size, 2]`, spread about as far as the experts of a random head."""
     return 2 * np.random.default_rng(seed).normal(size=(size, 2))
 
 
@@ -35,7 +35,7 @@ def labels_for(head: GPHead, size: int) -> np.ndarray:
 
 
 def objective(head: Any, x: np.ndarray, y: np.ndarray, *, scale: float = 1.0) -> tf.Tensor:
-    """L1 of thesis (4.20) as trained, the sum over the points times ``scale``."""
+    """L1 of thesis (4.20) as trained, the sum over the points times `scale`."""
     features, label = tf.convert_to_tensor(x), tf.constant(y)
     terms = head.training_terms(head.latent(features), features, label)
     return scale * tf.reduce_sum(terms) - tf.reduce_sum(head.prior_kl())
@@ -68,7 +68,7 @@ def expert_marginals(head: Any, x: np.ndarray, k: int) -> Marginals:
 
 
 def likelihood_term(head: GPHead, marginals: Marginals, label: float, unit: int) -> float:
-    """E[log p(y | f)] at one point; ``unit`` counts the noise variances."""
+    """E[log p(y | f)] at one point; `unit` counts the noise variances."""
     means, variances = zip(*marginals, strict=True)
     match head.likelihood_name:
         case "gaussian":

@@ -1,7 +1,7 @@
 """Checks of heads that change a whole process: two logical devices, and bitwise determinism.
 
-Reads ``{name: serialised head}`` as JSON from standard input and prints ``{name: results}`` as its last line.
-The assertions are in ``layer_contract.py``.
+Reads `{name: serialised head}` as JSON from standard input and prints `{name: results}` as its last line.
+The assertions are in `layer_contract.py`.
 """
 
 from __future__ import annotations

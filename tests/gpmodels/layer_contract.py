@@ -1,7 +1,8 @@
-"""What every head must do, whatever its mathematics: subclass :class:`LayerContract` in its test file."""
+"""What every head must do, whatever its mathematics: subclass `LayerContract` in its test file."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import json
@@ -18,7 +19,7 @@ from keras.src.testing.test_case import TestCase
 from scipy import special
 
 from gpmodels import HybridModel
-from gpmodels.head import Head
+from gpmodels.heads.base import Head
 
 OUTPUTS = {
     "probability",
@@ -41,7 +42,7 @@ class LayerContract:
     Attributes:
         head_class: The head's class.
         settings: Its arguments.
-        trainable_values: Number of trainable values the head has for ``NUM_FEATURES`` features.
+        trainable_values: Number of trainable values the head has for `NUM_FEATURES` features.
         outputs: Names of its outputs.
     """
 
@@ -161,8 +162,9 @@ class LayerContract:
         if getattr(model.head, "expert_variance", "full") == "thesis":
             # The part of the global variance that the experts' includes, a_0ᵀS_0a_0.
             shared = model.head.global_unit.marginal(model.head.global_unit.fold(), features[None])
-            ours = ours._replace(global_variance=shared.inducing_variance[0])
-        for name in ("mean", "variance", "global_mean", "global_variance"):
+            ours = dataclasses.replace(ours, global_variance=shared.inducing_variance[0])
+        assert type(folded) is type(ours)
+        for name in {"mean", "variance", "global_mean", "global_variance"} & set(vars(ours)):
             np.testing.assert_allclose(getattr(folded, name), getattr(ours, name), rtol=1e-5, atol=1e-6)
 
     def test_config_makes_an_equal_model(self, model):

@@ -8,9 +8,9 @@ import gpflow
 import numpy as np
 
 from gpmodels import HGPHead
-from gpmodels.gp_head import GPHead
-from gpmodels.likelihoods import GaussianLikelihood
-from gpmodels.sparse_units import SparseUnits
+from gpmodels.heads.gp import GPHead
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.units.sparse import SparseUnits
 
 from . import reference
 
@@ -29,7 +29,7 @@ def randomize(units: SparseUnits, rng: np.random.Generator) -> None:
 
 
 def latent_twins(units: SparseUnits, kernel: str = "squared_exponential") -> list[list[reference.Unit]]:
-    """NumPy twins ``[K][P]``: one for each latent function of each unit, with the kernel it uses."""
+    """NumPy twins `[K][P]`: one for each latent function of each unit, with the kernel it uses."""
     inducing, lengthscales, variance, means, roots = (
         np.asarray(parameter.numpy(), "float64") for parameter in parameters(units)
     )

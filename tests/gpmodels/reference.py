@@ -20,7 +20,7 @@ PROFILES: dict[str, Callable[[float], float]] = {
 
 @dataclass(frozen=True)
 class Unit:
-    """A sparse GP with ``u = L v``, ``v ~ N(m, L_S L_Sᵀ)``, ``L Lᵀ = κ(U, U) + jitter I``."""
+    """A sparse GP with `u = L v`, `v ~ N(m, L_S L_Sᵀ)`, `L Lᵀ = κ(U, U) + jitter I`."""
 
     kernel: str
     inducing: np.ndarray  # [M, D]
@@ -46,7 +46,7 @@ class Unit:
         return self.covariance(self.inducing, self.inducing) + self.jitter * np.eye(len(self.inducing))
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """a = K⁻¹ k(U, x), ``[M]``."""
+        """a = K⁻¹ k(U, x), `[M]`."""
         return np.linalg.solve(self.inducing_covariance, self.covariance(self.inducing, x[None])[:, 0])
 
     def posterior(self) -> tuple[np.ndarray, np.ndarray]:

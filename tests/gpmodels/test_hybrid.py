@@ -83,6 +83,41 @@ def test_loss_is_divergence_over_num_data_less_the_mean_log_likelihood():
         assert loss_of(model, x, y) == pytest.approx(expected, rel=1e-5)
 
 
+def test_effective_observations_weigh_the_divergence_instead_of_all_points():
+    x, y = blobs()
+    model = informed_model(num_data=6000, num_effective=60.5)
+    terms = model.head.expected_log_likelihood(model.head.latent(tf.constant(x)), tf.constant(y))
+    expected = float(model.head.prior_kl()[0]) / 60.5 - float(tf.reduce_mean(terms))
+    assert loss_of(model, x, y) == pytest.approx(expected, rel=1e-5)
+    assert loss_of(informed_model(num_data=60), x, y) == loss_of(
+        informed_model(num_data=6000, num_effective=60), x, y
+    )
+
+
+def test_a_head_trained_alone_counts_as_many_observations():
+    x, y = blobs()
+    divergence = {}
+    for count in (None, 6000.0, 2.0):
+        model = identity_model(num_data=6000, num_effective=count)
+        model.initialize((x, y), head_steps=60, head_learning_rate=0.05)
+        divergence[count] = float(model.head.penalty())
+    assert divergence[None] == pytest.approx(divergence[6000.0], rel=1e-3)
+    assert divergence[2.0] < 0.5 * divergence[None]
+
+
+def test_effective_observations_are_kept_in_the_configuration_and_absent_from_older_ones():
+    config = identity_model(num_effective=7.5).get_config()
+    assert HybridModel.from_config(dict(config)).num_effective == 7.5
+    del config["num_effective"]
+    assert HybridModel.from_config(config).num_effective is None
+
+
+@pytest.mark.parametrize("count", [0.0, -3.0, float("nan"), float("inf")])
+def test_effective_observations_must_be_positive(count):
+    with pytest.raises(ValueError, match="num_effective must be how many"):
+        identity_model(num_effective=count)
+
+
 @pytest.mark.parametrize("bad", [2.0, -1.0, 0.5, 255.0, np.nan])
 def test_labels_other_than_0_and_1_are_an_error(bad):
     x, y = blobs()

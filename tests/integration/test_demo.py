@@ -7,14 +7,17 @@ import pytest
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.lane_manifest import LaneManifest
-from data_prep.manifest import load_manifest
-from data_prep.splits import manifest_splits
-from pipelines.demo import run_demo
-from pipelines.head_application import Prepared
-from pipelines.head_evaluation import judge
-from pipelines.lane_application import LANE
-from pipelines.predictors import predictor
+from data_prep.lane.manifest import LaneManifest
+from data_prep.prepared.manifest import load_manifest
+from data_prep.splits.divide import manifest_splits
+from pipelines.lane.application import LANE
+from pipelines.lane.demo import run_demo
+from pipelines.runs.application import Prepared
+from pipelines.runs.description import PRETRAINING
+from pipelines.runs.evaluate import judge
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import load_model, make_model
+from pipelines.runs.predictors import predictor
 
 GOOD_F_MEASURE = 0.90
 
@@ -29,7 +32,9 @@ def demo(tmp_path_factory):
 @pytest.mark.slow
 def test_every_row_finds_unseen_lanes(demo):
     methods = json.loads((demo / "evaluation" / "metrics.json").read_text())["methods"]
-    assert list(methods) == ["Linear", "Linear + temperature", "SVGP", "HGP"]
+    assert list(methods) == [
+        *("Linear", "Linear + temperature", "SVGP", "SVGP + temperature", "HGP", "HGP + temperature")
+    ]
     assert {
         name: m["scores"]["f_measure"] for name, m in methods.items() if m["scores"]["f_measure"] < 0.9
     } == {}
@@ -37,15 +42,14 @@ def test_every_row_finds_unseen_lanes(demo):
 
 @pytest.mark.slow
 def test_untrained_head_fails_that(demo):
-    run, settings = LANE.trained_run(demo / "run"), LANE.run_settings(demo / "run")
+    job = trained_job(LANE, demo / "run", Console(quiet=True))
     data = demo / "prepared_unseen"
     manifest = load_manifest(data, LaneManifest)
-    trained = LANE.make_model("linear", settings, run)
-    trained.load_weights(demo / "run" / "heads" / "pretraining" / "best.weights.h5")
-    model = LANE.make_model("hgp", settings, run)
+    trained = load_model(job, PRETRAINING)
+    model = make_model("hgp", LANE, job.settings, job.run)
     model.network.set_weights(trained.network.get_weights())
-    examples = LANE.examples(Prepared(data, manifest), manifest_splits(manifest).test)
-    result = judge(LANE, predictor("untrained", model), examples)
+    examples = LANE.judge.examples(Prepared(data, manifest), manifest_splits(manifest).test)
+    result = judge(LANE.judge, predictor("untrained", model), examples)
     assert result.scores["f_measure"] < GOOD_F_MEASURE
     assert np.isfinite(result.scores["nll"])
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_prep.cell_simulator import (
+from data_prep.cells.simulator import (
     SimulationSettings,
     simulate_events,
     synthetic_frames,
     write_simulated,
 )
-from data_prep.scenes import write_scenes
-from data_prep.stains import REFERENCE_STAINS, from_density
+from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
+from data_prep.lane.scenes import write_scenes
 from gpmodels.networks.res3d import res3d, torchvision_state
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ def run_script(
 def test_script_writes_report_bundle_and_predictions(example):
     assert "12 examples of 24 x 32" in example.said
     metrics = json.loads((example.out / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
-    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
+    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP", "HGP + temperature"]
     assert (example.out / "evaluation" / "report.html").stat().st_size > 10_000
     enclosed = json.loads((example.out / "bundle" / "metrics.json").read_text(encoding="utf-8"))
     assert enclosed == metrics

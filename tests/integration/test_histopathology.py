@@ -11,9 +11,9 @@ from PIL import Image
 from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
-from data_prep.stains import REFERENCE_STAINS, from_density
-from pipelines.bundle import load_signatures
-from pipelines.bundle_metadata import load_metadata
+from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
+from pipelines.bundles.metadata import load_metadata
+from pipelines.bundles.saved_model import load_signatures
 from pipelines.cli import make_app
 
 pytestmark = pytest.mark.slow

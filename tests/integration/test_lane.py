@@ -18,19 +18,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from rich.console import Console
 from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
-from data_prep.lane_manifest import LaneManifest
-from data_prep.manifest import load_manifest
-from data_prep.scenes import write_scenes
+from data_prep.lane.manifest import LaneManifest
+from data_prep.lane.scenes import write_scenes
+from data_prep.prepared.manifest import load_manifest
 from pipelines.cli import make_app
-from pipelines.head_application import Prepared
-from pipelines.head_evaluation import judge
-from pipelines.lane_application import LANE
-from pipelines.lane_settings import LaneRun
-from pipelines.predictors import predictor
-from pipelines.runs import load_run
+from pipelines.lane.application import LANE
+from pipelines.runs.application import Prepared
+from pipelines.runs.evaluate import judge
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import make_model
+from pipelines.runs.predictors import predictor
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +126,7 @@ def test_every_step_says_what_it_did(way):
 def test_metrics_are_those_of_the_bundle_and_finite(way):
     text = (way.evaluation / "metrics.json").read_text(encoding="utf-8")
     metrics = json.loads(text, parse_constant=pytest.fail)
-    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
+    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP", "HGP + temperature"]
     assert json.loads((way.bundle / "metrics.json").read_text()) == metrics
     for method in metrics["methods"].values():
         assert set(metrics["scores"]) == set(method["scores"])
@@ -287,11 +288,13 @@ def test_trained_heads_pass_an_f_measure_that_untrained_ones_fail(tmp_path):
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     scores = {name: method["scores"]["f_measure"] for name, method in metrics["methods"].items()}
     assert min(scores.values()) >= LEARNT, scores
-    manifest, description = load_manifest(data, LaneManifest), load_run(out, LaneRun)
+    manifest, job = load_manifest(data, LaneManifest), trained_job(LANE, out, Console(quiet=True))
     names = [example.name for example in manifest.examples if example.split == "test"]
     for head in ("linear", "hgp"):
-        untrained = predictor("untrained", LANE.make_model(head, LANE.run_settings(out), description))
+        untrained = predictor("untrained", make_model(head, LANE, job.settings, job.run))
         assert (
-            judge(LANE, untrained, LANE.examples(Prepared(data, manifest), names)).scores["f_measure"]
+            judge(LANE.judge, untrained, LANE.judge.examples(Prepared(data, manifest), names)).scores[
+                "f_measure"
+            ]
             < LEARNT
         )

@@ -13,13 +13,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
-from data_prep.box_files import read_box_table, read_voc
-from data_prep.sonar_images import read_sonar
-from pipelines.bundle import load_signatures
-from pipelines.bundle_metadata import load_metadata
+from data_prep.sonar.box_files import read_box_table, read_voc
+from data_prep.sonar.images import read_sonar
+from pipelines.bundles.metadata import load_metadata
+from pipelines.bundles.saved_model import load_signatures
 from pipelines.cli import make_app
-from pipelines.sonar_settings import SnapshotPreprocessing
-from pipelines.sonar_windows import snapshot_of
+from pipelines.sonar.settings import SnapshotPreprocessing
+from pipelines.sonar.windows import snapshot_of
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +140,7 @@ def test_every_step_says_what_it_did(way):
 
 def test_metrics_tell_the_classes_apart(way):
     metrics = json.loads((way.evaluation / "metrics.json").read_text(), parse_constant=pytest.fail)
-    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
+    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP", "HGP + temperature"]
     assert json.loads((way.bundle / "metrics.json").read_text()) == metrics
     for method in metrics["methods"].values():
         confusion = np.array(method["confusion"])

@@ -8,21 +8,25 @@ import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
+from rich.console import Console
 from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
-from data_prep.labelled import labelled_records
-from data_prep.video_clips import video_windows
-from data_prep.video_settings import ClipSettings
-from pipelines.bundle import load_signatures
-from pipelines.bundle_metadata import load_metadata
+from data_prep.labelled.dataset import labelled_records
+from data_prep.video.clips import video_windows
+from data_prep.video.settings import ClipSettings
+from pipelines.bundles.metadata import load_metadata
+from pipelines.bundles.saved_model import load_signatures
 from pipelines.cli import make_app
-from pipelines.video_application import VIDEO
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import run_predictors
+from pipelines.video.application import VIDEO, open_videos
 
 pytestmark = pytest.mark.slow
 
 TINY = {
-    "pretraining_epochs": 6,
+    "pretraining_epochs": 12,
+    "learning_rate": 3e-3,
     "head_epochs": 2,
     "steps_per_epoch": 15,
     "batch_size": 12,
@@ -127,7 +131,7 @@ def test_every_step_says_what_it_did(way):
 
 def test_videos_are_judged_and_not_clips(way):
     metrics = json.loads((way.evaluation / "metrics.json").read_text(), parse_constant=pytest.fail)
-    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP"]
+    assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP", "HGP + temperature"]
     tested = int(metrics["data"]["videos"])
     assert tested == 6
     for method in metrics["methods"].values():
@@ -139,7 +143,8 @@ def test_videos_are_judged_and_not_clips(way):
 
 def test_machines_are_compared_on_features(way):
     metrics = json.loads((way.features_evaluation / "metrics.json").read_text())
-    methods = ["Linear SVM", "RBF-SVM", "Linear", "Linear + temperature", "SVGP", "HGP"]
+    heads = ["Linear", "Linear + temperature", "SVGP", "SVGP + temperature", "HGP", "HGP + temperature"]
+    methods = ["Linear SVM", "RBF-SVM", *heads]
     assert list(metrics["methods"]) == methods
     assert max(method["scores"]["accuracy"] for method in metrics["methods"].values()) > 0.5
     # The report shows the videos although the features have no frames.
@@ -165,18 +170,18 @@ def test_features_are_extracted_once_and_never_mixed(way, tmp_path):
 
 
 def changed_trunk(path: Path) -> dict[str, np.ndarray]:
-    from pipelines.video_trunk import read_weights  # noqa: PLC0415 - beside its only use
+    from pipelines.video.trunk import read_weights  # noqa: PLC0415 - beside its only use
 
     return {name: array + np.float32(1e-3) for name, array in read_weights(path).items()}
 
 
 def test_bundle_on_features_has_the_network_inside(way):
-    clips, features = VIDEO.prepared(way.prepared), VIDEO.prepared(way.features)
+    clips, features = open_videos(way.prepared), open_videos(way.features)
     names = [example.name for example in clips.manifest.examples][::12]
     images = np.stack([image for _, image, _ in labelled_records(way.prepared, clips.manifest, names)])
     outputs = load_signatures(way.features_bundle)["serving_default"](clips=tf.constant(images))
-    arguments = (way.features_run, VIDEO.run_settings(way.features_run), VIDEO.trained_run(way.features_run))
-    methods = {method.title: method for method in VIDEO.predictors(*arguments)}
+    job = trained_job(VIDEO, way.features_run, Console(quiet=True))
+    methods = {method.title: method for method in run_predictors(job)}
     cached = tf.constant(features.part(names).features)
     expected = methods["Linear + temperature"].predict(cached)["probability"]
     assert np.ptp(expected, axis=0).max() > 0.05  # clips make a difference

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.evaluation import Evaluation, MethodResult, compare, segmentation_result
-from pipelines.lane_gallery import LaneImage
-from pipelines.segmentation_scores import segmentation_record
+from pipelines.lane.pictures import LaneImage
+from pipelines.scores.results import Evaluation, MethodResult, compare, segmentation_result
+from pipelines.scores.segmentation import segmentation_record
 
 IMAGE_NAMES = tuple(f"scene {i}.png" for i in range(6))
 

@@ -3,9 +3,11 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import pytest
 import typer
@@ -14,10 +16,12 @@ from typer.testing import CliRunner
 
 import pipelines
 from data_prep.errors import InputError
-from data_prep.lane import LanePrepareSettings
+from data_prep.lane.settings import LanePrepareSettings
 from pipelines.cli import APPLICATIONS, make_app
-from pipelines.config import dump_settings
-from pipelines.steps import SettingsClass, StepCall, make_command
+from pipelines.command.config import dump_settings
+from pipelines.command.steps import Command, StepCall, make_command
+from pipelines.errors import TrainingDiverged
+from pipelines.lane import commands as lane
 
 STEPS = ("prepare", "train", "evaluate", "predict", "export")
 
@@ -32,6 +36,11 @@ class TrainSettings(BaseModel):
 class PredictSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    options: ClassVar[dict[str, tuple[str, str]]] = {
+        "threshold": ("", "Threshold."),
+        "refer_above": ("", "Mean entropy."),
+    }
+
     threshold: float = Field(default=0.5, description="Threshold.")
     refer_above: float | None = Field(default=None, description="Mean entropy.")
 
@@ -40,12 +49,8 @@ class ExportSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DivergedError(RuntimeError):
-    pass
-
-
 class Recorder:
-    """Stands for `pipelines.lane`: remembers calls, or raises what a test wants."""
+    """Stands for `pipelines.lane.steps`: remembers calls, or raises what a test wants."""
 
     def __init__(self):
         self.calls: list[tuple[str, tuple, dict]] = []
@@ -67,26 +72,28 @@ class Recorder:
 @pytest.fixture
 def steps(monkeypatch) -> Recorder:
     recorder = Recorder()
-    settings = SimpleNamespace(
-        TrainSettings=TrainSettings,
-        EvaluateSettings=TrainSettings,
-        PredictSettings=PredictSettings,
-        ExportSettings=ExportSettings,
-    )
-    training = SimpleNamespace(TrainingDiverged=DivergedError)
     replaced = {
-        "training": training,
-        "lane": recorder,
-        "demo": recorder,
-        "bundle": recorder,
-        "lane_settings": settings,
-        "bundle_metadata": SimpleNamespace(load_metadata=lambda _: None),
+        "lane.steps": recorder,
+        "lane.demo": recorder,
+        "bundles.saved_model": recorder,
+        "bundles.metadata": SimpleNamespace(load_metadata=lambda _: None),
     }
-    for name, module in replaced.items():
-        monkeypatch.setitem(sys.modules, f"pipelines.{name}", module)
-        monkeypatch.setattr(pipelines, name, module, raising=False)
+    for path, module in replaced.items():
+        room, _, name = path.partition(".")
+        monkeypatch.setitem(sys.modules, f"pipelines.{path}", module)
+        monkeypatch.setattr(import_module(f"pipelines.{room}"), name, module, raising=False)
+    settings = {
+        "train": TrainSettings,
+        "evaluate": TrainSettings,
+        "predict": PredictSettings,
+        "export": ExportSettings,
+    }
+    faked = {name: replace(lane.COMMANDS[name], settings=cls) for name, cls in settings.items()}
+    monkeypatch.setattr(lane, "COMMANDS", {**lane.COMMANDS, **faked})
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace())  # counts as started
-    monkeypatch.setattr("pipelines.steps.check_paths", lambda *_: None)  # the folders exist by name alone
+    monkeypatch.setattr(
+        "pipelines.command.steps.check_paths", lambda *_: None
+    )  # the folders exist by name alone
     return recorder
 
 
@@ -103,7 +110,7 @@ def test_train_gets_settings_folders_and_console(steps, tmp_path):
     assert settings == TrainSettings(epochs=2, seed=3)
     console = options.pop("console")
     assert callable(console.print)
-    assert options == {"data": tmp_path, "out": tmp_path / "run", "resume": False}
+    assert options == {"data": tmp_path, "out": tmp_path / "run", "resume": False, "former": None}
 
 
 def test_precedence_of_file_set_and_option(steps, tmp_path):
@@ -138,6 +145,17 @@ def test_a_resumed_run_keeps_the_settings_it_was_started_with(steps, tmp_path):
     run("lane", "train", "--data", "d", "--out", tmp_path)
     assert [args[0] for _, args, _ in steps.calls] == [TrainSettings(epochs=4, seed=9), TrainSettings()]
     assert [options["resume"] for _, _, options in steps.calls] == [True, False]
+    assert [options["former"] for _, _, options in steps.calls] == [TrainSettings(epochs=4), None]
+
+
+def test_a_resumed_run_takes_other_settings_from_a_file(steps, tmp_path):
+    dump_settings(TrainSettings(epochs=4), tmp_path / "config.yaml")
+    config = tmp_path / "other.yaml"
+    config.write_text("seed: 5")
+    run("lane", "train", "--data", "d", "--out", tmp_path, "--resume", "--config", config)
+    ((_, (settings,), options),) = steps.calls
+    assert settings == TrainSettings(seed=5)
+    assert options["former"] == TrainSettings(epochs=4)
 
 
 def test_evaluate_and_export_get_their_arguments(steps):
@@ -258,7 +276,7 @@ def test_what_the_system_refuses_ends_with_1_and_one_message(steps, error, messa
 
 
 def test_a_loss_that_is_no_number_ends_with_1_and_one_message(steps):
-    steps.error = DivergedError("Training stopped in epoch 3: the loss is nan. The checkpoint is kept.")
+    steps.error = TrainingDiverged("Training stopped in epoch 3: the loss is nan. The checkpoint is kept.")
     assert run(*TRAIN, expected=1).stderr == f"Error: {steps.error}\n"
 
 
@@ -292,7 +310,7 @@ def test_an_unexpected_error_keeps_its_traceback(steps, error):
 
 def test_what_the_project_logs_is_printed_and_a_log_has_whole_lines(steps, monkeypatch):
     def train(*_, **__):
-        logging.getLogger("pipelines.training").info("Dropped experts [4] %s", "x" * 150)
+        logging.getLogger("pipelines.training.stages").info("Dropped experts [4] %s", "x" * 150)
         logging.getLogger("somebody.else").info("hidden")
 
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -313,13 +331,15 @@ def test_options_of_a_step_become_its_parameters(tmp_path):
 
     def count(call: StepCall, data: Path, times: Annotated[int, typer.Option(help="How often.")] = 2) -> None:
         """Count."""
-        seen.update(data=data, times=times, jobs=call.jobs, overrides=call.overrides)
+        seen.update(data=data, times=times, jobs=call.jobs, settings=call.settings)
 
     app = typer.Typer()
-    app.command()(make_command("numbers count", SettingsClass("unused", "Unused"), count))
-    result = CliRunner().invoke(app, ["--data", str(tmp_path), "--times", "4", "--jobs", "3", "--set", "a=1"])
+    app.command()(make_command("numbers count", Command(TrainSettings, count)))
+    result = CliRunner().invoke(
+        app, ["--data", str(tmp_path), "--times", "4", "--jobs", "3", "--set", "seed=1"]
+    )
     assert result.exit_code == 0, result.output
-    assert seen == {"data": tmp_path, "times": 4, "jobs": 3, "overrides": ("a=1",)}
+    assert seen == {"data": tmp_path, "times": 4, "jobs": 3, "settings": TrainSettings(seed=1)}
     assert "How often." in CliRunner().invoke(app, ["--help"]).stdout
     assert CliRunner().invoke(app, []).exit_code == 2
 
@@ -446,7 +466,7 @@ def test_the_module_is_the_same_command(module):
 
 def test_start_up_notes_are_hidden_and_other_messages_are_not():
     code = (
-        "import os, sys\nfrom pipelines.tensorflow_start import _start_up_notes_hidden\n"
+        "import os, sys\nfrom pipelines.command.tensorflow_start import _start_up_notes_hidden\n"
         "os.dup2(1, 2)\n"
         "with _start_up_notes_hidden():\n"
         "    os.write(2, b'I0000 00:00:17.3 1 port.cc:153] oneDNN\\n')\n"

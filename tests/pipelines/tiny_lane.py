@@ -9,11 +9,14 @@ import cv2
 from rich.console import Console
 from tensorflow.python.framework.config import disable_op_determinism
 
-from data_prep.lane import LanePrepareSettings, prepare_lane
-from data_prep.scenes import write_scenes
-from pipelines import lane
-from pipelines.head_settings import ExportSettings
-from pipelines.lane_settings import TrainSettings
+from data_prep.lane.prepare import prepare_lane
+from data_prep.lane.scenes import write_scenes
+from data_prep.lane.settings import LanePrepareSettings
+from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
+from pipelines.lane.settings import TrainSettings
+from pipelines.runs.job import Job, trained_job
+from pipelines.runs.settings import ExportSettings
 
 SIZE = (16, 24)
 
@@ -32,7 +35,7 @@ SETTINGS = TrainSettings(
 
 
 def quiet() -> Console:
-    """A console whose text nobody sees; ``console.file.getvalue()`` gives it."""
+    """A console whose text nobody sees; `console.file.getvalue()` gives it."""
     return Console(file=io.StringIO(), width=200)
 
 
@@ -46,7 +49,7 @@ def determinism_ends() -> Iterator[None]:
 
 
 def prepare(folder: Path, *, count: int = 10, seed: int = 0) -> Path:
-    """Scenes in ``folder/scenes`` (twice the size, two rows ignored), prepared in ``folder/prepared``."""
+    """Scenes in `folder/scenes` (twice the size, two rows ignored), prepared in `folder/prepared`."""
     scenes, prepared = folder / "scenes", folder / "prepared"
     write_scenes(scenes, count=count, seed=seed, lane_textures=["brick"], size=(2 * SIZE[0], 2 * SIZE[1]))
     for path in (scenes / "masks").iterdir():
@@ -62,6 +65,11 @@ def train(data: Path, out: Path, settings: TrainSettings = SETTINGS, *, resume: 
     with determinism_ends():
         lane.train(settings, data=data, out=out, resume=resume, console=quiet())
     return out
+
+
+def job(run: Path) -> Job:
+    """Return the job on a lane run."""
+    return trained_job(LANE, run, quiet())
 
 
 def export(run: Path, out: Path, *, metrics: Path | None = None, **settings: object) -> Path:

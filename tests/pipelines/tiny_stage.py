@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead
-from pipelines.training import EpochReport, StageData, StageSettings, train_stage
+from pipelines.training.stages import EpochReport, StageData, StageSettings, train_stage
 
 IMAGES, PER_BATCH, SIDE = 6, 2, 4
 NUM_DATA = IMAGES * SIDE * SIDE

@@ -32,7 +32,7 @@ class DenseSparseGP:
         return result
 
     def prior(self, x: np.ndarray, block: np.ndarray) -> np.ndarray:
-        """Covariance of f(x) if ``block`` says which points are treated together."""
+        """Covariance of f(x) if `block` says which points are treated together."""
         k_uu = self.kernel(self.inducing, self.inducing) + self.jitter * np.eye(len(self.inducing))
         k_ux = self.kernel(self.inducing, x)
         q, exact = k_ux.T @ np.linalg.solve(k_uu, k_ux), self.kernel(x, x)

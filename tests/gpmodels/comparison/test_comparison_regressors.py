@@ -9,8 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpmodels.comparison import FGPRegressor, FITCRegressor, PICRegressor
 from gpmodels.comparison import base as comparison_base
+from gpmodels.comparison.fgp import FGPRegressor
+from gpmodels.comparison.fitc import FITCRegressor
+from gpmodels.comparison.pic import PICRegressor
 
 from .dense import wave
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpmodels.comparison import FGPRegressor, fgp
-from gpmodels.comparison.fgp import FGPMixture, route
+from gpmodels.comparison import fgp
+from gpmodels.comparison.fgp import FGPMixture, FGPRegressor, route
 from gpmodels.comparison.fitc import fitc_posterior, make_fitc
 from gpmodels.comparison.lbfgs import LBFGS
 from tests.gpmodels.reference import responsible_expert
@@ -13,7 +13,7 @@ from .dense import DenseSparseGP, finite_differences, problem, wave
 
 
 def experts_around(x: np.ndarray, num_experts: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inducing inputs ``[T, M, D]`` in different places, and lengthscales."""
+    """Inducing inputs `[T, M, D]` in different places, and lengthscales."""
     rng = np.random.default_rng(seed)
     centres = 1.5 * rng.normal(size=(num_experts, 1, x.shape[1]))
     inducing = centres + 0.5 * rng.normal(size=(num_experts, 4, x.shape[1]))

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from gpmodels.comparison import FITCRegressor
-from gpmodels.comparison.fitc import fitc_posterior, make_fitc
+from gpmodels.comparison.fitc import FITCRegressor, fitc_posterior, make_fitc
 from gpmodels.comparison.lbfgs import LBFGS
 
 from .dense import DenseSparseGP, finite_differences, problem

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpmodels.comparison import AveragedKernelSVC, BEMKLClassifier, MKGPClassifier
-from gpmodels.comparison.bemkl import _truncated_mean
-from gpmodels.comparison.mkgp import SpikeAndSlabPosterior
+from gpmodels.comparison.averaged_svm import AveragedKernelSVC
+from gpmodels.comparison.bemkl import BEMKLClassifier, _truncated_mean
+from gpmodels.comparison.mkgp import MKGPClassifier, SpikeAndSlabPosterior
 from gpmodels.comparison.multiple_kernels import ViewKernels
 
 VIEWS = [[0, 1], [2, 3], [4, 5]]

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from gpmodels.comparison import PICRegressor
 from gpmodels.comparison.fitc import fitc_posterior
 from gpmodels.comparison.lbfgs import LBFGS
-from gpmodels.comparison.pic import PICModel
+from gpmodels.comparison.pic import PICModel, PICRegressor
 
 from .dense import DenseSparseGP, finite_differences, problem
 from .test_fitc import model_of as fitc_model_of

@@ -6,8 +6,13 @@ import tensorflow as tf
 from scipy import stats
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpmodels.comparison import StudentTRegressor
-from gpmodels.comparison.student_t import JITTER, StudentTPosterior, _Model, student_t_log_density
+from gpmodels.comparison.student_t import (
+    JITTER,
+    StudentTPosterior,
+    StudentTRegressor,
+    _Model,
+    student_t_log_density,
+)
 
 from .dense import finite_differences, problem, wave
 

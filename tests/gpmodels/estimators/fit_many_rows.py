@@ -1,4 +1,4 @@
-"""Fits an estimator to many rows and prints by how much memory grew; run by ``test_memory.py``."""
+"""Fits an estimator to many rows and prints by how much memory grew; run by `test_memory.py`."""
 
 from __future__ import annotations
 

@@ -254,3 +254,21 @@ def test_prediction_by_blocks_is_prediction_at_once(monkeypatch):
     monkeypatch.setattr("gpmodels.estimators.base.CHUNK", 7)
     for name, value in estimator.predict_distribution(x).items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-9)
+
+
+def test_an_estimator_whose_last_fit_failed_is_not_fitted():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    model = SVGPClassifier(**SMALL).fit(x, y)
+    model.set_params(effective_observations=50)
+    with pytest.raises(ValueError, match="effective_observations is 50"):
+        model.fit(x, y)
+    for use in (model.predict, model.predict_proba, lambda x: model.bound(x, y), model.summary):
+        with pytest.raises(NotFittedError):
+            use(*(() if use == model.summary else (x,)))
+
+
+@pytest.mark.parametrize("spread", ["auto", True, 0.0, float("nan")])
+def test_a_spread_of_lengthscales_that_is_none_is_named(spread):
+    with pytest.raises(ValueError, match="lengthscale_spread must be positive or None, but is"):
+        SVGPRegressor(**SMALL, lengthscale_spread=spread).fit(np.eye(4), np.arange(4.0))

@@ -1,5 +1,8 @@
 """Classifiers: labels of any type, class weights, probabilities, accuracy on known sets."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
@@ -87,9 +90,8 @@ def test_class_weights_are_weights_of_rows():
 def test_both_tails_keep_their_digits():
     """Far into a class the other one's probability is small but not 0."""
     x = np.linspace(-1, 1, 200)[:, None]
-    estimator = SVGPClassifier(num_inducing=6, max_iterations=60, random_state=0).fit(
-        x, (x[:, 0] > 0).astype(int)
-    )
+    settings = {"num_inducing": 6, "max_iterations": 60, "random_state": 0}
+    estimator = SVGPClassifier(**settings, temperature=1.0).fit(x, (x[:, 0] > 0).astype(int))
     probability = estimator.predict_proba(x)
     assert np.all(probability > 0.0)
     assert probability.min(axis=0) == pytest.approx(probability.min(axis=0)[::-1], rel=0.5)
@@ -125,6 +127,19 @@ def test_accuracy_on_wine():
     train, test, y_train, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
     estimator = HGPClassifier(num_experts=2, num_inducing=15, max_iterations=30, random_state=0)
     assert estimator.fit(train, y_train).score(test, y_test) > 0.93
+
+
+@pytest.mark.slow
+def test_the_readme_says_what_its_first_program_scores(capsys):
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    (program,) = [
+        text for text in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "load_breast_cancer" in text
+    ]
+    (said,) = re.findall(r"It scores (0\.\d+)", readme)
+    exec(program, {})  # noqa: S102 - the README's own
+    assert float(capsys.readouterr().out.split()[0]) == pytest.approx(
+        float(said), abs=0.008
+    )  # one row of 143
 
 
 @pytest.mark.slow

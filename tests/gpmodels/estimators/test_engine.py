@@ -34,20 +34,20 @@ def test_a_function_is_traced_once():
 
 
 def test_engines_are_kept_by_configuration():
-    engine = engine_for("SVGP", SETTINGS, 2)
-    assert engine_for("SVGP", dict(reversed(SETTINGS.items())), 2) is engine
-    assert engine_for("SVGP", SETTINGS, 3) is not engine
-    assert engine_for("SVGP", SETTINGS | {"num_inducing": 4}, 2) is not engine
-    assert engine_for("VMGP", SETTINGS | {"num_experts": 2}, 2) is not engine
+    engine = engine_for("svgp", SETTINGS, 2)
+    assert engine_for("svgp", dict(reversed(SETTINGS.items())), 2) is engine
+    assert engine_for("svgp", SETTINGS, 3) is not engine
+    assert engine_for("svgp", SETTINGS | {"num_inducing": 4}, 2) is not engine
+    assert engine_for("vmgp", SETTINGS | {"num_experts": 2}, 2) is not engine
 
 
 def test_the_least_recently_used_engine_goes_first():
-    first = engine_for("SVGP", SETTINGS, 2)
-    others = [engine_for("SVGP", SETTINGS, 3 + i) for i in range(MAX_ENGINES - 1)]
-    assert engine_for("SVGP", SETTINGS, 2) is first
-    engine_for("SVGP", SETTINGS, 30)
-    assert engine_for("SVGP", SETTINGS, 2) is first
-    assert engine_for("SVGP", SETTINGS, 3) is not others[0]
+    first = engine_for("svgp", SETTINGS, 2)
+    others = [engine_for("svgp", SETTINGS, 3 + i) for i in range(MAX_ENGINES - 1)]
+    assert engine_for("svgp", SETTINGS, 2) is first
+    engine_for("svgp", SETTINGS, 30)
+    assert engine_for("svgp", SETTINGS, 2) is first
+    assert engine_for("svgp", SETTINGS, 3) is not others[0]
 
 
 def test_a_second_fit_traces_nothing(monkeypatch):
@@ -102,11 +102,11 @@ def test_adam_starts_without_the_moments_of_the_fit_before():
 def test_threads_have_engines_of_their_own():
     x, y = data()
     expected = SVGPRegressor(random_state=0, **SMALL).fit(x, y).predict(x)
-    mine = engine_for("SVGP", SETTINGS, 2)
+    mine = engine_for("svgp", SETTINGS, 2)
     results, engines = {}, {}
 
     def work(name):
-        engines[name] = engine_for("SVGP", SETTINGS, 2)
+        engines[name] = engine_for("svgp", SETTINGS, 2)
         estimator = SVGPRegressor(random_state=0, **SMALL).fit(x, y if name == "same" else -y)
         results[name] = [estimator.predict(x) for _ in range(3)]
 
@@ -123,7 +123,7 @@ def test_threads_have_engines_of_their_own():
 
 
 def test_flat_vectors_go_both_ways():
-    engine = engine_for("SVGP", SETTINGS, 2)
+    engine = engine_for("svgp", SETTINGS, 2)
     engine.reset()
     flat = engine.flat(engine.all_variables)
     engine.assign_flat(flat + 1.0, engine.all_variables)
@@ -133,7 +133,7 @@ def test_flat_vectors_go_both_ways():
 
 
 def test_hyper_parameters_are_all_but_the_posterior():
-    engine = engine_for("SVGP", SETTINGS, 2)
+    engine = engine_for("svgp", SETTINGS, 2)
     names = {variable.name.rsplit("/", 1)[-1] for variable in engine.hyper_variables}
     assert len(engine.hyper_variables) == 4, names
     sizes = sorted(int(np.prod(variable.shape)) for variable in engine.hyper_variables)
@@ -142,7 +142,7 @@ def test_hyper_parameters_are_all_but_the_posterior():
 
 @pytest.mark.parametrize("function", ["joint_bound", "collapsed_bound"])
 def test_compiled_gradients_are_numeric(function):
-    engine = engine_for("SVGP", SETTINGS, 2)
+    engine = engine_for("svgp", SETTINGS, 2)
     engine.reset()
     x, y = data(size=20)
     engine.head.initialize(x, seed=0)

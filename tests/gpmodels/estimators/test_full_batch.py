@@ -4,9 +4,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels import HGPClassifier, HGPRegressor, SVGPClassifier, SVGPRegressor, VMGPRegressor
-from gpmodels.conjugate import collapsed_bound
-from gpmodels.estimators.full_batch import ROUND_LENGTHS, fit_full_batch
+from gpmodels import (
+    HGPClassifier,
+    HGPHead,
+    HGPRegressor,
+    SVGPClassifier,
+    SVGPHead,
+    SVGPRegressor,
+    VMGPRegressor,
+)
+from gpmodels.estimators.full_batch import (
+    ROUND_LENGTHS,
+    count_assignments,
+    drop_unused_experts,
+    fit_full_batch,
+)
+from gpmodels.heads.conjugate import collapsed_bound
 
 SMALL = {"num_inducing": 10, "random_state": 0}
 
@@ -70,6 +83,7 @@ def test_regression_ends_with_the_best_q():
     targets = tf.constant((y - estimator.target_mean_) / estimator.target_scale_)
     expert = head.assign(features)
     best = collapsed_bound(head, features, targets, tf.ones(len(x), tf.float64), expert)
+    best -= head.lengthscale_penalty()  # which the estimator's bound has subtracted too
     # q is the best at the last round's routes; few points move after that.
     assert estimator.bound(x, y) == pytest.approx(float(best), abs=0.02 * len(x))
     assert estimator.bound(x, y) <= float(best) + 1e-6
@@ -136,3 +150,63 @@ def test_soft_e_step_raises_its_own_bound():
     steps = np.diff(bounds(estimator))
     assert np.all(steps >= -1e-9)
     assert bounds(estimator)[-1] > bounds(estimator)[0]
+
+
+def gated_head(num_experts=4):
+    head = HGPHead(num_experts=num_experts, num_inducing=2)
+    head.build((None, 1))
+    return head
+
+
+def test_counts_cover_all_experts():
+    assert count_assignments(gated_head(), np.array([0, 2, 2])).tolist() == [1, 0, 2, 0]
+    assert count_assignments(gated_head(0), np.zeros(3, int)).tolist() == [3]
+    svgp = SVGPHead(num_inducing=2)
+    svgp.build((None, 1))
+    assert count_assignments(svgp, np.zeros(3, int)).tolist() == [3]
+
+
+def test_experts_are_dropped_one_at_a_time_and_points_counted_anew():
+    head = gated_head()
+    # Dropping expert 1 sends a point to expert 3, which then stays.
+    rounds = iter([[5, 0, 3, 0], [4, 0, 3, 1]])
+    drop_unused_experts(head, lambda: np.array(next(rounds)))
+    assert head.active_experts.tolist() == [0, 2, 3]
+    assert head.expert_counts.numpy().tolist() == [4, 0, 3, 1]
+    assert next(rounds, None) is None
+
+
+def test_dropped_experts_stay_dropped_and_are_not_dropped_again():
+    head = gated_head()
+    head.drop_experts(np.array([0]))
+    calls = []
+
+    def count():
+        calls.append(head.active_experts.tolist())
+        return np.array([0, 1, 1, 1])
+
+    drop_unused_experts(head, count)
+    assert calls == [[1, 2, 3]]
+
+
+def test_heads_without_experts_are_left_alone_but_routed():
+    calls = []
+
+    def count():
+        calls.append(True)
+        return np.array([7])
+
+    for head in (gated_head(0), SVGPHead(num_inducing=2)):
+        drop_unused_experts(head, count)
+    assert len(calls) == 2
+
+
+def test_points_follow_the_gate_of_those_left():
+    head = gated_head(3)
+    rng = np.random.default_rng(0)
+    centres = np.array([-5.0, 50.0, 5.0])
+    head.experts.place(centres[:, None, None] + rng.normal(size=(3, 2, 1)), np.ones((3, 1)))
+    x = np.concatenate([rng.normal(-5, 1, (20, 1)), rng.normal(5, 1, (30, 1))]).astype("float32")
+    drop_unused_experts(head, lambda: count_assignments(head, head.assign(x).numpy()))
+    assert head.active_experts.tolist() == [0, 2]
+    assert head.expert_counts.numpy().tolist() == [20, 0, 30]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpmodels.estimators.lbfgs import MAX_INTERVAL, MAX_TRIALS, minimise, stalled
+from gpmodels.estimators.lbfgs import MAX_INTERVAL, MAX_TRIALS, minimise_sharpened, stalled
 
 
 class Function:
@@ -41,7 +41,7 @@ def quadratic(curvatures):
 
 def run(objective, x, *, limit=np.inf, max_iterations=300, tolerance=1e-14):
     values = []
-    result = minimise(
+    result = minimise_sharpened(
         objective,
         np.asarray(x, float),
         np.full(len(x), limit),

@@ -21,7 +21,7 @@ def data(size=80):
 
 
 def read_events(folder):
-    """``{tag: [(step, value), ..]}``, of a histogram the sum of its numbers."""
+    """`{tag: [(step, value), ..]}`, of a histogram the sum of its numbers."""
     events = EventAccumulator(str(folder), size_guidance={"tensors": 0}).Reload()
     return {
         tag: [(e.step, float(np.sum(tensor_util.make_ndarray(e.tensor_proto)))) for e in events.Tensors(tag)]

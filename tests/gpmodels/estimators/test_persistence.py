@@ -169,7 +169,7 @@ def test_a_file_of_another_class_is_refused(classifier, tmp_path):
 
 
 def altered(estimator, path, change):
-    """Save an estimator, apply ``change(description, arrays)``, and write the file again."""
+    """Save an estimator, apply `change(description, arrays)`, and write the file again."""
     estimator.save(path)
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}

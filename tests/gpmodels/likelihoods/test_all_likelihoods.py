@@ -6,7 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpmodels.likelihoods import LIKELIHOODS, Likelihood, make_likelihood
+from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.factory import LIKELIHOODS, make_likelihood
 
 NUM_CLASSES = {"bernoulli": 2, "robust_max": 4, "softmax": 4, "noisy_probit": 2, "gaussian": 0}
 NUM_UNITS = 3

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from gpmodels.likelihoods import GaussianLikelihood
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 
 NOISE = np.array([0.5, 0.02, 3.0])
 UNIT = np.array([2, 0, 1, 1, 0])

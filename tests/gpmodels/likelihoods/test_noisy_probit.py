@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from gpmodels.likelihoods import GaussianLikelihood, NoisyProbitLikelihood
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
 
 UNIT = tf.zeros([1], tf.int32)
 

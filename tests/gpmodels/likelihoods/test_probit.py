@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from gpmodels.likelihoods import (
+from gpmodels.likelihoods.probit import (
     bernoulli_entropy,
     expected_entropy,
     expected_log_likelihood,

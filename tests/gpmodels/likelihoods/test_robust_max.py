@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 from scipy import integrate, special, stats
 
-from gpmodels.likelihoods import RobustMaxLikelihood
-from gpmodels.likelihoods.robust_max import largest_probabilities
+from gpmodels.likelihoods.robust_max import RobustMaxLikelihood, largest_probabilities
 
 
 def largest_probability(mean: np.ndarray, variance: np.ndarray, c: int) -> float:
@@ -30,7 +29,7 @@ def largest_probability(mean: np.ndarray, variance: np.ndarray, c: int) -> float
 
 
 def random_marginals(num_classes: int, ratio: float, num_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means that leave the classes in competition, variances that differ by up to ``ratio``."""
+    """Means that leave the classes in competition, variances that differ by up to `ratio`."""
     rng = np.random.default_rng(num_classes)
     variance = ratio ** rng.uniform(-0.5, 0.5, (num_points, num_classes))
     return rng.normal(size=variance.shape) * np.sqrt(np.median(variance)), variance

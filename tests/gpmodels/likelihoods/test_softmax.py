@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from gpmodels.likelihoods import SoftmaxLikelihood
-from gpmodels.likelihoods.softmax import quasi_normal_nodes
+from gpmodels.likelihoods.softmax import SoftmaxLikelihood, quasi_normal_nodes
 from tests.gpmodels import reference
 
 

@@ -12,7 +12,7 @@ SIZES = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 6), (5, 4), (7, 9)]
 
 
 def reference_max_pool(maps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Maxima ``[B, h, w, C]`` and the row and column ``[B, h, w, C, 2]`` of the first in reading order."""
+    """Maxima `[B, h, w, C]` and the row and column `[B, h, w, C, 2]` of the first in reading order."""
     batch, height, width, channels = maps.shape
     rows, columns = -(-height // 2), -(-width // 2)
     maxima = np.empty((batch, rows, columns, channels), maps.dtype)

@@ -1,0 +1,1 @@
+"""Measurements behind docs/results.md: each is run from the checkout as `python -m benchmarks.NAME`."""

@@ -1,0 +1,1 @@
+"""Heads on sonar snapshots."""

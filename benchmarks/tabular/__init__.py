@@ -1,0 +1,1 @@
+"""Heads on feature tables, in the manner of the thesis."""

@@ -1,0 +1,1 @@
+"""Microscopy sequences become prepared candidates for cell events."""

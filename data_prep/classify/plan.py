@@ -1,0 +1,216 @@
+"""Which images can be read, which classes there are, and what belongs together."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.classify.settings import ClassifyPrepareSettings
+from data_prep.classify.sources import ImageSource, find_images
+from data_prep.errors import InputError, Skipped
+from data_prep.files.images import read_image
+from data_prep.labelled.near_duplicates import (
+    confirmed_pairs,
+    difference_hashes,
+    duplicate_pairs,
+    small_grey,
+)
+from data_prep.labelled.preparing import LabelledPlan
+from data_prep.labelled.surveying import survey_images
+from data_prep.prepared.preparing import Progress, require_good
+from data_prep.splits.divide import read_lists, read_name_list
+from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
+
+LEAST_CORRELATION = 0.95
+"""Images with similar hashes are near-duplicates if their small grey versions correlate at least so much.
+
+Hashes of 64 bits alone put 3,840 of 4,000 handwritten digits into one group, with this 375, all ones.
+"""
+
+_ALL_FOLDERS = 10_000  # of a path belong to the name, where a table gives paths
+
+
+@dataclass(frozen=True)
+class SurveyedImage:
+    """What must be known of all images before the first one is stored.
+
+    Attributes:
+        source: The file.
+        size: Height and width in pixels, upright.
+        digest: Digest of the pixels: equal for equal images, whatever their files.
+        hashes: bool [4, 64], as `data_prep.labelled.near_duplicates.difference_hashes`.
+        grey: float32 [16, 16], as `data_prep.labelled.near_duplicates.small_grey`.
+        complaints: None; a whole image can be used or not.
+    """
+
+    source: ImageSource
+    size: tuple[int, int]
+    digest: bytes
+    hashes: npt.NDArray[np.bool_]
+    grey: npt.NDArray[np.float32]
+    complaints: tuple[Skipped, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImagePlan:
+    """What to prepare, and what a person should know of it.
+
+    Attributes:
+        labelled: Images, classes and groups.
+        notes: Whole sentences about the images.
+    """
+
+    labelled: LabelledPlan[SurveyedImage]
+    notes: tuple[str, ...]
+
+
+def plan_images(
+    images: Path,
+    table: Path | None,
+    settings: ClassifyPrepareSettings,
+    *,
+    jobs: int,
+    progress: Progress | None,
+) -> ImagePlan:
+    """Read all images once and decide what belongs together.
+
+    Args:
+        images: Folder of class folders, or the folder from which the paths of a table go.
+        table: CSV file of images and classes; see `data_prep.classify.sources.find_images`.
+        settings: Settings of `prepare`.
+        jobs: Number of processes.
+        progress: Function that is called after each image.
+
+    Raises:
+        InputError: No image can be used, there is only one class, or the split is given twice.
+    """
+    lists = read_lists(settings.train_list, settings.test_list, lambda path: _read_list(path, table))
+    sources, unmatched = find_images(images, table)
+    require_good(sources, "image", images, unmatched)
+    train, test = _split(sources, table, settings, lists)
+    names = [source.name for source in sources]
+    # They may fail: before the long part.
+    groupings = settings_groups(names, settings)
+    if sources[0].group is not None:
+        groupings.append({source.name: source.group or "" for source in sources})
+    if settings.consecutive > 1:
+        groupings.append(consecutive_groups(names, settings.consecutive))
+    groupings = groupings or [{name: name for name in names}]  # one that is alone keeps its names
+    surveyed, skipped = survey_images(
+        images, sources, survey_image, (), unmatched, jobs=jobs, progress=progress
+    )
+    classes = tuple(sorted({one.source.class_name for one in surveyed}))
+    if len(classes) < 2:
+        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
+        raise InputError(
+            f"{images}: only the class {classes[0]!r} has images that can be read. Expected two classes at "
+            f"least.{reasons}"
+        )
+    is_split = train is not None or test is not None
+    distance = settings.searched_distance
+    if settings.duplicate_distance is None and (is_split or sources[0].group is not None):
+        distance = -1
+    pairs = _alike(surveyed, distance, equal=not is_split)
+    plan = LabelledPlan(
+        sources=tuple(surveyed),
+        class_names=classes,
+        groups=joined_groups([one.source.name for one in surveyed], groupings, pairs if len(pairs) else None),
+        skipped=tuple(skipped),
+        train=train,
+        test=test,
+    )
+    return ImagePlan(plan, (*_contradictions(surveyed), *_enlargements(surveyed, settings)))
+
+
+def survey_image(source: ImageSource) -> SurveyedImage | Skipped:
+    """Read one image, or say why it cannot be used."""
+    try:
+        image = read_image(source.path)
+    except InputError as error:
+        return Skipped(source.path, str(error))
+    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    digest = hashlib.blake2b(repr(image.shape).encode() + image.tobytes(), digest_size=16)
+    size = (image.shape[0], image.shape[1])
+    return SurveyedImage(source, size, digest.digest(), difference_hashes(grey), small_grey(grey))
+
+
+def _read_list(path: Path, table: Path | None) -> tuple[str, ...]:
+    return read_name_list(path, folders=1 if table is None else _ALL_FOLDERS)
+
+
+def _split(
+    sources: Sequence[ImageSource],
+    table: Path | None,
+    settings: ClassifyPrepareSettings,
+    lists: tuple[tuple[str, ...] | None, tuple[str, ...] | None],
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return the names to train on and to test on: of lists, or of the table's column split."""
+    if sources[0].split is None:
+        return lists
+    if settings.folds is not None or lists != (None, None):
+        raise InputError(
+            f"{table}: has a column split, and folds or lists are given too. Give one of them, or remove the "
+            "column."
+        )
+    sides: Mapping[str, list[str]] = {"train": [], "test": []}
+    for source in sources:
+        sides[str(source.split)].append(source.name)
+    return tuple(sides["train"]) or None, tuple(sides["test"]) or None
+
+
+def _alike(surveyed: Sequence[SurveyedImage], distance: int, *, equal: bool) -> npt.NDArray[np.int64]:
+    """Return pairs of images that are near-duplicates, and where wanted those that are equal."""
+    pairs: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
+    if distance >= 0:
+        found = duplicate_pairs(np.stack([one.hashes for one in surveyed]), distance)
+        pairs = confirmed_pairs(found, np.stack([one.grey for one in surveyed]), LEAST_CORRELATION)
+    if not equal:
+        return pairs
+    same = [(copies[0], copy) for copies in _copies(surveyed) for copy in copies[1:]]
+    return np.concatenate([pairs, np.array(same, np.int64).reshape(-1, 2)])
+
+
+def _copies(surveyed: Sequence[SurveyedImage]) -> list[list[int]]:
+    """Return the numbers of images with equal pixels, for each image that is there more than once."""
+    copies: dict[bytes, list[int]] = defaultdict(list)
+    for number, one in enumerate(surveyed):
+        copies[one.digest].append(number)
+    return [numbers for numbers in copies.values() if len(numbers) > 1]
+
+
+def _contradictions(surveyed: Sequence[SurveyedImage]) -> list[str]:
+    """Say which images are there in more than one class."""
+    torn = [
+        [surveyed[number].source for number in numbers]
+        for numbers in _copies(surveyed)
+        if len({surveyed[number].source.class_name for number in numbers}) > 1
+    ]
+    if not torn:
+        return []
+    shown = "; ".join(
+        " and ".join(f"{source.name} ({source.class_name})" for source in copies[:3]) for copies in torn[:5]
+    )
+    note = (
+        f"{len(torn)} images are there more than once with different classes: {shown}. No model can learn "
+        "both: keep the right one."
+    )
+    return [note]
+
+
+def _enlargements(surveyed: Sequence[SurveyedImage], settings: ClassifyPrepareSettings) -> list[str]:
+    """Say how many images have fewer pixels than they get."""
+    rows, columns = settings.size
+    small = sum(one.size[0] < rows or one.size[1] < columns for one in surveyed)
+    if small <= len(surveyed) // 2:
+        return []
+    height, width = np.median([one.size for one in surveyed], axis=0).astype(int).tolist()
+    note = (
+        f"{small} of {len(surveyed)} images are smaller than {rows} x {columns} (the median is {height} x "
+        f"{width}) and were enlarged, which adds no detail. A smaller --size trains faster."
+    )
+    return [note]

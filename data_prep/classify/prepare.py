@@ -1,0 +1,95 @@
+"""Prepare images of any subject: class folders, or a table of images, become shards and a manifest."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from data_prep.classify.manifest import ClassifyManifest
+from data_prep.classify.plan import SurveyedImage, plan_images
+from data_prep.classify.settings import ClassifyPrepareSettings
+from data_prep.errors import InputError, Skipped
+from data_prep.files.fitting import fit_image
+from data_prep.files.images import read_image
+from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
+from data_prep.prepared.manifest import check_destination
+from data_prep.prepared.preparing import Progress
+
+
+def prepare_classify(
+    images: Path,
+    out: Path,
+    settings: ClassifyPrepareSettings | None = None,
+    *,
+    table: Path | None = None,
+    jobs: int = 1,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PrepareResult[ClassifyManifest]:
+    """Turn images with one class each into a prepared folder.
+
+    The folder has TFRecord shards, `manifest.json` and `skipped.csv`; `data_prep.labelled.dataset` reads it.
+    The result does not depend on `jobs`. What cannot be used is left out and reported; the rest is prepared.
+
+    Args:
+        images: Folder with a subfolder of images for each class; with a table, the folder from which its
+            paths go.
+        out: Folder to write; it appears when complete.
+        settings: Settings of size, groups and splits.
+        table: CSV file with the columns image and class, and perhaps group (images of one group stay on one
+            side of every split) and split (train or test).
+        jobs: Number of processes.
+        overwrite: Whether to replace `out`, if it was written by an earlier run.
+        progress: Function that is called after each file.
+
+    Returns:
+        The manifest and what was left out.
+
+    Raises:
+        InputError: No image can be used, there are fewer than two classes, the splits cannot be made, or
+            `out` exists or cannot be written.
+
+    Example:
+        >>> result = prepare_classify(Path("flowers"), Path("prepared"))  # doctest: +SKIP
+        >>> result.manifest.class_names, result.manifest.num_examples  # doctest: +SKIP
+        (('daisy', 'rose'), 412)
+    """
+    settings = settings or ClassifyPrepareSettings()
+    check_destination(out, (images, *([table] if table else [])), overwrite=overwrite)
+    plan = plan_images(images, table, settings, jobs=jobs, progress=progress)
+    return prepare_labelled(
+        plan.labelled,
+        settings,
+        out,
+        stage="Resizing images",
+        what="image",
+        origin=images,
+        prepare_source=prepare_image,
+        make_manifest=lambda fields: ClassifyManifest(size=settings.size, notes=plan.notes, **fields),
+        jobs=jobs,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def prepare_image(
+    surveyed: SurveyedImage, settings: ClassifyPrepareSettings, class_names: Sequence[str]
+) -> list[PreparedExample] | Skipped:
+    """Bring one image to the prepared size, or say why it cannot be used.
+
+    Args:
+        surveyed: The file, which could be read a moment ago.
+        settings: Settings of `prepare`.
+        class_names: Names of the classes, in the order of the labels.
+    """
+    source = surveyed.source
+    try:
+        image = read_image(source.path)
+    except InputError as error:
+        return Skipped(source.path, str(error))
+    facts = ExampleFacts(
+        name=source.name,
+        source=source.name,
+        label=class_names.index(source.class_name),
+        height=image.shape[0],
+        width=image.shape[1],
+    )
+    return [PreparedExample(facts, fit_image(image, settings.size, settings.fit))]

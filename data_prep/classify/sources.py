@@ -1,0 +1,152 @@
+"""Which images there are and what they show: a folder for each class, or a table."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from data_prep.errors import InputError, Skipped
+from data_prep.files.class_folders import find_class_files, listed
+from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.tables import read_table
+from data_prep.splits.divide import example_name
+
+_OTHER_FORMATS = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
+
+_SPLITS: dict[str, Literal["train", "test"]] = {"train": "train", "test": "test"}
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """An image file and what it shows.
+
+    Attributes:
+        name: Folders from the images folder on, and the stem of the file.
+        path: The file.
+        class_name: Its class.
+        group: What a table says it belongs to; None where it says nothing.
+        split: Side of a fixed split; None where a table gives none.
+    """
+
+    name: str
+    path: Path
+    class_name: str
+    group: str | None = None
+    split: Literal["train", "test"] | None = None
+
+
+def find_images(images: Path, table: Path | None) -> tuple[list[ImageSource], list[Skipped]]:
+    """List the images that are to be prepared.
+
+    Args:
+        images: Folder with a subfolder for each class; with a table, the folder from which its paths go.
+        table: CSV file with the columns image and class, and perhaps group and split; None for class folders.
+
+    Returns:
+        The images in the order of their names, and what cannot be used.
+
+    Raises:
+        InputError: The folder cannot be listed, there are fewer than two classes, or the table lacks a column
+            or has a split that is neither train nor test.
+    """
+    if table is not None:
+        return read_image_table(images, table)
+    files, skipped = find_class_files(
+        images, IMAGE_SUFFIXES, "image", instead="a table of images and classes (--table)"
+    )
+    skipped += _of_other_formats(images)
+    return [ImageSource(file.name, file.path, file.class_name) for file in files], skipped
+
+
+def _of_other_formats(images: Path) -> list[Skipped]:
+    """Report images in formats that are not read: half of a phone's photographs may be of one."""
+    return [
+        Skipped(path, f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG.")
+        for folder in listed(images)
+        if folder.is_dir() and not folder.name.startswith(".")
+        for path in listed(folder)
+        if path.suffix.lower() in _OTHER_FORMATS and not path.name.startswith(".")
+    ]
+
+
+def read_image_table(images: Path, table: Path) -> tuple[list[ImageSource], list[Skipped]]:
+    """Read the images, classes, groups and splits of a table; arguments and results as `find_images`."""
+    rows = read_table(
+        table, ("image", "class"), ("group", "split"), remedy="Further columns may be group and split."
+    )
+    if not rows:
+        raise InputError(f"{table}: has no rows. Expected one for each image: image,class.")
+    found: dict[str, list[tuple[int, ImageSource]]] = {}
+    skipped: list[Skipped] = []
+    for line, row in rows.items():
+        source = _source(images, table, line, row)
+        if isinstance(source, Skipped):
+            skipped.append(source)
+        else:
+            found.setdefault(source.name, []).append((line, source))
+    sources = list(_of_one_row(found, table, skipped))
+    classes = {source.class_name for source in sources}
+    if len(classes) < 2:
+        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
+        raise InputError(
+            f"{table}: {len(sources)} images of {len(classes)} classes can be used; expected two classes at "
+            f"least. Paths of the table go from {images} on.{reasons}"
+        )
+    return sorted(sources, key=lambda source: source.name), skipped
+
+
+def _source(images: Path, table: Path, line: int, row: Mapping[str, str]) -> ImageSource | Skipped:
+    """Return the image of a row, or why there is none."""
+    where = f"{table}, line {line}"
+    file = row["image"].replace("\\", "/")
+    lacking = [column for column in ("image", "class", "group", "split") if row.get(column) == ""]
+    if lacking:
+        return Skipped(table, f"{where}: no {' and no '.join(lacking)}. Complete the row or remove it.")
+    split = row.get("split", "").lower()
+    if split and split not in _SPLITS:
+        raise InputError(
+            f"{where}: split is {row['split']!r}; expected train or test. Write train for images to choose "
+            "by, too: `train` holds some of the training images out for that."
+        )
+    plain = PurePosixPath(file)
+    if plain.is_absolute() or ".." in plain.parts:
+        return Skipped(table, f"{where}: {file!r} leads out of {images}. Expected a path inside that folder.")
+    if plain.suffix.lower() not in IMAGE_SUFFIXES:
+        expected = ", ".join(sorted(IMAGE_SUFFIXES))
+        return Skipped(table, f"{where}: {file!r} is no image file. Expected one ending in {expected}.")
+    path = _existing(images, file)
+    if path is None:
+        return Skipped(table, f"{where}: no file {file!r} in {images}. Correct the row or add the file.")
+    class_name = unicodedata.normalize("NFC", row["class"])
+    name = example_name(plain.as_posix(), folders=len(plain.parts) - 1)
+    return ImageSource(name, path, class_name, row.get("group"), _SPLITS.get(split))
+
+
+def _existing(images: Path, file: str) -> Path | None:
+    """Return the file of a row; composed and decomposed accents (file names from macOS) are one name."""
+    spellings = (images / spelled for spelled in (file, *_spellings(file)))
+    return next((path for path in spellings if path.is_file()), None)
+
+
+def _spellings(file: str) -> Iterable[str]:
+    return (unicodedata.normalize("NFC", file), unicodedata.normalize("NFD", file))
+
+
+def _of_one_row(
+    found: Mapping[str, list[tuple[int, ImageSource]]], table: Path, skipped: list[Skipped]
+) -> Iterable[ImageSource]:
+    """Yield the images that the table names in one way; append the others to `skipped`."""
+    for name, rows in found.items():
+        sources = {source for _, source in rows}
+        lines = ", ".join(str(line) for line, _ in rows)
+        if len(sources) == 1:
+            yield rows[0][1]
+        elif len({source.path for source in sources}) > 1:
+            files = ", ".join(sorted(source.path.name for source in sources))
+            reason = f"several files with the name {name!r} ({files}). Keep one, or rename the others."
+            skipped.append(Skipped(table, f"{table}, lines {lines}: {reason}"))
+        else:
+            said = " and ".join(sorted({source.class_name for source in sources}))
+            reason = f"{rows[0][1].path} has different rows ({said}). Keep the right one."
+            skipped.append(Skipped(rows[0][1].path, f"{table}, lines {lines}: {reason}"))

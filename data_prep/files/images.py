@@ -1,0 +1,391 @@
+"""Image files to arrays, arrays to another size, and back to files.
+
+Pillow decodes: it refuses truncated files, where OpenCV returns what it has, and its pixels equal
+TensorFlow's (`dct_method="INTEGER_ACCURATE"`) and OpenCV's for JPEG, PNG, WebP and 24-bit BMP to the last
+bit. So a model sees the same image whether it was decoded here or inside an exported graph.
+"""
+
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
+
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
+"""Suffixes, in lower case, of the files that `read_image` and `read_mask` take."""
+
+MAX_PIXELS = 80_000_000
+"""Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
+_LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})  # MPO: JPEG with further frames, as some phones write
+_LOSSY_TINT = 4  # grey levels by which lossy compression may tint a grey pixel
+
+# What Pillow's decoders raise on damaged files (found by truncating and altering files of every format).
+_DAMAGED = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+    Image.DecompressionBombWarning,
+)
+
+TIFFFILE_ERRORS = (
+    OSError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,  # also a codec that is not installed
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+"""What tifffile and its codecs raise on damaged files (found by truncating and altering files)."""
+
+
+def is_image_file(path: Path) -> bool:
+    """Whether a path is a visible file with one of `IMAGE_SUFFIXES` (in upper or lower case)."""
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def read_image(path: Path) -> npt.NDArray[np.uint8]:
+    """Decode an image file as RGB, upright.
+
+    The EXIF orientation is applied; grey and palette images are expanded; an alpha channel is dropped (not
+    blended); of 16-bit samples the high byte is kept; of several frames or pages the first one is read.
+
+    Args:
+        path: A PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 [height, width, 3], red, green, blue.
+
+    Raises:
+        InputError: The file is missing, damaged, truncated, of another format, has floating-point samples or
+            more than `MAX_PIXELS` pixels.
+
+    Example:
+        >>> read_image(Path("photo.jpg")).shape  # doctest: +SKIP
+        (3000, 4000, 3)
+    """
+    with _decoding(path):
+        image, _ = _open_upright(path)
+        if image.mode == "F":
+            raise InputError(
+                f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 8 "
+                "bits."
+            )
+        if image.mode.startswith("I"):
+            grey = (_sixteen_bit_levels(image, path) >> 8).astype(np.uint8)
+            return np.repeat(grey[:, :, np.newaxis], 3, axis=2)
+        return np.array(image.convert("RGB"))
+
+
+def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
+    """Decode an annotation mask to its levels, upright.
+
+    - A grey mask gives its grey levels. One bit is 0 and 255, as the PNG standard and every viewer have it;
+      16 bits stay 16 bits.
+    - A palette mask whose colours are all grey gives those grey levels; one with a colour map gives the
+      palette indices, which is how class masks are stored (PASCAL VOC and others).
+    - A mask with red, green and blue gives the common level; one that is really coloured is refused.
+    - An alpha channel is dropped; the EXIF orientation is applied.
+
+    Args:
+        path: A PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 or uint16 [height, width].
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`, or the mask is coloured.
+    """
+    with _decoding(path):
+        image, image_format = _open_upright(path)
+        if image.mode == "F":
+            raise InputError(
+                f"{path}: floating-point samples; expected whole-number levels. Save the mask with 8 bits "
+                "per pixel."
+            )
+        if image.mode.startswith("I"):
+            return _sixteen_bit_levels(image, path)
+        if image.mode in {"P", "PA"}:
+            return _palette_levels(image)
+        if image.mode in {"L", "1"}:
+            return np.array(image.convert("L"))
+        if image.mode in {"LA", "La"}:
+            return np.array(image.getchannel("L"))
+        return _common_level(image, image_format, path)
+
+
+def read_levels(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    """Decode an image file as grey levels at the depth it was stored with, upright.
+
+    Of three channels the luminance is taken (the common level where they are equal), of 16 bits each their
+    high bytes; an alpha channel is dropped; palettes are expanded; of several pages the first one is read.
+
+    Args:
+        path: A PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 or uint16 [height, width].
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _decoding(path):
+        return _grey_levels(_open_upright(path)[0], path)
+
+
+def has_several_pages(path: Path) -> bool:
+    """Whether a file holds more than one image, as the pages of a TIFF file are.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        return _seek(image, 1)
+
+
+def read_pages(path: Path, first: int = 0) -> Iterator[npt.NDArray[np.uint8] | npt.NDArray[np.uint16]]:
+    """Decode the pages of a TIFF file one after another, each as `read_levels` does; one is in memory.
+
+    Args:
+        path: A TIFF file.
+        first: Page to begin with, from 0.
+
+    Yields:
+        uint8 or uint16 [height, width].
+
+    Raises:
+        InputError: A page cannot be read, as in `read_image`; what comes after it is not read.
+    """
+    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        # One after another: to count them all first would fail on a file with a damaged last page.
+        for page in count(first):
+            if not _seek(image, page):
+                return
+            _require_few_pixels(image, path)
+            image.load()
+            yield _grey_levels(ImageOps.exif_transpose(image), path)
+
+
+def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Resize by averaging over areas (OpenCV's `INTER_AREA`), rounded to whole levels.
+
+    Averages are taken in floating point and rounded once, half to even, so that the result equals
+    TensorFlow's area resizing with `tf.round` in all but about one pixel of a hundred, and those by one
+    level.
+
+    Args:
+        image: uint8 [height, width, 3].
+        size: New height and width in pixels.
+
+    Returns:
+        uint8 [*size, 3].
+    """
+    # check_shapes would import TensorFlow, for seconds, into every process that decodes images.
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise ValueError(f"Expected a uint8 image [height, width, 3], found {image.dtype} {image.shape}.")
+    # One channel at a time: a photograph of 24 megapixels takes 290 MB as floats.
+    channels = [np.rint(resize_by_area(channel.astype(np.float32), size)) for channel in cv2.split(image)]
+    return cv2.merge(channels).astype(np.uint8)
+
+
+def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Resize by taking the nearest pixel (OpenCV's `INTER_NEAREST_EXACT`), so that no new level appears.
+
+    Args:
+        mask: uint8 [height, width].
+        size: New height and width in pixels.
+
+    Returns:
+        uint8 [*size].
+    """
+    height, width = size
+    if mask.dtype != np.uint8 or mask.ndim != 2:
+        raise ValueError(f"Expected a uint8 mask [height, width], found {mask.dtype} {mask.shape}.")
+    return np.asarray(
+        cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.uint8
+    )
+
+
+def resize_by_area(channel: cv2.typing.MatLike, size: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """Resize one channel by averaging over areas, without rounding.
+
+    Args:
+        channel: float32 [height, width].
+        size: New height and width in pixels.
+
+    Returns:
+        float32 [*size].
+    """
+    height, width = size
+    # Where one side shrinks and the other grows OpenCV would only interpolate: shrink first.
+    shrunk = (min(width, channel.shape[1]), min(height, channel.shape[0]))
+    resized = cv2.resize(
+        cv2.resize(channel, shrunk, interpolation=cv2.INTER_AREA),
+        (width, height),
+        interpolation=cv2.INTER_AREA,
+    )
+    return np.asarray(resized, dtype=np.float32)
+
+
+def write_picture(
+    path: Path, picture: npt.NDArray[Any], *, suffix: str | None = None, parameters: Sequence[int] = ()
+) -> None:
+    """Write a picture to a file, which appears when complete.
+
+    OpenCV's own writer returns False instead of saying why, and not everywhere takes non-ASCII paths.
+
+    Args:
+        path: File to write. Its folder is made, and a file of that name is replaced.
+        picture: uint8 or uint16 [height, width, 3], red, green, blue, or grey [height, width].
+        suffix: Format of the file; that of the path's suffix by default.
+        parameters: Names and values of OpenCV's settings, such as `(cv2.IMWRITE_JPEG_QUALITY, 92)`.
+
+    Raises:
+        InputError: The file cannot be written.
+
+    Example:
+        >>> write_picture(Path("masks/a.png"), np.zeros((4, 6), np.uint8))  # doctest: +SKIP
+    """
+    encoded = encode_picture(picture, path.suffix if suffix is None else suffix, parameters)
+    with atomic_file(path) as temporary:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(encoded)
+
+
+def encode_picture(picture: npt.NDArray[Any], suffix: str = ".png", parameters: Sequence[int] = ()) -> bytes:
+    r"""Encode a picture as the bytes of an image file.
+
+    Args:
+        picture: uint8 or uint16 [height, width, 3], red, green, blue, or grey [height, width].
+        suffix: Format, as the suffix of its files: `.png`, `.jpg`, and what else OpenCV writes.
+        parameters: Names and values of OpenCV's settings, such as `(cv2.IMWRITE_JPEG_QUALITY, 92)`.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        cv2.error: The format is unknown, or takes no such picture.
+
+    Example:
+        >>> encode_picture(np.zeros((4, 6, 3), np.uint8))[:4]
+        b'\x89PNG'
+    """
+    ordered = picture[..., ::-1] if picture.ndim == 3 else picture
+    return bytes(cv2.imencode(suffix, ordered, list(parameters))[1].tobytes())
+
+
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Turn what the decoders raise into an `InputError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise InputError(
+            f"{path}: cannot be opened ({error.strerror}). Check that the file exists and that you may read "
+            "it."
+        ) from error
+    except _DAMAGED as error:
+        # Pillow's own words for this one name an object in memory.
+        reason = "no known format" if isinstance(error, UnidentifiedImageError) else error
+        raise InputError(
+            f"{path}: unreadable or truncated ({reason}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
+            "file. Copy or export it again, or remove it."
+        ) from error
+
+
+def _open_upright(path: Path) -> tuple[Image.Image, str | None]:
+    """Load all pixels, apply the EXIF orientation; return the image and the file's format."""
+    # Given a path, Pillow maps uncompressed TIFFs into memory and then turns them wrongly.
+    with path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        _require_few_pixels(image, path)
+        image_format = image.format
+        image.load()
+        # Pillow warns of a palette with alpha when it drops the alpha, which is what is wanted here.
+        image.info.pop("transparency", None)
+        return ImageOps.exif_transpose(image), image_format
+
+
+def _seek(image: Image.Image, page: int) -> bool:
+    """Go to a page; return whether there is one."""
+    with warnings.catch_warnings():
+        # Before it fails on a truncated page, Pillow warns of what the page's tags lack.
+        warnings.filterwarnings("ignore", "Corrupt EXIF data", UserWarning)
+        try:
+            image.seek(page)
+        except EOFError:
+            return False
+    return True
+
+
+def _require_few_pixels(image: Image.Image, path: Path) -> None:
+    if image.width * image.height > MAX_PIXELS:
+        raise InputError(
+            f"{path}: {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are accepted. "
+            "Reduce the image first."
+        )
+
+
+def _grey_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    if image.mode == "F":
+        raise InputError(
+            f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 16 bits."
+        )
+    if image.mode.startswith("I"):
+        return _sixteen_bit_levels(image, path)
+    return np.array(image.convert("RGB").convert("L"))
+
+
+def _sixteen_bit_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint16]:
+    levels = np.asarray(image)
+    lowest, highest = int(levels.min()), int(levels.max())
+    if lowest < 0 or highest > np.iinfo(np.uint16).max:
+        raise InputError(
+            f"{path}: 32-bit levels from {lowest} to {highest}; expected 8 or 16 bits per sample. "
+            "Convert the file to 8 bits."
+        )
+    return levels.astype(np.uint16)
+
+
+def _palette_levels(image: Image.Image) -> npt.NDArray[np.uint8]:
+    indices = np.array(image) if image.mode == "P" else np.array(image.getchannel("P"))
+    # The whole palette decides, not the colours in use, so that all masks of a set are read alike.
+    palette = np.array(image.getpalette("RGB"), dtype=np.uint8).reshape(-1, 3)
+    if np.any(palette != palette[:, :1]):
+        return indices
+    grey = np.zeros(256, dtype=np.uint8)
+    grey[: len(palette)] = palette[:, 0]
+    return grey[indices]
+
+
+def _common_level(image: Image.Image, image_format: str | None, path: Path) -> npt.NDArray[np.uint8]:
+    colours = np.array(image.convert("RGB"))
+    tint = colours.max(axis=2) - colours.min(axis=2)
+    if tint.max() > (_LOSSY_TINT if image_format in _LOSSY_FORMATS else 0):
+        row, column = np.unravel_index(tint.argmax(), tint.shape)
+        raise InputError(
+            f"{path}: a coloured mask (pixel {column}, {row} is {tuple(colours[row, column].tolist())} in "
+            "red, green, blue); expected one level per pixel. Save it as a grey image or with a palette, "
+            "one value per class."
+        )
+    return np.array(image.convert("RGB").convert("L"))

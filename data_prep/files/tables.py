@@ -1,0 +1,158 @@
+"""Tables as CSV files: those of users, which nobody has checked, and those that a step writes."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
+
+
+def write_table(
+    path: Path, header: Sequence[str], rows: Iterable[Sequence[object] | Mapping[str, object]]
+) -> None:
+    """Write a CSV file; it appears when complete.
+
+    Args:
+        path: File to write. Its folder is made, and a file of that name is replaced.
+        header: Names of the columns.
+        rows: Values of each row, in the order of the columns or by their names, as `cell_text` shows them; a
+            value that a mapping does not have is an empty cell. They are taken one at a time, so that a row
+            may be computed when its turn comes.
+
+    Raises:
+        InputError: The file cannot be written.
+        ValueError: A mapping has a name that is not in the header.
+
+    Example:
+        >>> write_table(Path("scores.csv"), ["name", "score"], [["a", 0.5], {"name": "b"}])  # doctest: +SKIP
+    """
+    with atomic_file(path) as temporary:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        # A path whose bytes are not UTF-8 is written as these bytes.
+        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            writer = csv.DictWriter(file, header)
+            writer.writeheader()
+            for row in rows:
+                if isinstance(row, Mapping):
+                    writer.writerow({name: cell_text(value) for name, value in row.items()})
+                else:
+                    writer.writer.writerow(map(cell_text, row))
+
+
+def cell_text(value: object) -> object:
+    """Return a value as tables show it.
+
+    Args:
+        value: Value of a cell.
+
+    Returns:
+        A floating-point number as a text of six digits, or of two decimals from 10,000 on; `true` or `false`;
+        nothing for None; any other value as it is.
+
+    Example:
+        >>> [cell_text(value) for value in (1 / 3, 12345.678, True, None, 7, "a")]
+        ['0.333333', '12345.68', 'true', '', 7, 'a']
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e4 else f"{value:.2f}"
+    return "" if value is None else value
+
+
+def number(text: str) -> float:
+    """Return a number as tables have it: not `1_2` or digits of other scripts, which Python accepts.
+
+    Args:
+        text: Text of a cell.
+
+    Raises:
+        ValueError: The text is not a number.
+
+    Example:
+        >>> number("-2.5e1")
+        -25.0
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
+
+
+def read_table(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, remedy: str = ""
+) -> dict[int, dict[str, str]]:
+    """Read some columns of a CSV file with a header, without surrounding blanks.
+
+    Columns may be separated by semicolons, as spreadsheets write them where the comma is a decimal sign.
+
+    Args:
+        path: The file.
+        columns: Columns that it must have.
+        optional: Columns that are read where it has them.
+        remedy: Sentence for the error that says what else to do than to add a column that is missing.
+
+    Returns:
+        Texts by column of each row, by the number of its (last) line; without columns that the file does not
+        have.
+
+    Raises:
+        InputError: No such file, a field too long for one, or a missing column.
+    """
+    text = read_text(path)
+    header = text.partition("\n")[0]
+    delimiter = ";" if ";" in header and "," not in header else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        _require_columns(reader, path, columns, remedy)
+        return _rows(reader, columns, optional)
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {reader.line_num}: {error}. Expected a CSV file; look for a quotation mark "
+            "that is not closed."
+        ) from error
+
+
+def _require_columns(reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], remedy: str) -> None:
+    header = [name.strip() for name in reader.fieldnames or ()]
+    missing = [name for name in columns if name not in header]
+    if missing:
+        delimiter = reader.reader.dialect.delimiter
+        separated = f"separated by {delimiter!r}" if len(header) > 1 else "not separated by ',' or ';'"
+        raise InputError(
+            f"{path}: the first line is {delimiter.join(header)[:80]!r}, {separated}, and has no column "
+            f"{', '.join(missing)}. Expected the column{'s' * (len(columns) > 1)} {','.join(columns)}. "
+            f"Correct the first line.{' ' * bool(remedy)}{remedy}"
+        )
+    reader.fieldnames = header
+
+
+def _rows(
+    reader: "csv.DictReader[str]", columns: Sequence[str], optional: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    header = reader.fieldnames or ()
+    found = [*columns, *(name for name in optional if name in header and name not in columns)]
+    rows = {}
+    for row in reader:
+        rows[reader.line_num] = {name: (row[name] or "").strip() for name in found}
+    return rows
+
+
+def read_text(path: Path) -> str:
+    """Read a text file.
+
+    Returns:
+        The text, without a byte order mark.
+
+    Raises:
+        InputError: The file cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start:,} is no UTF-8 text. Save the file as UTF-8 (in Excel: CSV UTF-8)."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error}). Expected a UTF-8 text file.") from error

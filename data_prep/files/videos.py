@@ -1,0 +1,165 @@
+"""Videos as a stream of frames: one frame in memory at a time, whatever the length."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError
+from data_prep.files.class_folders import is_text
+
+VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"})
+
+# With several threads a damaged video is not decoded the same way each time; files are spread over processes.
+_OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
+_USUAL_RATE = 25.0  # frames per second, where what the file says cannot be true
+_RATES = (0.01, 50_000.0)  # beyond what cameras do are units of time, such as 90000, taken for a rate
+_LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
+_DOUBTED_GAP = 1.0  # seconds; what is longer is believed only where the time after goes on from there
+
+
+class Video:
+    """A video file that is read once, from its first frame to its last.
+
+    The number of frames and the length that a container announces are often wrong; they are known when the
+    last frame has been passed.
+
+    Args:
+        path: Video file, in any container that OpenCV reads.
+
+    Raises:
+        InputError: The path is not UTF-8.
+
+    Attributes:
+        num_frames: Number of frames passed so far.
+        num_announced: Number of frames according to the file, 0 where that cannot be true.
+        seconds: Time at which the last frame passed is shown.
+        longest_gap: Longest time between two frames passed, in seconds.
+
+    Example:
+        >>> with Video(Path("walk.mp4")) as video:  # doctest: +SKIP
+        ...     for seconds in video:
+        ...         print(seconds, video.frame().shape)
+    """
+
+    def __init__(self, path: Path) -> None:
+        require_text(path)
+        self._capture = cv2.VideoCapture(str(path), cv2.CAP_ANY, _OPTIONS)
+        announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
+        rate = self._capture.get(cv2.CAP_PROP_FPS)
+        self._period = 1.0 / (rate if _RATES[0] <= rate <= _RATES[1] else _USUAL_RATE)
+        # A time that grows by less than this is a repeated one.
+        self._shortest_gap = min(1e-3, self._period / 2)
+        self._origin = 0.0
+        self._held: tuple[bool, npt.NDArray[Any]] | None = None  # last frame, where the next one is grabbed
+        self.num_frames = 0
+        self.num_announced = int(announced) if 0 < announced < 1e9 else 0
+        self.seconds = 0.0
+        self.longest_gap = 0.0
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self._capture.release()
+
+    def __iter__(self) -> Iterator[float]:
+        """Pass from frame to frame; yield when each is shown, in seconds from the first one.
+
+        Times that the file gives are used where they grow; otherwise a frame follows the one before it by
+        what the frame rate says. A leap is believed only where the next time goes on from it.
+        """
+        told = self._grabbed()
+        while told is not None:
+            self._held = None
+            if self.num_frames == 0:
+                self._origin = told if math.isfinite(told) else 0.0
+            else:
+                gap = told - self._origin - self.seconds
+                if gap > _DOUBTED_GAP:
+                    self._held = self._capture.retrieve()
+                    following = self._grabbed()
+                    if following is None or not following >= told:
+                        # The time is wrong; the true one lies before that of the next frame.
+                        gap = ((following or 0.0) - self._origin - self.seconds) / 2
+                gap = gap if self._shortest_gap <= gap <= _LONGEST_GAP else self._period
+                self.longest_gap = max(self.longest_gap, gap)
+                self.seconds += gap
+            self.num_frames += 1
+            yield self.seconds
+            told = self._grabbed() if self._held is None else following
+
+    def _grabbed(self) -> float | None:
+        """Go to the next frame; return its time in seconds, according to the file, or None at the end."""
+        if not (self._capture.isOpened() and self._capture.grab()):
+            return None
+        return float(self._capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000.0
+
+    def frame(self) -> npt.NDArray[np.uint8] | None:
+        """Return the frame that was passed last, uint8 [H, W, 3] RGB, or None where it cannot be decoded."""
+        decoded, frame = self._capture.retrieve() if self._held is None else self._held
+        return np.asarray(frame[..., ::-1], dtype=np.uint8) if decoded else None
+
+    @property
+    def end(self) -> float:
+        """Time in seconds at which the frame passed last ceases to be shown, if it is the last one."""
+        if self.num_frames < 2:
+            return self.seconds + self._period
+        return self.seconds * self.num_frames / (self.num_frames - 1)
+
+
+def read_frames(path: Path, *, every: int = 1) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    """Decode a video frame by frame.
+
+    Args:
+        path: Video file, in any container that OpenCV reads.
+        every: 1 for all frames, 2 for every second one, and so on, from the first on.
+
+    Yields:
+        Number of the frame from 0 and the frame, uint8 [H, W, 3] RGB.
+
+    Raises:
+        InputError: The file is no readable video, or has no frame.
+
+    Example:
+        >>> for number, frame in read_frames(Path("walk.mp4"), every=10):  # doctest: +SKIP
+        ...     print(number, frame.shape)
+    """
+    num_decoded = 0
+    with Video(path) as video:
+        for number, _ in enumerate(video):
+            if number % every == 0:
+                frame = video.frame()
+                if frame is not None:
+                    num_decoded += 1
+                    yield number, frame
+    if num_decoded == 0:
+        raise InputError(no_frame(path))
+
+
+def require_text(path: Path) -> None:
+    """Refuse a path whose bytes are not UTF-8: OpenCV 4.11 ends the process on one.
+
+    Raises:
+        InputError: The path is not UTF-8.
+    """
+    if not is_text(str(path)):
+        raise InputError(
+            f"{path}: the name is no UTF-8 text, which OpenCV cannot open. Rename the file or folder."
+        )
+
+
+def no_frame(path: Path) -> str:
+    """Return the message about a file without a frame."""
+    return (
+        f"{path}: no frame can be decoded. Expected a video such as MP4 or AVI. Convert it or leave it out."
+    )

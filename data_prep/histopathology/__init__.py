@@ -1,0 +1,1 @@
+"""Images and slides of tissue become prepared patches."""

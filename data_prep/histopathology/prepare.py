@@ -1,0 +1,171 @@
+"""Prepare histopathology data: images or whole slides become patches, their features and a manifest."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError, Skipped
+from data_prep.files.images import read_mask, resize_image
+from data_prep.histopathology.features import EXTRACTOR, VIEWS, describe_patch
+from data_prep.histopathology.manifest import HistopathologyManifest
+from data_prep.histopathology.patches import Patch, cut_patches
+from data_prep.histopathology.plan import PatchRequest, plan_patches
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
+from data_prep.prepared.manifest import check_destination
+from data_prep.prepared.preparing import Progress
+
+_PROPORTIONS = 0.01  # by which sides of a mask may differ from those of its image, relatively
+
+
+def prepare_histopathology(
+    images: Path,
+    out: Path,
+    settings: HistopathologyPrepareSettings | None = None,
+    *,
+    labels: Path | None = None,
+    masks: Path | None = None,
+    jobs: int = 1,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> PrepareResult[HistopathologyManifest]:
+    """Turn images of stained tissue into a prepared folder of labelled patches.
+
+    The folder has TFRecord shards of resized patches, `features.npz` with the views of each patch,
+    `manifest.json` and `skipped.csv`; `data_prep.labelled.dataset` and `data_prep.labelled.views` read it.
+    The result does not depend on `jobs`. What cannot be used is left out and reported; the rest is prepared.
+
+    Args:
+        images: Folder of images or whole slides, with subfolders. With neither labels nor masks, each
+            subfolder is a class.
+        out: Folder to write; it appears when complete.
+        settings: Settings of patches, background, stains, labels and splits.
+        labels: CSV file with the columns file, label and patient, or file, months, event and patient.
+        masks: Folder of masks that mark the positive class, under the names of the images; they may be
+            smaller than the images.
+        jobs: Number of processes.
+        overwrite: Whether to replace `out`, if it was written by an earlier run.
+        progress: Function that is called after each image, or piece of a slide.
+
+    Returns:
+        The manifest and what was left out.
+
+    Raises:
+        InputError: No image can be used, there are fewer than two classes, the splits cannot be made, or
+            `out` exists or cannot be written.
+
+    Example:
+        >>> result = prepare_histopathology(
+        ...     Path("images"), Path("out"), labels=Path("labels.csv")
+        ... )  # doctest: +SKIP
+        >>> result.manifest.class_names, result.manifest.num_examples  # doctest: +SKIP
+        (('benign', 'malignant'), 2114)
+    """
+    settings = settings or HistopathologyPrepareSettings()
+    sources = (images, *(path for path in (labels, masks) if path is not None))
+    check_destination(out, sources, overwrite=overwrite)
+    return prepare_labelled(
+        plan_patches(images, labels, masks, settings),
+        settings,
+        out,
+        stage="Cutting patches",
+        what="image",
+        origin=images,
+        prepare_source=prepare_source,
+        make_manifest=lambda fields: _manifest(settings, fields),
+        jobs=jobs,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def prepare_source(
+    request: PatchRequest, settings: HistopathologyPrepareSettings, class_names: Sequence[str]
+) -> list[PreparedExample] | Skipped:
+    """Cut and describe the patches of one image, or of a piece of it, or say why it cannot be used.
+
+    Args:
+        request: What to cut out of the image.
+        settings: Settings of `prepare`.
+        class_names: Names of the classes, in the order of the labels.
+
+    Returns:
+        The examples row by row, none in a piece that is all background; or why the image cannot be used.
+    """
+    image = request.image
+    try:
+        mask = None if image.mask is None else _positive(image.mask, settings)
+        examples = []
+        for patch in cut_patches(image.path, settings, request.first, request.last):
+            label = class_names.index(image.class_name) if image.class_name is not None else 0
+            if mask is not None and image.mask is not None:
+                label = int(_marked_share(mask, patch, image.mask) >= settings.positive_share)
+            examples.append(_prepared(request, patch, label, settings))
+        # A piece of a slide may be empty; its last one, without an end, speaks for the others.
+        empty = not examples and request.last is None and not _has_patches_before(request, settings)
+    except InputError as error:
+        return Skipped(image.path, str(error))
+    if empty:
+        reason = (
+            f"{image.path}: only background: no patch has a share of tissue of {settings.min_tissue}. If it "
+            "shows tissue, lower min_tissue or tissue_saturation."
+        )
+        return Skipped(image.path, reason)
+    return examples
+
+
+def _has_patches_before(request: PatchRequest, settings: HistopathologyPrepareSettings) -> bool:
+    """Whether the pieces before the last one of a slide have any patch, found by cutting them once more."""
+    if request.first == 0:
+        return False
+    return any(True for _ in cut_patches(request.image.path, settings, 0, request.first))
+
+
+def _prepared(
+    request: PatchRequest, patch: Patch, label: int, settings: HistopathologyPrepareSettings
+) -> PreparedExample:
+    image = request.image
+    facts = ExampleFacts(
+        name=f"{image.name}/{patch.row:06d}_{patch.column:06d}",
+        source=image.name,
+        label=label,
+        height=patch.height,
+        width=patch.width,
+        others={
+            "source": image.name,
+            "row": patch.row,
+            "column": patch.column,
+            "patient": request.patient,
+            "months": image.months,
+            "event": image.event,
+        },
+    )
+    return PreparedExample(facts, resize_image(patch.image, settings.size), describe_patch(patch.image))
+
+
+def _manifest(settings: HistopathologyPrepareSettings, fields: dict[str, Any]) -> HistopathologyManifest:
+    return HistopathologyManifest(
+        size=settings.size, views=VIEWS, extractor=EXTRACTOR, patches=settings.patches, **fields
+    )
+
+
+def _positive(path: Path, settings: HistopathologyPrepareSettings) -> npt.NDArray[np.bool_]:
+    levels = read_mask(path)
+    return levels != 0 if settings.mask_values is None else np.isin(levels, settings.mask_values)
+
+
+def _marked_share(mask: npt.NDArray[np.bool_], patch: Patch, path: Path) -> float:
+    """Return the share of a patch that a mask, perhaps smaller than the image, marks."""
+    scales = [of_mask / of_image for of_mask, of_image in zip(mask.shape, patch.whole, strict=True)]
+    if abs(scales[0] / scales[1] - 1) > _PROPORTIONS:
+        raise InputError(
+            f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but its image has {patch.whole[1]} x "
+            f"{patch.whole[0]}. Expected the same proportions. Export the mask again."
+        )
+    top, left = int(patch.row * scales[0]), int(patch.column * scales[1])
+    bottom = max(top + 1, round((patch.row + patch.height) * scales[0]))
+    right = max(left + 1, round((patch.column + patch.width) * scales[1]))
+    return float(mask[top:bottom, left:right].mean())

@@ -1,0 +1,1 @@
+"""Examples with one label each: data set, augmentation, views and texture features."""

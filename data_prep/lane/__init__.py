@@ -1,0 +1,1 @@
+"""Photographs with masks of the walkable lane become prepared examples."""

@@ -1,0 +1,25 @@
+"""The manifest of a prepared lane folder."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from data_prep.lane.masks import LaneCoding
+from data_prep.prepared.manifest import Example, Manifest
+
+
+class LaneExample(Example):
+    """One image with its mask; its name is the stem of both files."""
+
+    lane_pixels: int = Field(ge=0, description="Lane pixels at the prepared size.")
+    labelled_pixels: int = Field(ge=0, description="Pixels at the prepared size that are not ignored.")
+
+
+class LaneManifest(Manifest):
+    """Contents of a prepared lane folder."""
+
+    application: Literal["lane"] = Field(
+        default="lane", description="The application the folder was prepared for."
+    )
+    coding: LaneCoding = Field(description="How mask levels became labels.")
+    examples: tuple[LaneExample, ...] = Field(description="The examples in the order of their names.")

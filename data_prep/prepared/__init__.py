@@ -1,0 +1,1 @@
+"""The prepared folder: its manifest, its shards, and reading them ahead."""

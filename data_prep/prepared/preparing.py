@@ -1,0 +1,164 @@
+"""What preparing takes whatever the modality: worker processes, what was left out."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import joblib
+
+from data_prep.errors import InputError, Skipped
+from data_prep.files.tables import write_table
+from data_prep.prepared.manifest import file_sha256
+
+SKIPPED_NAME = "skipped.csv"
+
+ROUND = 16
+"""Items per process between two returns of results."""
+
+Progress = Callable[[str, int, int], None]
+"""Function that is called with a description of the stage, the number of files done and of all files."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def run_in_rounds(
+    stage: str,
+    function: Callable[..., Any],
+    items: Sequence[Item],
+    arguments: tuple[Any, ...],
+    *,
+    jobs: int,
+    progress: Progress | None,
+) -> Iterator[tuple[Item, Any]]:
+    """Apply a function to each item in worker processes; yield items and results in order.
+
+    Args:
+        stage: Description of the stage, for `progress`.
+        function: Function that is called with an item and `arguments`.
+        items: Items to work on.
+        arguments: Arguments that are the same for all items.
+        jobs: Number of processes.
+        progress: Function that is called after each item.
+
+    Yields:
+        Each item and what the function returned.
+
+    Raises:
+        InputError: Fewer than one process.
+    """
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}; expected at least 1 process.")
+    done = 0
+    for start in range(0, len(items), ROUND * jobs):  # in rounds, for results wait in memory
+        round_items = items[start : start + ROUND * jobs]
+        results = joblib.Parallel(n_jobs=jobs)(
+            joblib.delayed(function)(item, *arguments) for item in round_items
+        )
+        for item, result in zip(round_items, results, strict=True):
+            done += 1
+            if progress is not None:
+                progress(stage, done, len(items))
+            yield item, result
+
+
+def without_skipped(results: Iterable[Result | Skipped], skipped: list[Skipped]) -> Iterator[Result]:
+    """Yield the results that can be used; append the others to `skipped`.
+
+    Args:
+        results: What workers return: results, or why something cannot be used.
+        skipped: List to append to.
+    """
+    for result in results:
+        if isinstance(result, Skipped):
+            skipped.append(result)
+        else:
+            yield result
+
+
+class _Surveyed(Protocol):
+    @property
+    def complaints(self) -> Sequence[Skipped]: ...
+
+
+Surveyed = TypeVar("Surveyed", bound=_Surveyed)
+
+
+def with_complaints(results: Iterable[Surveyed | Skipped], skipped: list[Skipped]) -> list[Surveyed]:
+    """Return the results that can be used; append the others, and what each complains of, to `skipped`.
+
+    Args:
+        results: What workers return: results, each with complaints, or why something cannot be used.
+        skipped: List to append to.
+    """
+    good: list[Surveyed] = []
+    for result in without_skipped(results, skipped):
+        good.append(result)
+        skipped += result.complaints
+    return good
+
+
+def require_good(good: Sequence[object], what: str, folder: Path, skipped: Sequence[Skipped]) -> None:
+    """Refuse to go on where nothing is left to work on.
+
+    Args:
+        good: Items that can be used.
+        what: Name of such an item, such as "pair of image and mask".
+        folder: Named in the message.
+        skipped: Files that cannot be used, with the reasons.
+
+    Raises:
+        InputError: `good` is empty.
+    """
+    if not good:
+        reasons = "\n".join(f"  {entry.reason}" for entry in skipped[:10])
+        more = f"\n  and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+        raise InputError(f"{folder}: no {what} can be used.\n{reasons}{more}")
+
+
+def not_found(
+    list_file: Path | None, names: Iterable[str] | None, known: Collection[str], skipped: Sequence[Skipped]
+) -> list[Skipped]:
+    """Report the names of a list for which nothing was found.
+
+    Args:
+        list_file: File of the list, or None where there is none.
+        names: Names that the list has.
+        known: Names that were found.
+        skipped: Files that were found but cannot be used; what they have is not said again.
+
+    Returns:
+        An entry for each name that is neither known nor that of a skipped file; none without a list.
+    """
+    if list_file is None:
+        return []
+    left_out = [entry.file.with_suffix("").as_posix() for entry in skipped]
+    return [
+        Skipped(
+            list_file,
+            f"{list_file}: {name!r} is not among what there is to prepare. Add it or correct the list.",
+        )
+        for name in names or ()
+        if name not in known and not any(path.endswith(f"/{name}") for path in left_out)
+    ]
+
+
+def write_skipped(folder: Path, skipped: Iterable[Skipped]) -> None:
+    """Write `skipped.csv` with the columns file and reason.
+
+    Args:
+        folder: Folder to write into.
+        skipped: Entries in the order of the rows.
+    """
+    rows = ((str(entry.file), entry.reason) for entry in skipped)
+    write_table(folder / SKIPPED_NAME, ["file", "reason"], rows)
+
+
+def checksums(folder: Path, files: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of shards and other files, and of `skipped.csv`, by name, for the manifest.
+
+    Args:
+        folder: Folder that has the files.
+        files: Names of the files; a name may be there more than once.
+    """
+    return {name: file_sha256(folder / name) for name in [*sorted(set(files)), SKIPPED_NAME]}

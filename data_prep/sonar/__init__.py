@@ -1,0 +1,1 @@
+"""Sonar images become prepared snapshots."""

@@ -1,0 +1,217 @@
+"""The files that sonar snapshots come from: class folders, or images with annotations."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError, Skipped
+from data_prep.files.class_folders import files_by_stem, find_class_files, listed
+from data_prep.files.images import IMAGE_SUFFIXES, read_mask
+from data_prep.sonar.box_files import is_class_file, read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.sonar.box_masks import component_boxes
+from data_prep.sonar.boxes import Box
+from data_prep.sonar.images import SONAR_SUFFIXES
+from data_prep.sonar.settings import SonarPrepareSettings
+from data_prep.sonar.xtf import XTF_SUFFIX
+from data_prep.splits.divide import example_name
+
+_TABLE_SUFFIX = ".csv"
+
+
+@dataclass(frozen=True)
+class SonarSource:
+    """A file that gives one snapshot or many.
+
+    Attributes:
+        name: Stem of the file, after class and slash where it is in a class folder.
+        image: The file.
+        class_name: Class of the whole file, where it is in a class folder.
+        annotation: File with the image's boxes, or with its mask.
+        boxes: The image's boxes, where a table had them.
+        class_names: Names of the class numbers in a YOLO annotation.
+    """
+
+    name: str
+    image: Path
+    class_name: str | None = None
+    annotation: Path | None = None
+    boxes: tuple[Box, ...] = ()
+    class_names: tuple[str, ...] = ()
+
+
+def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
+    """List the image files of a folder's subfolders, each of which is a class.
+
+    Hidden files and folders and files of other kinds are passed over.
+
+    Args:
+        images: Folder of class folders.
+
+    Returns:
+        The sources in the order of their names, and folders without an image file.
+
+    Raises:
+        InputError: The folder cannot be listed, or fewer than two subfolders have image files.
+    """
+    files, skipped = find_class_files(
+        images, IMAGE_SUFFIXES, "image", instead="images together with annotations"
+    )
+    return [SonarSource(file.name, file.path, file.class_name) for file in files], skipped
+
+
+def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSource], list[Skipped]]:
+    """Match full images with their annotations.
+
+    Args:
+        images: Folder of image or XTF files.
+        annotations: A CSV file, or a folder of Pascal VOC files (.xml), of YOLO files (.txt, with the class
+            names in a file there or beside it) or of masks, with the stems of the images.
+
+    Returns:
+        The sources in the order of their names, and what has no counterpart. An image that shows no object
+        needs an annotation that says so.
+
+    Raises:
+        InputError: A folder cannot be listed or has none of these files, or the CSV file is not as expected.
+    """
+    files, skipped = files_by_stem(_data_files(images), SONAR_SUFFIXES)
+    if not files:
+        raise InputError(
+            f"{images}: no image file found. Expected files with a suffix of "
+            f"{', '.join(sorted(SONAR_SUFFIXES))}."
+        )
+    annotated, more = match_annotations(files, images, annotations)
+    return sorted(annotated, key=lambda source: source.name), skipped + more
+
+
+def match_annotations(
+    files: dict[str, Path], images: Path, annotations: Path
+) -> tuple[list[SonarSource], list[Skipped]]:
+    """Match image files with their annotations.
+
+    Args:
+        files: The image files by their names, see `source_name`.
+        images: Folder that they are in, where names of classes are looked for too.
+        annotations: Annotations as `find_annotated_images` takes them.
+
+    Returns:
+        The images with an annotation, and what has no counterpart.
+
+    Raises:
+        InputError: The annotations are not as `find_annotated_images` expects them.
+    """
+    if annotations.suffix.lower() == _TABLE_SUFFIX:
+        return _from_table(files, annotations)
+    return _from_folder(files, images, annotations)
+
+
+def source_name(file: str, *, folders: int = 0) -> str:
+    """Return the name of the source that a file in a list or table means, as `example_name` does.
+
+    Args:
+        file: Path as a list or table has it.
+        folders: Number of its folders that belong to the name; 1 where names are class/file.
+    """
+    name = example_name(file, folders=folders)
+    return name[: -len(XTF_SUFFIX)] if name.lower().endswith(XTF_SUFFIX) else name
+
+
+def read_source_boxes(
+    source: SonarSource, size: tuple[int, int], settings: SonarPrepareSettings
+) -> tuple[list[Box], list[Box]]:
+    """Read the boxes of one image, and boxes around whatever else an annotator has marked.
+
+    Args:
+        source: Source with an annotated image.
+        size: Height and width of the image in pixels.
+        settings: Settings that say which mask values mean what.
+
+    Returns:
+        The objects' boxes; those of a mask's components that are too small or of a value without a name (and
+        of the others): no objects, but no background either.
+
+    Raises:
+        InputError: The annotation cannot be read, or is for an image of another size.
+    """
+    path = source.annotation
+    if path is None:
+        return list(source.boxes), []
+    if path.suffix.lower() == ".xml":
+        return read_voc(path, size), []
+    if path.suffix.lower() == ".txt":
+        return read_yolo(path, size, source.class_names), []
+    mask: npt.NDArray[np.integer[Any]] = read_mask(path)
+    if mask.shape != size:
+        raise InputError(
+            f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but {source.image} has {size[1]} x "
+            f"{size[0]}. Expected equal sizes. Export the mask again at the image's size."
+        )
+    marked = component_boxes(mask, {}, smallest_area=1)
+    return component_boxes(mask, settings.mask_names, settings.smallest_area), marked
+
+
+def _from_table(files: dict[str, Path], table: Path) -> tuple[list[SonarSource], list[Skipped]]:
+    boxes: dict[str, list[Box]] = {}
+    for file, of_image in read_box_table(table).items():
+        boxes.setdefault(source_name(file), []).extend(of_image)
+    found = [
+        SonarSource(stem, file, boxes=tuple(boxes[stem])) for stem, file in files.items() if stem in boxes
+    ]
+    orphans = [
+        Skipped(table, f"{table}: boxes of {stem!r}, but no such image. Add the image or remove the rows.")
+        for stem in sorted(boxes.keys() - files.keys())
+    ]
+    return found, orphans + _without_annotation(files, boxes.keys(), table)
+
+
+def _from_folder(
+    files: dict[str, Path], images: Path, annotations: Path
+) -> tuple[list[SonarSource], list[Skipped]]:
+    same = annotations.resolve() == images.resolve()
+    entries = _data_files(annotations)
+    suffixes = {entry.suffix.lower() for entry in entries}
+    class_names: tuple[str, ...] = ()
+    if ".xml" in suffixes:
+        kinds: Collection[str] = {".xml"}
+    elif ".txt" in suffixes:
+        kinds = {".txt"}
+        class_names = read_class_names([annotations, annotations.parent, images])
+    elif suffixes & IMAGE_SUFFIXES and not same:
+        kinds = IMAGE_SUFFIXES
+    else:
+        raise InputError(
+            f"{annotations}: no annotation found. Expected a CSV file, or a folder of Pascal VOC files "
+            "(.xml), YOLO files (.txt) or masks other than the images."
+        )
+    by_stem, skipped = files_by_stem(entries, kinds)
+    found = [
+        SonarSource(stem, file, annotation=by_stem[stem], class_names=class_names)
+        for stem, file in files.items()
+        if stem in by_stem
+    ]
+    orphans = [
+        Skipped(path, f"{path}: no image with the stem {stem!r} in {images}. Add it or remove the file.")
+        for stem, path in by_stem.items()
+        if stem not in files
+    ]
+    return found, skipped + orphans + _without_annotation(files, by_stem.keys(), annotations)
+
+
+def _without_annotation(files: dict[str, Path], stems: Collection[str], where: Path) -> list[Skipped]:
+    return [
+        Skipped(
+            file,
+            f"{file}: no annotation in {where}. Add one; an empty one if the image shows no object.",
+        )
+        for stem, file in files.items()
+        if stem not in stems
+    ]
+
+
+def _data_files(folder: Path) -> list[Path]:
+    """List what a folder holds besides the names of YOLO's class numbers."""
+    return [entry for entry in listed(folder) if not is_class_file(entry)]

@@ -1,0 +1,1 @@
+"""Which examples train, which select the best epoch, and which are judged."""

@@ -1,0 +1,81 @@
+"""Which examples with one label each train and which test, as the settings of `prepare` say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from data_prep.prepared.manifest import LabelledManifest
+from data_prep.splits.divide import (
+    Assignment,
+    assign_lists,
+    assign_stratified_folds,
+    assign_stratified_fraction,
+)
+from data_prep.splits.settings import SplitSettings
+
+
+@dataclass(frozen=True)
+class LabelledName:
+    """What divides examples.
+
+    Attributes:
+        name: Name of the example.
+        source: Name of the file it comes from.
+        group: Group of the file.
+        label: Index of the example's class.
+    """
+
+    name: str
+    source: str
+    group: str
+    label: int
+
+
+def assign_labelled(
+    examples: Sequence[LabelledName],
+    settings: SplitSettings,
+    train: Sequence[str] | None = None,
+    test: Sequence[str] | None = None,
+) -> dict[str, Assignment]:
+    """Divide examples into folds, or into training and test.
+
+    Args:
+        examples: All examples.
+        settings: Settings with the folds, or with the share of the test and the seed.
+        train: Names of the sources to train on, of the settings' list.
+        test: Names of the sources to test on.
+
+    Returns:
+        Where each example belongs, by name; examples that two lists leave out are absent.
+
+    Raises:
+        InputError: The groups do not allow it, or the lists contradict each other or the groups.
+    """
+    groups = {one.name: one.group for one in examples}
+    labels = {one.name: one.label for one in examples}
+    if settings.folds is not None:
+        return assign_stratified_folds(groups, labels, settings.folds, settings.seed)
+    if train is None and test is None:
+        return assign_stratified_fraction(groups, labels, settings.test_fraction, settings.seed)
+    of_source = assign_lists({one.source: one.group for one in examples}, train, test)
+    return {one.name: of_source[one.source] for one in examples if one.source in of_source}
+
+
+def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
+    """Return a warning for each class that cannot be learnt or cannot be judged.
+
+    Args:
+        manifest: Manifest of the prepared folder.
+    """
+    sides: dict[int, set[object]] = {label: set() for label in range(len(manifest.class_names))}
+    groups: dict[int, set[str]] = {label: set() for label in range(len(manifest.class_names))}
+    for example in manifest.examples:
+        sides[example.label].add(example.split if manifest.num_folds is None else example.fold)
+        groups[example.label].add(example.group)
+    expected = {e.split for e in manifest.examples} if manifest.num_folds is None else {0, 1}
+    return tuple(
+        f"class {manifest.class_names[label]!r}: all examples are on one side of the split (its "
+        f"{len(groups[label])} groups of examples allow no other, or the lists say so). Add examples, or "
+        "choose other groups or lists."
+        for label in sides
+        if len(expected) > 1 and len(sides[label]) < 2
+    )

@@ -1,0 +1,1 @@
+"""Videos become prepared clips."""

@@ -1,0 +1,1 @@
+"""The deep feed-forward Gaussian process, which combines views of the features."""

@@ -1,0 +1,1 @@
+"""Monte Carlo dropout: a linear head whose features drop out, in training and in prediction."""

@@ -1,0 +1,168 @@
+"""How familiar an input is: the share of held-out examples that look at least as strange.
+
+The strangeness s(x) is 1 less the largest cosine similarity of x's features to those of reference examples of
+the training (nearest neighbours of normalised features; Sun, Ming, Zhu and Li, "Out-of-distribution detection
+with deep nearest neighbors", 2022). Features that are given, and not learned, are divided by their root mean
+square first. The familiarity is its conformal p-value (Vovk, Gammerman and Shafer, 2005, section 2.2),
+
+    p(x) = (1 + #{i : s_i >= s(x)}) / (n + 1)
+
+over n held-out examples. Where x is exchangeable with these, P(p(x) <= a) <= a for every a, whatever the
+features are worth; where it is of another kind, p(x) is small as far as the features tell it.
+
+Examples of one group, as pixels of an image or patches of a patient, are alike, so that many of few groups
+would say too much. With G groups g of n_g held-out examples it is
+
+    p(x) = (1 + sum_g #{i in g : s_i >= s(x)} / n_g) / (G + 1)
+
+which holds for an example of a new group (hierarchical conformal prediction; Lee, Barber and Willett,
+"Distribution-free inference with hierarchical data", 2023), and is never below 1 / (G + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from check_shapes import check_shapes
+
+from gpmodels.heads.base import flatten_points
+
+UNFAMILIAR_BELOW = 0.01
+"""Below this familiarity, what is predicted is flagged as unfamiliar."""
+
+MAX_REFERENCES = 500
+"""Training examples that each input is compared with; of 50, 200 and all, 200 told as much as all."""
+
+_SMALLEST_NORM = 1e-9
+
+FloatArray = npt.NDArray[np.floating[npt.NBitBase]]
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """Familiarity by the nearest of some reference examples.
+
+    Attributes:
+        scale: What each feature is divided by `[D]`: its root mean square over the reference examples where
+            the features are given, 1 where they are learned.
+        reference: Features of the reference examples, scaled, of length 1, `[R, D]`.
+        held_out: Strangeness of the held-out examples `[n]`, ascending.
+        of_inputs: Whether the features are what the network is given, as where these are features already,
+            and not what it returns.
+        groups: Number of the group of each of `held_out`, `[n]`; None where each is a group of its own.
+    """
+
+    scale: npt.NDArray[np.float32]
+    reference: npt.NDArray[np.float32]
+    held_out: npt.NDArray[np.float32]
+    of_inputs: bool = False
+    groups: npt.NDArray[np.int32] | None = None
+
+    @property
+    def num_groups(self) -> int:
+        """G, how many groups the held-out examples are of."""
+        return self.held_out.size if self.groups is None else np.unique(self.groups).size
+
+    @check_shapes("features: [batch..., D]", "return: [batch...]")
+    def strangeness(self, features: tf.Tensor) -> tf.Tensor:
+        """Return s of feature vectors `[..., D]`, from 0 to 2."""
+        points = _unit(tf.cast(flatten_points(features), tf.float32) / self.scale)
+        nearest = tf.reduce_max(tf.matmul(points, tf.constant(self.reference), transpose_b=True), axis=-1)
+        return tf.reshape(1.0 - nearest, tf.shape(features)[:-1])
+
+    @check_shapes("features: [batch..., D]", "return: [batch...]")
+    def __call__(self, features: tf.Tensor) -> tf.Tensor:
+        """Return the familiarity of feature vectors `[..., D]`, in (0, 1], least if not finite."""
+        strange = self.strangeness(features)
+        # The search would put NaN first, where what is most familiar is.
+        strange = tf.where(tf.math.is_finite(strange), strange, np.inf)
+        below = tf.searchsorted(tf.constant(self.held_out), tf.reshape(strange, [-1]), side="left")
+        share = tf.gather(tf.constant(self._shares()), below)
+        return tf.ensure_shape(tf.reshape(share, tf.shape(strange)), features.shape[:-1])
+
+    def _shares(self) -> npt.NDArray[np.float32]:
+        """Return p where 0, 1, ..., n of the held-out examples are less strange, `[n + 1]`."""
+        weight = np.ones(self.held_out.size)
+        if self.groups is not None:
+            _, member, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)
+            weight = 1.0 / sizes[member]
+        as_strange = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
+        return ((1.0 + as_strange) / (self.num_groups + 1.0)).astype(np.float32)
+
+
+def fit_familiarity(
+    reference: FloatArray,
+    held_out: FloatArray,
+    *,
+    groups: Sequence[str] | npt.NDArray[Any] | None = None,
+    of_inputs: bool = False,
+    seed: int = 0,
+) -> Familiarity:
+    """Return the familiarity that reference features and held-out features give.
+
+    Args:
+        reference: Features of training examples `[R, D]`; of more than `MAX_REFERENCES` a random part counts.
+        held_out: Features of examples `[n, D]` that trained nothing.
+        groups: Group of each held-out example `[n]`: those of different groups are independent of each other.
+            None where each is a group of its own.
+        of_inputs: Whether the features are what the network is given.
+        seed: Seed of the choice.
+
+    Raises:
+        ValueError: There is no reference or held-out example, a feature is not finite, or not each held-out
+            example has a group.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> reference, held_out = 1 + 0.1 * rng.normal(size=(2, 99, 8))
+        >>> familiarity = fit_familiarity(reference, held_out)
+        >>> float(familiarity(tf.constant([[1.0, -1, 1, -1, 1, -1, 1, -1]]))[0]).__round__(3)
+        0.01
+    """
+    if not len(reference) or not len(held_out):
+        raise ValueError(f"found {len(reference)} reference and {len(held_out)} held-out examples; need both")
+    if not (np.isfinite(reference).all() and np.isfinite(held_out).all()):
+        raise ValueError("found a feature that is not finite; did the training diverge?")
+    if groups is not None and len(groups) != len(held_out):
+        raise ValueError(f"found {len(groups)} groups of {len(held_out)} held-out examples; need one of each")
+    chosen = np.random.default_rng(seed).permutation(len(reference))[:MAX_REFERENCES]
+    points = np.asarray(reference, np.float64)[chosen]
+    # Given features have units of their own; learned ones are as large as they matter.
+    scale = np.sqrt(np.mean(np.square(points), axis=0)) if of_inputs else np.ones(points.shape[1])
+    scale = np.where(scale > 0, scale, 1.0)
+    points /= scale
+    norms = np.maximum(np.linalg.norm(points, axis=1, keepdims=True), _SMALLEST_NORM)
+    familiarity = Familiarity(
+        scale.astype(np.float32), (points / norms).astype(np.float32), np.zeros(0, np.float32), of_inputs
+    )
+    strange = familiarity.strangeness(tf.constant(held_out, tf.float32)).numpy()
+    order = np.argsort(strange, kind="stable")
+    numbers = None if groups is None else np.unique(groups, return_inverse=True)[1][order].astype(np.int32)
+    return replace(familiarity, held_out=strange[order], groups=numbers)
+
+
+def pooled_familiarity(of_examples: FloatArray) -> float:
+    """Return the familiarity of several examples as one: twice their median, at most 1.
+
+    Twice the median of p-values is one again, however they depend on each other (Rüger, 1978; Vovk and Wang,
+    "Combining p-values via averaging", 2020).
+
+    Args:
+        of_examples: Familiarity of each of them, of any shape.
+
+    Example:
+        >>> pooled_familiarity(np.array([0.01, 0.02, 0.9]))
+        0.04
+    """
+    # Of an even number the larger middle one: the mean of both would need another factor.
+    ordered = np.sort(np.ravel(of_examples))
+    return float(min(1.0, 2.0 * ordered[len(ordered) // 2]))
+
+
+def _unit(points: tf.Tensor) -> tf.Tensor:
+    return points / tf.maximum(tf.norm(points, axis=-1, keepdims=True), _SMALLEST_NORM)

@@ -1,0 +1,1 @@
+"""What a head is, and the plain heads."""

@@ -1,0 +1,186 @@
+"""What the Gaussian-process heads share: their likelihood, and how their sparse units are made."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.heads.base import Head, Latent
+from gpmodels.likelihoods import mixture
+from gpmodels.likelihoods.factory import make_likelihood
+from gpmodels.units.kernels import kernel_profile
+from gpmodels.units.numerics import precision
+from gpmodels.units.sparse import UnitMarginal
+
+CLASS_KERNELS = ("shared", "separate")
+
+BestPosterior = Literal["closed_form", "sites", "optimiser"]
+"""How a head's best q follows from its inducing inputs and hyper-parameters."""
+
+DEFAULT_MULTI_CLASS = "softmax"
+"""Likelihood of more than two classes; docs/results.md has the comparison with robust-max."""
+
+
+class Points(NamedTuple):
+    """All training points of a full-batch fit, as tensors of the head's dtype.
+
+    Attributes:
+        x: Features, `[N, D]`.
+        y: Class indices or targets, `[N]`.
+        weight: How often each point counts, `[N]`.
+        expert: Responsible expert, int32 `[N]`; 0 for a head without experts.
+    """
+
+    x: tf.Tensor
+    y: tf.Tensor
+    weight: tf.Tensor
+    expert: tf.Tensor
+
+
+class GPHead(Head):
+    """Base class of the Gaussian-process heads.
+
+    Args:
+        kernel: See `gpmodels.units.kernels.kernel_profile`.
+        num_classes: C; 2 takes one latent function, more take one for each class.
+        likelihood: `"bernoulli"` (probit) for two classes, `"robust_max"` or `"softmax"` for more,
+            `"gaussian"` for regression; None takes `"bernoulli"` or `"softmax"` by the number of
+            classes.
+        class_kernels: For more than two classes, `"shared"`: the latent functions of a unit share one
+            kernel, which is faster; `"separate"`: one for each class, as the thesis has it.
+        dtype: `"float32"` or `"float64"`.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Raises:
+        ValueError: A setting is out of range; the message names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str = "squared_exponential",
+        num_classes: int = 2,
+        likelihood: str | None = None,
+        class_kernels: str = "shared",
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        kernel_profile(kernel)  # an unknown name is an error here, not when the head is built
+        if num_classes < 2:
+            raise ValueError(f"num_classes must be at least 2, but is {num_classes}.")
+        if likelihood is None:
+            likelihood = "bernoulli" if num_classes == 2 else DEFAULT_MULTI_CLASS
+        if class_kernels not in CLASS_KERNELS:
+            raise ValueError(f"class_kernels must be one of {CLASS_KERNELS}, but is {class_kernels!r}.")
+        self.kernel_name = kernel
+        self.num_classes = num_classes
+        self.likelihood_name = likelihood
+        self.class_kernels = class_kernels
+        self.variance_floor = precision(self.variable_dtype).variance_floor
+        self.likelihood = make_likelihood(
+            likelihood,
+            num_classes=num_classes,
+            num_units=self.num_likelihood_units(),
+            dtype=self.variable_dtype,
+        )
+        self.is_classifier = self.likelihood.is_classifier
+        self.label_requirement = self.likelihood.label_requirement
+
+    def num_likelihood_units(self) -> int:
+        """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""
+        return 1
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal head."""
+        return {
+            **super().get_config(),
+            "kernel": self.kernel_name,
+            "num_classes": self.num_classes,
+            "likelihood": self.likelihood_name,
+            "class_kernels": self.class_kernels,
+        }
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for features `[..., input_shape[-1]]`."""
+        self.adopt(self.likelihood, "likelihood")
+        super().build(input_shape)
+
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
+        """Place the units by a sample of feature vectors `[N, D]`; each subclass places its own."""
+
+    def total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
+        """Return the sum of both parts of a unit's variance; rounding can take it a little below 0."""
+        return tf.maximum(marginal.conditional_variance + marginal.inducing_variance, self.variance_floor)
+
+    def responsible_unit(self, latent: Latent) -> tf.Tensor:
+        """Return the index of the unit whose noise applies to each point, int32 `[B]`."""
+        return self.unit_of_expert(self.responsible_expert(latent))
+
+    def unit_of_expert(self, expert: tf.Tensor) -> tf.Tensor:
+        """Return the index of the unit whose noise applies where `expert [B]` answers, int32 `[B]`."""
+        return expert
+
+    def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """Return E[log p(y | f)] of each point, nats, `[B]`."""
+        marginals = (latent.mean, latent.variance, latent.log_weight)
+        return mixture.expected_log_likelihood(
+            self.likelihood, *marginals, label, self.responsible_unit(latent)
+        )
+
+    def log_predictive_density(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """Return log E[p(y | f)] of each point, nats, `[B]`."""
+        marginals = (latent.mean, latent.variance, latent.log_weight)
+        return mixture.log_predictive_density(
+            self.likelihood, *marginals, label, self.responsible_unit(latent)
+        )
+
+    def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
+        """Whether each of the labels `[B]` is one that the likelihood knows, bool `[B]`."""
+        return self.likelihood.valid_labels(label)
+
+    def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
+        """Return probabilities and entropies of each point, or mean and variance of its target."""
+        marginals = (latent.mean, latent.variance, latent.log_weight)
+        return mixture.predictions(self.likelihood, *marginals, self.responsible_unit(latent))
+
+    # How the estimators fit a head to all rows at once. Without a closed form L-BFGS moves q like all else.
+
+    @property
+    def best_posterior_by(self) -> BestPosterior:
+        """How the best q for everything else given is found: not at all, `"optimiser"`, in most heads.
+
+        `"closed_form"` and `"sites"` need `posterior_units` and the methods of the same name, see
+        `gpmodels.heads.conjugate.ConjugateHead`.
+        """
+        return "optimiser"
+
+    @property
+    def posterior_units(self) -> tuple[Any, ...]:
+        """Units whose `q_mean` and `q_sqrt` the closed form or the sites give, rather than an optimiser."""
+        return ()
+
+    def collapsed_bound(self, points: Points, warm_up: tf.Tensor) -> tf.Tensor:
+        """Return max_q of the objective at all points, nats, a scalar, where q has a closed form.
+
+        Args:
+            points: All training points.
+            warm_up: What the part of the penalty counts that a warm-up weighs, see `warm_up_weights`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no closed form of q.")
+
+    def set_best_posterior(self, points: Points) -> None:
+        """Set q to the best at all points, where it has a closed form."""
+        raise NotImplementedError(f"{type(self).__name__} has no closed form of q.")
+
+    @property
+    def warm_up_weights(self) -> tuple[float, ...]:
+        """What a part of the penalty counts in the first rounds of a fit, before it counts in full."""
+        return ()
+
+    def left_out(self, warm_up: float) -> float:  # noqa: ARG002 - others need it
+        """Return what a warm-up of that weight leaves out of the objective, nats."""
+        return 0.0

@@ -1,0 +1,160 @@
+"""The linear head: logistic regression on features, with a temperature. The baseline of every report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.heads.base import Head, Latent
+from gpmodels.likelihoods.categorical import categorical_entropy, is_class
+from gpmodels.likelihoods.probit import bernoulli_entropy
+
+
+def _glorot(num_features: int, num_outputs: int) -> keras.initializers.Initializer:
+    """Return Glorot's uniform initialiser of a dense layer."""
+    limit = (6.0 / (num_features + num_outputs)) ** 0.5
+    return keras.initializers.RandomUniform(-limit, limit)
+
+
+@keras.saving.register_keras_serializable("gpimaging")
+class LinearHead(Head):
+    """Logistic regression on features: p(y = 1) = sigmoid((wᵀx + b) / temperature).
+
+    With more than two classes it is the softmax of one such logit for each class.
+
+    The temperature is 1 in training; `set_temperature` installs one fitted on held-out data (Guo et
+    al., 2017). The latent mean is the tempered logit, its variance 0: a linear head knows nothing of its own
+    uncertainty.
+
+    Args:
+        num_classes: C; 2 takes one logit, more take one for each class.
+        dtype: `"float32"` or `"float64"`.
+        **kwargs: Passed to `keras.layers.Layer`.
+
+    Raises:
+        ValueError: There are fewer than two classes.
+
+    Example:
+        >>> sorted(LinearHead()(tf.zeros([2, 3])))[:3]
+        ['label', 'latent_mean', 'latent_variance']
+        >>> LinearHead(num_classes=4)(tf.zeros([2, 3]))["probability"].shape
+        TensorShape([2, 4])
+    """
+
+    def __init__(self, *, num_classes: int = 2, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        if num_classes < 2:
+            raise ValueError(f"num_classes must be at least 2, but is {num_classes}.")
+        self.num_classes = num_classes
+        self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal head."""
+        return {**super().get_config(), "num_classes": self.num_classes}
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for features `[..., input_shape[-1]]`."""
+        num_features = self._num_features(input_shape)
+        # Not zeros: trained end to end, equal weights give all features the same gradient until they are one.
+        outputs = () if self.num_classes == 2 else (self.num_classes,)
+        initializer = _glorot(num_features, *(outputs or (1,)))
+        self.kernel = self.add_weight(name="kernel", shape=(num_features, *outputs), initializer=initializer)
+        self.bias = self.add_weight(name="bias", shape=outputs, initializer="zeros")
+        self.temperature = self.add_weight(name="temperature", shape=(), initializer="ones", trainable=False)
+        super().build(input_shape)
+
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        """None: there is no GP."""
+        return ()
+
+    def set_temperature(self, temperature: float) -> None:
+        """Divide all logits by `temperature` from now on.
+
+        Raises:
+            ValueError: It is not a positive number.
+        """
+        if not temperature > 0.0:
+            raise ValueError(f"The temperature must be positive, but is {temperature}.")
+        self.temperature.assign(temperature)
+
+    def copy_weights(self, linear: LinearHead) -> None:
+        """Go on with the kernel and the bias of another linear head on the same features."""
+        self.kernel.assign(linear.kernel)
+        self.bias.assign(linear.bias)
+
+    def logits(self, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the logits that it predicts by, which are the latent mean."""
+        return outputs["latent_mean"]
+
+    def latent(self, features: tf.Tensor) -> Latent:
+        """Return the tempered logits of features `[B, D]`, as marginals of variance 0."""
+        return self._tempered_logits(features, self.kernel, self.bias, self.temperature)
+
+    def _tempered_logits(self, features: tf.Tensor, kernel: Any, bias: Any, temperature: Any) -> Latent:
+        if self.num_classes == 2:
+            logit = (tf.linalg.matvec(features, kernel) + bias)[:, None] / temperature
+        else:
+            logit = (tf.linalg.matmul(features, kernel) + bias) / temperature
+        zeros = tf.zeros_like(logit)
+        return Latent(logit, zeros)
+
+    def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """Return log p(y) of each point, nats, `[B]`."""
+        if self.num_classes > 2:
+            classes = tf.cast(label, tf.int32)
+            return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=latent.mean)
+        logit = latent.mean[:, 0]
+        return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, logit.dtype), logit)
+
+    def log_predictive_density(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
+        """Return log p(y) of each point, nats, `[B]`."""
+        return self.expected_log_likelihood(latent, label)
+
+    def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
+        """Whether each label is a whole number from 0 to C - 1."""
+        return is_class(label, self.num_classes)
+
+    def prior_kl(self) -> tf.Tensor:
+        """Return an empty vector: a linear head has no prior."""
+        return tf.zeros([0], self.compute_dtype)
+
+    def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
+        """Return sigmoid or softmax of the logits; no mutual information, since the latent variance is 0."""
+        if self.num_classes > 2:
+            return self._class_predictions(latent)
+        logit, zeros = latent.mean[:, 0], latent.variance[:, 0]
+        probability = tf.sigmoid(logit)
+        return {
+            "probability": probability,
+            "label": tf.cast(probability > 0.5, tf.int32),
+            "latent_mean": logit,
+            "latent_variance": zeros,
+            "predictive_entropy": bernoulli_entropy(probability),
+            "mutual_information": zeros,
+        }
+
+    def _class_predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
+        probability = tf.nn.softmax(latent.mean)
+        entropy = categorical_entropy(probability)
+        return {
+            "probability": probability,
+            "label": tf.argmax(latent.mean, axis=-1, output_type=tf.int32),
+            "latent_mean": latent.mean,
+            "latent_variance": latent.variance,
+            "predictive_entropy": entropy,
+            "mutual_information": tf.zeros_like(entropy),
+        }
+
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
+        """Leave the weights at random as they are: a linear head has nothing to place."""
+
+    def for_inference(self) -> Callable[[tf.Tensor], Latent]:
+        """Return `latent` with the weights as constants."""
+        weights = [tf.convert_to_tensor(w.numpy()) for w in (self.kernel, self.bias, self.temperature)]
+        return lambda features: self._tempered_logits(features, *weights)

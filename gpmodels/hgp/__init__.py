@@ -1,0 +1,1 @@
+"""The hierarchical Gaussian process: a global sparse unit and gated local experts."""

@@ -1,0 +1,267 @@
+"""Gated sparse GP experts: what the hierarchical GP and the mixture without a global term share.
+
+Gate (4.6) with hard assignment (4.30), see `gpmodels.hgp.gate`; the E-step in training may be soft (4.29).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.heads.base import Latent, UnitDescription
+from gpmodels.heads.conjugate import ConjugateHead
+from gpmodels.heads.gp import BestPosterior
+from gpmodels.hgp.gate import (
+    Gate,
+    Tiles,
+    assign_experts,
+    choose_tile_size,
+    gate_scores,
+    make_gate,
+    make_tiles,
+    points_to_tiles,
+    tiles_to_points,
+)
+from gpmodels.units.folded import compact, compact_marginal
+from gpmodels.units.numerics import precision
+from gpmodels.units.placement import place_experts
+from gpmodels.units.sparse import FoldedUnits, SparseUnits, UnitMarginal, folded_marginal
+
+E_STEPS = ("hard", "soft")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedLatent(Latent):
+    """Marginals of points that a gate has given to one expert each.
+
+    Attributes:
+        expert: Responsible expert of each point, int32 `[B]`.
+    """
+
+    expert: tf.Tensor
+
+
+class ExpertsHead(ConjugateHead, abc.ABC):
+    """Base class of the heads with gated experts.
+
+    Args:
+        num_experts: T at the start; experts that no training point chooses are dropped.
+        num_expert_inducing: M of each expert.
+        e_step: `"hard"`: each point trains the expert that the gate chooses (4.30). `"soft"`: each point
+            trains all experts by their responsibilities (4.29), at T times the cost; for study. Prediction is
+            by the gate's expert in both.
+        **kwargs: See `GPHead`.
+
+    Raises:
+        ValueError: A setting is out of range; the message names it.
+    """
+
+    def __init__(
+        self, *, num_experts: int, num_expert_inducing: int, e_step: str = "hard", **kwargs: Any
+    ) -> None:
+        if num_experts < 0:
+            raise ValueError(f"num_experts must not be negative, but is {num_experts}.")
+        if num_expert_inducing < 1:
+            raise ValueError(f"num_expert_inducing must be at least 1, but is {num_expert_inducing}.")
+        if e_step not in E_STEPS:
+            raise ValueError(f"e_step must be one of {E_STEPS}, but is {e_step!r}.")
+        self.num_experts = num_experts
+        super().__init__(**kwargs)
+        self.num_expert_inducing = num_expert_inducing
+        self.e_step = e_step
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal head."""
+        return {
+            **super().get_config(),
+            "num_experts": self.num_experts,
+            "num_expert_inducing": self.num_expert_inducing,
+            "e_step": self.e_step,
+        }
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for features `[..., input_shape[-1]]`."""
+        super().build(input_shape)
+        if not self.num_experts:
+            return
+        self.experts = self._make_units(
+            self.num_experts, self.num_expert_inducing, self._num_features(input_shape), "experts"
+        )
+        self.adopt(self.experts, "experts")
+        self.active = self.add_weight(
+            name="active",
+            shape=(self.num_experts,),
+            initializer="ones",
+            trainable=False,
+            dtype=self.variable_dtype,
+        )
+        self.expert_counts = self.add_weight(
+            name="expert_counts",
+            shape=(self.num_experts,),
+            initializer="zeros",
+            trainable=False,
+            dtype="int32",
+            aggregation="sum",
+        )
+
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
+        """Place each expert in a k-means region of `features [N, D]`; a global unit spans all of them."""
+        super().initialize(features, seed=seed)
+        if self.num_experts:
+            rng = np.random.default_rng([seed, 1])
+            self.experts.place(*place_experts(features, self.num_experts, self.num_expert_inducing, rng))
+
+    @property
+    def active_experts(self) -> npt.NDArray[np.intp]:
+        """Indices from 0 of the experts still in use."""
+        return np.flatnonzero(self.active.numpy()) if self.num_experts else super().active_experts
+
+    def drop_experts(self, unused: npt.NDArray[np.intp]) -> None:
+        """Take experts (indices from 0) out of the gate, the objective and the export (thesis 4.3.2.3).
+
+        Raises:
+            ValueError: None would be left.
+        """
+        active = self.active.numpy()
+        active[unused] = 0.0
+        if not active.any():
+            raise ValueError("All experts would be dropped; at least one must stay.")
+        self.active.assign(active)
+
+    def lengthscale_penalty(self) -> tf.Tensor:
+        """Return what the prior of the lengthscales subtracts from the objective, nats; of experts in use."""
+        if not self.num_experts:
+            return super().lengthscale_penalty()
+        penalty = tf.reduce_sum(self.experts.lengthscale_penalty() * self.active)
+        shared = self.shared_units
+        return penalty if shared is None else penalty + tf.reduce_sum(shared.lengthscale_penalty())
+
+    def make_gate(self) -> Gate:
+        """Return the gate at the present inducing inputs, in the head's dtype."""
+        floor = precision(self.variable_dtype).gate_variance_floor
+        return make_gate(
+            tf.convert_to_tensor(self.experts.inducing_inputs), tf.convert_to_tensor(self.active), floor
+        )
+
+    def assign(self, features: tf.Tensor) -> tf.Tensor:
+        """Return the responsible expert of features `[B, D]` at the present gate, int32 `[B]`."""
+        return assign_experts(self.make_gate(), features) if self.num_experts else super().assign(features)
+
+    @abc.abstractmethod
+    def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
+        """Return the marginals at features `[B, D]`, by the gate or, where given, by `expert [B]`.
+
+        L-BFGS needs an objective without jumps and so passes the assignment that it froze.
+        """
+
+    def routed_latent(self, features: tf.Tensor, expert: tf.Tensor) -> Latent:
+        """Return the marginals at features `[B, D]` by the expert given for each, `[B]`."""
+        return self.latent(features, expert)
+
+    def responsible_expert(self, latent: Latent) -> tf.Tensor:
+        """Return the expert that answered for each point, int32 `[B]`."""
+        return GatedLatent.of(latent).expert if self.num_experts else super().responsible_expert(latent)
+
+    @property
+    def expert_units(self) -> SparseUnits | None:
+        """The experts, None where there are none."""
+        return self.experts if self.num_experts else None
+
+    @property
+    def best_posterior_by(self) -> BestPosterior:
+        """How the best q is found: a soft E-step leaves it to the optimiser, as in the thesis."""
+        return "optimiser" if self.num_experts and self.e_step == "soft" else super().best_posterior_by
+
+    @abc.abstractmethod
+    def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return mean and variance of f_k from the expert's own part and the global unit, if there is one."""
+
+    @abc.abstractmethod
+    def _shared_marginal(self, features: tf.Tensor) -> UnitMarginal | None:
+        """Return the marginal of the global unit at features `[B, D]`, None where there is none."""
+
+    def _experts_for_inference(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        """Return a function from features to mean and variance of δ_k and to k, gate and experts folded."""
+        in_use = tf.constant(self.active_experts, tf.int32)
+        num_in_use = len(self.active_experts)
+        gate = self.make_gate()
+        gate = Gate(gate.offset, tf.gather(gate.weights, in_use, axis=1), tf.gather(gate.bias, in_use))
+        experts = compact(self.experts).gathered(in_use)
+
+        def marginal(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            index = assign_experts(gate, features)
+            tiles = self._tiles(index, num_in_use)
+            units = experts.gathered(tiles.expert_of_tile)
+            parts = compact_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
+            mean, variance = (tiles_to_points(tiles, part) for part in parts)
+            return mean, tf.maximum(variance, self.variance_floor), tf.gather(in_use, index)
+
+        return marginal
+
+    def _tiles(self, expert: tf.Tensor, num_experts: int) -> Tiles:
+        return make_tiles(expert, num_experts, choose_tile_size(tf.shape(expert)[0], num_experts))
+
+    def _expert_marginal(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor) -> UnitMarginal:
+        """Return the marginal of δ_k at each point for its own expert alone, by tiles."""
+        tiles = self._tiles(expert, folded.variance.shape[0])
+        units = FoldedUnits(*(tf.gather(part, tiles.expert_of_tile) for part in folded))
+        marginal = folded_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
+        return UnitMarginal(*(tiles_to_points(tiles, part) for part in marginal))
+
+    def _local_training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        """Return E[log p(y | f_z)], or in a soft E-step Σ_k r_k (E[log p(y | f_k)] + log p(z = k) - log r_k).
+
+        At the best r, r_k ∝ p(z = k) exp E[log p(y | f_k)] (4.29), the sum is
+        log Σ_k p(z = k) exp E[log p(y | f_k)].
+        """
+        if self.e_step == "hard" or not self.num_experts:
+            unit = self.responsible_unit(latent)
+            return self.likelihood.expected_log_likelihood(latent.mean, latent.variance, label, unit)
+        shared = self._shared_marginal(features)
+        folded = self.experts.fold()
+        everywhere = tf.tile(features[None], [self.num_experts, 1, 1])
+        marginal = folded_marginal(folded, everywhere, self.experts.profile)
+        log_prior = tf.nn.log_softmax(gate_scores(self.make_gate(), features), axis=-1)
+        terms = []
+        for k in range(self.num_experts):
+            mean, variance = self._combine(UnitMarginal(*(part[k] for part in marginal)), shared)
+            unit = self.unit_of_expert(tf.fill([latent.num_points], k))
+            terms.append(self.likelihood.expected_log_likelihood(mean, variance, label, unit))
+        return tf.reduce_logsumexp(log_prior + tf.stack(terms, axis=-1), axis=-1)
+
+    def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:
+        """Add the points of positive weight to their experts' counts."""
+        if self.num_experts:
+            used = tf.cast(weight > 0.0, tf.int32)
+            counts = tf.math.unsorted_segment_sum(used, self.responsible_expert(latent), self.num_experts)
+            # TensorFlow's own method sums the replicas' counts; that of Keras sums the old value as well.
+            self.expert_counts.value.assign_add(counts)
+
+    def set_assignments(self, counts: npt.NDArray[np.integer[Any]]) -> None:
+        """Replace the counts of points per expert by `counts [T]`."""
+        if self.num_experts:
+            self.expert_counts.assign(counts)
+
+    def reset_assignments(self) -> None:
+        """Set all counts to 0."""
+        if self.num_experts:
+            self.expert_counts.assign(tf.zeros_like(self.expert_counts))
+
+    def _describe_experts(self) -> tuple[UnitDescription, ...]:
+        """Return a description of each expert, in use or not."""
+        variances = self.experts.variance.numpy() if self.num_experts else ()
+        return tuple(
+            UnitDescription(f"expert_{k + 1}", self.num_expert_inducing, variance, expert=k)
+            for k, variance in enumerate(variances)
+        )
+
+    def expert_occupancy(self) -> dict[int, float]:
+        """Return the share of the counted points for each expert in use, by index from 0."""
+        counts = self.expert_counts.numpy() if self.num_experts else np.zeros(0)
+        return {int(k): float(counts[k] / max(counts.sum(), 1)) for k in self.active_experts}

@@ -1,0 +1,1 @@
+"""Last-layer Laplace: a Gaussian posterior of the weights of a trained linear head."""

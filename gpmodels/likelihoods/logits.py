@@ -1,0 +1,85 @@
+"""Classes by logits that are known exactly, as each member of an ensemble has them.
+
+`gpmodels.likelihoods.mixture` mixes members by it: without a variance there is nothing to integrate over, and
+the expectations need no nodes.
+"""
+
+# ruff: noqa: ARG002 - the base class has the arguments `variance` and `unit`
+from __future__ import annotations
+
+import tensorflow as tf
+from check_shapes import inherit_check_shapes
+
+from gpmodels.likelihoods.base import Likelihood
+from gpmodels.likelihoods.categorical import categorical_entropy, is_class
+from gpmodels.likelihoods.probit import bernoulli_entropy
+
+
+class LogitLikelihood(Likelihood):
+    """p(y = 1 | f) = σ(f) of two classes, or p(y = c | f) = exp(f_c)/Σ exp(f) of more, at f = mean.
+
+    The variance is passed on to the outputs and plays no other part: give 0.
+
+    Args:
+        num_classes: C; 2 takes one latent function, more take one for each class.
+
+    Raises:
+        ValueError: There are fewer than two classes.
+
+    Example:
+        >>> outputs = LogitLikelihood(2).predictions(tf.zeros([1, 1]), tf.zeros([1, 1]), tf.constant([0]))
+        >>> float(outputs["probability"][0]), float(outputs["mutual_information"][0])
+        (0.5, 0.0)
+    """
+
+    is_classifier = True
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        if num_classes < 2:
+            raise ValueError(f"A classifier needs at least 2 classes, but num_classes is {num_classes}.")
+        self.num_classes = num_classes
+        self.num_latents = 1 if num_classes == 2 else num_classes
+        self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
+
+    @inherit_check_shapes
+    def expected_log_likelihood(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
+    ) -> tf.Tensor:
+        """Return log p(y | f = mean), nats, `[B]`."""
+        if self.num_classes == 2:
+            return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, mean.dtype), mean[:, 0])
+        classes = tf.cast(label, tf.int32)
+        return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=mean)
+
+    @inherit_check_shapes
+    def log_predictive_density(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
+    ) -> tf.Tensor:
+        """Return log p(y | f = mean), nats, `[B]`."""
+        return self.expected_log_likelihood(mean, variance, label, unit)
+
+    @inherit_check_shapes
+    def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the probabilities of the logits and their entropy; the mutual information is 0."""
+        if self.num_classes == 2:
+            mean, variance = mean[:, 0], variance[:, 0]
+            probability = tf.sigmoid(mean)
+            label, entropy = tf.cast(probability > 0.5, tf.int32), bernoulli_entropy(probability)
+        else:
+            probability = tf.nn.softmax(mean)
+            label = tf.argmax(mean, axis=-1, output_type=tf.int32)
+            entropy = categorical_entropy(probability)
+        return {
+            "probability": probability,
+            "label": label,
+            "latent_mean": mean,
+            "latent_variance": variance,
+            "predictive_entropy": entropy,
+            "mutual_information": tf.zeros_like(entropy),
+        }
+
+    @inherit_check_shapes
+    def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
+        """Whether each label is a whole number from 0 to C - 1."""
+        return is_class(label, self.num_classes)

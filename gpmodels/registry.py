@@ -1,0 +1,444 @@
+"""The one list of head families: everything that tells one family from another is in its record.
+
+Names, titles, the order of reports, settings, what a resumed run must keep, and the estimators' table are all
+derived from the records. Nothing here imports TensorFlow before a head is made.
+
+A new family is one record, registered in one line:
+
+    register(HeadFamily("mine", "Mine", "my own head", make=make_mine, settings=MySettings))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from gpmodels.dfgp.settings import DFGPSettings
+from gpmodels.dropout.settings import DropoutSettings
+from gpmodels.heads.settings import UnitSettings
+from gpmodels.hgp.settings import HGPSettings
+from gpmodels.sngp.settings import SNGPSettings
+
+if TYPE_CHECKING:
+    from gpmodels.heads.base import Head
+
+
+@dataclass(frozen=True)
+class HeadTask:
+    """What a head is made for.
+
+    Attributes:
+        num_classes: C.
+        likelihood: Likelihood of an SVGP or HGP head; None takes the head's own choice by the number of
+            classes.
+        views: Columns of each view of the features; None where the features come in one piece.
+    """
+
+    num_classes: int = 2
+    likelihood: str | None = None
+    views: tuple[slice, ...] | None = None
+
+
+@dataclass(frozen=True)
+class HeadFamily:
+    """A family of heads.
+
+    Attributes:
+        name: Key in settings and name of the head in its model, for example `"hgp"`.
+        title: Name in tables, for example `"HGP"`.
+        description: Name in bundles, in words.
+        make: Returns an untrained head from the family's settings and the task.
+        head_class: Returns the class of the heads, which the estimators make with settings of their own, and
+            imports it, so that Keras knows it; None for a family without estimators.
+        settings: Class of the family's settings; None for a family without any.
+        own_table: Whether the settings are a table of their own, as in `--set mine.depth=2`. The oldest
+            families share one flat list of settings, as in `--set num_experts=9`.
+        starts_network: Whether the network is pretrained with this head, whose temperature is then fitted:
+            the linear head alone.
+        is_gaussian_process: Whether the head is placed on features and trained alone before it is trained
+            with the network; only the linear head is not.
+        needs_views: Whether the head works only on features that come in views.
+        takes_likelihood: Whether the head has a choice of likelihoods.
+        weighs_views: Whether the trained head says how much each view counts (`view_weights`).
+        in_runs: Whether runs offer the family; one that is only compared with has estimators alone.
+        continues_linear: Whether the head is a `LinearHead` that is trained further from the weights that the
+            pretraining gave the linear head, as that one is.
+        fitted_on: Stage whose trained network the head is fitted on in one pass over the training examples
+            (`Head.fit_to`), without epochs of its own: `"pretraining"`, or a head that goes before it in the
+            order of reports and whose weights it takes. None for a head with epochs of its own.
+        is_completed: Whether such a pass follows after the head's own epochs.
+        has_posterior_of_weights: Whether the head, no Gaussian process, has a posterior that follows from how
+            often points count, as Laplace's approximation has.
+    """
+
+    name: str
+    title: str
+    description: str
+    make: Callable[[Any, HeadTask], Head]
+    settings: type[BaseModel] | None = None
+    own_table: bool = True
+    starts_network: bool = False
+    is_gaussian_process: bool = True
+    needs_views: bool = False
+    takes_likelihood: bool = False
+    weighs_views: bool = False
+    in_runs: bool = True
+    head_class: Callable[[], type[Head]] | None = None
+    continues_linear: bool = False
+    fitted_on: str | None = None
+    is_completed: bool = False
+    has_posterior_of_weights: bool = False
+
+    @property
+    def counts_effective(self) -> bool:
+        """Whether training points count as N_eff observations; for a head without a posterior they are N."""
+        return self.is_gaussian_process or self.has_posterior_of_weights
+
+    @property
+    def flat_keys(self) -> tuple[str, ...]:
+        """Names of the family's settings among the flat settings of a run; none for a family with a table."""
+        return () if self.own_table or self.settings is None else tuple(self.settings.model_fields)
+
+    @property
+    def run_keys(self) -> tuple[str, ...]:
+        """Names of the run's settings that a trained head depends on; a resumed run keeps their values."""
+        return (self.name,) if self.own_table and self.settings is not None else self.flat_keys
+
+    def settings_of(self, run_settings: BaseModel) -> Any:
+        """Return the family's part of a run's settings; its defaults where the run has no table of it."""
+        if self.own_table and self.settings is not None:
+            return getattr(run_settings, self.name, None) or self.settings()
+        return run_settings
+
+    def has_single_latent(self, task: HeadTask) -> bool:
+        """Whether one latent function decides between two classes, as for all likelihoods but a softmax."""
+        return task.num_classes == 2 and (not self.takes_likelihood or task.likelihood in {None, "bernoulli"})
+
+
+_FAMILIES: dict[str, HeadFamily] = {}
+
+
+def register(family: HeadFamily) -> HeadFamily:
+    """Add a family after those that are registered, and return it.
+
+    Raises:
+        ValueError: A family of that name is registered already.
+    """
+    if family.name in _FAMILIES:
+        raise ValueError(f"A head family named {family.name!r} is registered already. Choose another name.")
+    _FAMILIES[family.name] = family
+    return family
+
+
+def unregister(name: str) -> None:
+    """Remove a family, as a test does with its own."""
+    del _FAMILIES[name]
+
+
+def families() -> Mapping[str, HeadFamily]:
+    """Return every family that runs offer by its name, in the order of reports."""
+    return {name: family for name, family in _FAMILIES.items() if family.in_runs}
+
+
+def head_family(name: str) -> HeadFamily:
+    """Return the family of a name that runs offer.
+
+    Raises:
+        ValueError: There is no such family.
+    """
+    offered = families()
+    if name not in offered:
+        raise ValueError(f"There is no head family {name!r}. Choose one of {', '.join(offered)}.")
+    return offered[name]
+
+
+def starting_head() -> str:
+    """Return the name of the head that the network of every run is pretrained with."""
+    (name,) = [name for name, family in _FAMILIES.items() if family.starts_network]
+    return name
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the names that runs offer, in the order of reports: the most elaborate family last."""
+    wanted = set(names)
+    return tuple(name for name in families() if name in wanted)
+
+
+def head_class(name: str) -> type[Head]:
+    """Return the class of a family's heads, whether runs offer the family or not.
+
+    Raises:
+        ValueError: There is no such family, or it has not said what its class is.
+    """
+    family = _FAMILIES.get(name)
+    if family is None or family.head_class is None:
+        known = [name for name, family in _FAMILIES.items() if family.head_class is not None]
+        raise ValueError(f"There is no class of heads {name!r}. Choose one of {', '.join(known)}.")
+    return family.head_class()
+
+
+def import_heads() -> None:
+    """Import every head class that a family names, which registers it with Keras."""
+    for family in _FAMILIES.values():
+        if family.head_class is not None:
+            family.head_class()
+
+
+# Importing a head imports TensorFlow, so each waits until a head is made.
+
+
+def _linear_class() -> type[Head]:
+    from gpmodels.heads.linear import LinearHead  # noqa: PLC0415
+
+    return LinearHead
+
+
+def _ridge_class() -> type[Head]:
+    from gpmodels.ridge.head import RidgeLinearHead  # noqa: PLC0415
+
+    return RidgeLinearHead
+
+
+def _laplace_class() -> type[Head]:
+    from gpmodels.laplace.head import LaplaceHead  # noqa: PLC0415
+
+    return LaplaceHead
+
+
+def _dropout_class() -> type[Head]:
+    from gpmodels.dropout.head import DropoutHead  # noqa: PLC0415
+
+    return DropoutHead
+
+
+def _sngp_class() -> type[Head]:
+    from gpmodels.sngp.head import SNGPHead  # noqa: PLC0415
+
+    return SNGPHead
+
+
+def _svgp_class() -> type[Head]:
+    from gpmodels.heads.svgp import SVGPHead  # noqa: PLC0415
+
+    return SVGPHead
+
+
+def _hgp_class() -> type[Head]:
+    from gpmodels.hgp.head import HGPHead  # noqa: PLC0415
+
+    return HGPHead
+
+
+def _vmgp_class() -> type[Head]:
+    from gpmodels.hgp.vmgp import VMGPHead  # noqa: PLC0415
+
+    return VMGPHead
+
+
+def _dfgp_class() -> type[Head]:
+    from gpmodels.dfgp.head import DFGPHead  # noqa: PLC0415
+
+    return DFGPHead
+
+
+def _make_linear(_: BaseModel, task: HeadTask) -> Head:
+    return _linear_class()(num_classes=task.num_classes, name="linear")
+
+
+def _make_ridge_linear(_: BaseModel, task: HeadTask) -> Head:
+    return _ridge_class()(num_classes=task.num_classes, name="ridge_linear")
+
+
+def _make_laplace(_: BaseModel, task: HeadTask) -> Head:
+    return _laplace_class()(num_classes=task.num_classes, name="laplace")
+
+
+def _make_dropout(settings: DropoutSettings, task: HeadTask) -> Head:
+    return _dropout_class()(
+        rate=settings.rate, num_samples=settings.num_samples, num_classes=task.num_classes, name="dropout"
+    )
+
+
+def _make_sngp(settings: SNGPSettings, task: HeadTask) -> Head:
+    return _sngp_class()(num_features=settings.num_features, num_classes=task.num_classes, name="sngp")
+
+
+def _make_svgp(settings: UnitSettings, task: HeadTask) -> Head:
+    return _svgp_class()(
+        num_inducing=settings.num_inducing,
+        kernel=settings.kernel,
+        num_classes=task.num_classes,
+        likelihood=task.likelihood,
+        name="svgp",
+    )
+
+
+def _make_hgp(settings: HGPSettings, task: HeadTask) -> Head:
+    return _hgp_class()(
+        num_experts=settings.num_experts,
+        global_weight=settings.global_weight,
+        expert_variance=settings.expert_variance,
+        num_inducing=settings.num_inducing,
+        kernel=settings.kernel,
+        num_classes=task.num_classes,
+        likelihood=task.likelihood,
+        name="hgp",
+    )
+
+
+def _make_vmgp(settings: HGPSettings, task: HeadTask) -> Head:
+    return _vmgp_class()(
+        num_experts=settings.num_experts,
+        num_inducing=settings.num_inducing,
+        kernel=settings.kernel,
+        num_classes=task.num_classes,
+        likelihood=task.likelihood,
+        name="vmgp",
+    )
+
+
+def _make_dfgp(settings: DFGPSettings, task: HeadTask, *, name: str = "dfgp", by_view: bool = False) -> Head:
+    return _dfgp_class()(
+        num_inducing=settings.num_inducing,
+        kernel=settings.kernel,
+        views=task.views if by_view else None,
+        output_kernel=settings.output_kernel,
+        hidden_posterior=settings.hidden_posterior,
+        hidden_lengthscales=settings.hidden_lengthscales,
+        hidden_kl_weight=settings.hidden_kl_weight,
+        num_classes=task.num_classes,
+        name=name,
+    )
+
+
+def _make_dfgp_mkl(settings: DFGPSettings, task: HeadTask) -> Head:
+    if task.views is None:
+        raise ValueError(
+            "the head dfgp_mkl weighs views of the features, but these come in one piece; choose dfgp"
+        )
+    return _make_dfgp(settings, task, name="dfgp_mkl", by_view=True)
+
+
+register(
+    HeadFamily(
+        "linear",
+        "Linear",
+        "linear",
+        make=_make_linear,
+        head_class=_linear_class,
+        starts_network=True,
+        is_gaussian_process=False,
+    )
+)
+register(
+    HeadFamily(
+        "ridge_linear",
+        "Linear, regularised",
+        # Of a network trained from scratch the features have seen the labels of all groups: the penalty is
+        # chosen too weak. The choice is clean on frozen features.
+        "linear with a penalty chosen by held-out groups",
+        make=_make_ridge_linear,
+        head_class=_ridge_class,
+        is_gaussian_process=False,
+        fitted_on="pretraining",
+    )
+)
+register(
+    HeadFamily(
+        "laplace",
+        "Laplace",
+        "linear with a Gaussian posterior of its weights by Laplace's approximation",
+        make=_make_laplace,
+        head_class=_laplace_class,
+        is_gaussian_process=False,
+        fitted_on="linear",
+        has_posterior_of_weights=True,
+    )
+)
+register(
+    HeadFamily(
+        "dropout",
+        "MC dropout",
+        "linear with Monte Carlo dropout of its features",
+        make=_make_dropout,
+        head_class=_dropout_class,
+        settings=DropoutSettings,
+        is_gaussian_process=False,
+        continues_linear=True,
+    )
+)
+register(
+    HeadFamily(
+        "sngp",
+        "SNGP",
+        "Gaussian process by random features with Laplace's approximation",
+        make=_make_sngp,
+        head_class=_sngp_class,
+        settings=SNGPSettings,
+        is_completed=True,
+    )
+)
+register(
+    HeadFamily(
+        "svgp",
+        "SVGP",
+        "sparse variational Gaussian process",
+        make=_make_svgp,
+        head_class=_svgp_class,
+        settings=UnitSettings,
+        own_table=False,
+        takes_likelihood=True,
+    )
+)
+register(
+    HeadFamily(
+        "vmgp",
+        "VMGP",
+        "mixture of sparse Gaussian processes",
+        make=_make_vmgp,
+        head_class=_vmgp_class,
+        settings=HGPSettings,
+        own_table=False,
+        takes_likelihood=True,
+        in_runs=False,
+    )
+)
+register(
+    HeadFamily(
+        "hgp",
+        "HGP",
+        "hierarchical Gaussian process",
+        make=_make_hgp,
+        head_class=_hgp_class,
+        settings=HGPSettings,
+        own_table=False,
+        takes_likelihood=True,
+    )
+)
+register(
+    HeadFamily(
+        "dfgp",
+        "DFGP",
+        "deep feed-forward Gaussian process",
+        make=_make_dfgp,
+        head_class=_dfgp_class,
+        settings=DFGPSettings,
+        own_table=False,
+    )
+)
+register(
+    HeadFamily(
+        "dfgp_mkl",
+        "DFGP-MKL",
+        "deep feed-forward Gaussian process with a unit for each view",
+        make=_make_dfgp_mkl,
+        head_class=_dfgp_class,
+        settings=DFGPSettings,
+        own_table=False,
+        needs_views=True,
+        weighs_views=True,
+    )
+)

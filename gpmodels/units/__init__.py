@@ -1,0 +1,1 @@
+"""One sparse Gaussian-process unit and its linear algebra."""

@@ -1,0 +1,1 @@
+"""Bundles: a SavedModel with its description, written and read."""

@@ -1,0 +1,1 @@
+"""The application for cell events."""

@@ -1,0 +1,106 @@
+"""Settings of the steps for cell events, and what a run writes down; no TensorFlow here."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
+from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.tasks.settings import MachineName, ViewsRun, ViewsTrainSettings
+
+__all__ = [
+    "CellsRun",
+    "EvaluateSettings",
+    "ExportSettings",
+    "PairsSettings",
+    "PredictSettings",
+    "TrainSettings",
+]
+
+
+class CellsRun(ViewsRun):
+    """Description of a run on candidates for cell events."""
+
+    application: Literal["cells"]
+
+
+class TrainSettings(ViewsTrainSettings):
+    """Settings of `cells train`."""
+
+    batch_size: int = Field(
+        default=512,
+        ge=1,
+        description="Candidates in a training step. Events are about 1 in 100; a smaller batch may hold "
+        "none.",
+    )
+    learning_rate: float = Field(
+        default=1e-2,
+        gt=0,
+        description="Adam's first learning rate of the linear head, which learns alone: there is no network "
+        "to train.",
+    )
+    machines: tuple[MachineName, ...] = Field(
+        default=(),
+        description="Support vector machines to compare with (linear_svm, rbf_svm). They need events of two "
+        "training sequences at least, and take long for thousands of candidates.",
+    )
+
+
+class PairsSettings(TrainSettings):
+    """Settings of `cells pairs`: those of each training, and how often."""
+
+    selection_fraction: float = Field(
+        default=0.3,
+        gt=0,
+        lt=1,
+        description="Share of the training sequence, in parts of consecutive frames, held out to choose the "
+        "best epoch and the threshold by.",
+    )
+    repeats: int = Field(
+        default=1, ge=1, description="Trainings on each sequence, with the seeds seed, seed + 1, ..."
+    )
+
+
+class PredictSettings(LabelReferralSettings):
+    """Settings of `cells predict`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {
+        "threshold": ("", "Probability above which a candidate is an event; 0.5 without it."),
+        "refer_above": ("", "Refer an event to a person above this entropy, in nats."),
+        "max_error": MAX_ERROR_OPTION,
+    }
+
+    threshold: float = Field(
+        default=0.5,
+        ge=0,
+        lt=1,
+        description="A candidate is an event where the probability of all kinds of events together is above "
+        "this.",
+    )
+    radius: float = Field(
+        default=26.0,
+        gt=0,
+        description="Of events nearer to each other than this, in pixels, and in time than window, the most "
+        "probable one is kept: a cell changes in more than one piece, and for more than one frame.",
+    )
+    window: int = Field(
+        default=1, ge=0, description="Largest number of frames between two candidates of one event."
+    )
+    refer_above: float | None = Field(
+        default=None,
+        ge=0,
+        description="Refer an event to a person above this entropy (nats); null refers none.",
+    )
+    first_frame: int = Field(
+        default=0, ge=0, description="Number that the table of events gives a sequence's first frame."
+    )
+    candidates_at_once: int = Field(
+        default=256, ge=1, description="Candidates that the model takes at a time; fewer need less memory."
+    )
+    annotate: bool = Field(
+        default=True, description="Write each sequence again as a TIFF file with its events marked."
+    )

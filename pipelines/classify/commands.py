@@ -1,0 +1,67 @@
+"""Commands of `gpimaging classify`; TensorFlow is imported when one of them runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from data_prep.classify.settings import ClassifyPrepareSettings
+from pipelines.classify.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+
+
+def prepare(
+    call: StepCall[ClassifyPrepareSettings],
+    images: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with a subfolder of images for each class; with --table, where its paths begin."
+        ),
+    ],
+    out: Path,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Columns image,class and perhaps group and split.")
+    ] = None,
+    overwrite: OverwritePrepared = False,
+) -> None:
+    """Turn images sorted into class folders, or listed in a table, into shards for training."""
+    from pipelines.classify import steps  # noqa: PLC0415 - imports TensorFlow
+
+    steps.prepare(
+        call.settings,
+        images=images,
+        table=table,
+        out=out,
+        jobs=call.processes,
+        overwrite=overwrite,
+        console=call.console,
+    )
+
+
+def common_steps() -> Steps:
+    """Import the steps whose commands are alike in all applications."""
+    from pipelines.classify import steps  # noqa: PLC0415 - imports TensorFlow
+
+    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+
+
+def predict(
+    call: StepCall[PredictSettings],
+    inputs: Annotated[list[Path], input_option("Images, or folders of them.")],
+    model: Path,
+    out: Path,
+) -> None:
+    """Write the class of each image, its probability and its uncertainty, with an exported bundle."""
+    from pipelines.classify import steps  # noqa: PLC0415 - imports TensorFlow
+
+    steps.predict(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+
+
+COMMANDS = all_commands(
+    common_steps,
+    prepare=Command(ClassifyPrepareSettings, prepare),
+    train=TrainSettings,
+    evaluate=EvaluateSettings,
+    predict=Command(PredictSettings, predict),
+    export=ExportSettings,
+)

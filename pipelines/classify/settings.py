@@ -1,0 +1,67 @@
+"""Settings of the steps for images of any subject, and what a run writes down; no TensorFlow here."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from data_prep.files.fitting import Fit
+from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.trunks.settings import ImageNetworkName, ImageOrTrunkSettings, TrunkRun
+
+__all__ = ["ClassifyRun", "EvaluateSettings", "ExportSettings", "PredictSettings", "TrainSettings"]
+
+
+class ImagePreprocessing(BaseModel):
+    """How images of other proportions got their size; a bundle carries it, and `predict` follows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
+
+
+class ClassifyRun(TrunkRun):
+    """Description of a run on images of any subject."""
+
+    application: Literal["classify"]
+    images: ImagePreprocessing
+
+
+class TrainSettings(ImageOrTrunkSettings):
+    """Settings of `classify train`."""
+
+    network: ImageNetworkName = Field(
+        default="efficientnet_lite0",
+        description="Feature extractor: efficientnet_lite0 or another trunk that learned from photographs, "
+        "or one that begins with nothing: FE1 or FE2 for small images, or DenseNet-40, slower.",
+    )
+    augmentation: LabelledAugmentation | None = Field(
+        default=LabelledAugmentation(rotation=10.0),
+        description="Random changes of the training images; null for none.",
+    )
+
+
+class PredictSettings(ReferralSettings):
+    """Settings of `classify predict`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {
+        "refer_above": ("", "Refer an image to a person above this entropy, in nats."),
+        "max_error": MAX_ERROR_OPTION,
+    }
+
+    refer_above: float | None = Field(
+        default=None,
+        ge=0,
+        description="Refer an image to a person above this entropy (nats); null refers none.",
+    )
+    sheet_images: int = Field(
+        default=48,
+        ge=0,
+        le=1000,
+        description="Images on contact_sheet.png, the least certain ones first; 0 for no such picture.",
+    )

@@ -1,0 +1,100 @@
+"""Files by which the folders of steps are known, and checks of a step's paths.
+
+The command line runs these checks before TensorFlow is imported and data is read. The steps run the same
+checks, for they have other callers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import refuse_existing
+from data_prep.prepared.manifest import check_destination, read_manifest
+
+RUN, METADATA, METRICS, PREDICTIONS = "run.json", "metadata.json", "metrics.json", "predictions.csv"
+
+Values = Mapping[str, Any]
+
+
+def require_run(run: Path) -> None:
+    """Raise `InputError` where a folder is no training run."""
+    if not (run / RUN).is_file():
+        raise InputError(f"{run} is no training run: it has no {RUN}. Pass the --out folder of a train step.")
+
+
+def require_no_run(out: Path, *, resume: bool) -> None:
+    """Raise `InputError` where a folder holds a run that is not to be resumed."""
+    if (out / RUN).exists() and not resume:
+        raise InputError(f"{out} already holds a run. Continue it with --resume, or give another --out.")
+
+
+def require_bundle(bundle: Path) -> None:
+    """Raise `InputError` where a folder is no bundle."""
+    if not (bundle / METADATA).is_file() or not (bundle / "saved_model.pb").is_file():
+        raise InputError(
+            f"{bundle} is no bundle: {METADATA} or saved_model.pb is missing. Pass the --out of an export."
+        )
+
+
+def require_no_evaluation(out: Path) -> None:
+    """Raise `InputError` where a folder holds an evaluation."""
+    if (out / METRICS).exists():
+        raise InputError(f"{out} already holds an evaluation. Give another --out, or remove that folder.")
+
+
+def require_no_predictions(out: Path) -> None:
+    """Raise `InputError` where a folder holds predictions."""
+    if (out / PREDICTIONS).exists():
+        raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
+
+
+def check_paths(step: str, values: Values) -> None:
+    """Check what the user gave for the options of a step.
+
+    Args:
+        step: Its name, e.g. `train`.
+        values: The values of its parameters. Only paths, lists of paths, `resume` and `overwrite` are used.
+
+    Raises:
+        InputError: A path to read from does not exist, or the folder to write to holds something already.
+    """
+    for option, path in _sources(values):
+        if not path.exists():
+            raise InputError(f"--{option} {path}: does not exist. Check the path.")
+    if values.get("data") is not None:
+        read_manifest(values["data"])
+    if values.get("model") is not None:
+        (require_bundle if step == "predict" else require_run)(values["model"])
+    if step in _DESTINATIONS:
+        _DESTINATIONS[step](values["out"], values)
+
+
+def _sources(values: Values) -> Iterator[tuple[str, Path]]:
+    """Yield the option and the path of everything that is read, except prepared folders and models."""
+    for name, value in values.items():
+        option = "input" if name in {"inputs", "more_inputs"} else name.replace("_", "-")
+        paths = value if isinstance(value, list) else [value]
+        if option not in {"data", "model", "out"}:
+            yield from ((option, path) for path in paths if isinstance(path, Path))
+
+
+def _check_prepared(out: Path, values: Values) -> None:
+    check_destination(out, (path for _, path in _sources(values)), overwrite=values["overwrite"])
+
+
+def _refuse_existing(out: Path, values: Values) -> None:
+    refuse_existing(out, overwrite=values["overwrite"])
+
+
+_DESTINATIONS: Final[dict[str, Callable[[Path, Values], None]]] = {
+    "prepare": _check_prepared,
+    "survival": _refuse_existing,
+    "train": lambda out, values: require_no_run(out, resume=values["resume"]),
+    "evaluate": lambda out, _: require_no_evaluation(out),
+    "predict": lambda out, _: require_no_predictions(out),
+    "export": _refuse_existing,
+}
+"""Checks of the output folder, by step, where its files alone say whether it may be written to."""

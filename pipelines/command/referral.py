@@ -1,0 +1,45 @@
+"""The setting of predict steps that refers by a promise; help imports it, so it imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, Field, model_validator
+
+MAX_ERROR_OPTION = ("", "Refer so many that at most this share of the others is wrong, with 95 % confidence.")
+"""Option `--max-error` of predict steps."""
+
+PROMISED_THRESHOLD = 0.5
+"""Probability above which an evaluation takes something for an event or a lane; promises are of that."""
+
+
+class ReferralSettings(BaseModel):
+    """What all predict steps have alike; each adds `refer_above` with what it refers."""
+
+    max_error: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Refer so many that at most this share of what is not referred is wrong, with 95 % "
+        "confidence, by the promise that the bundle keeps of an evaluation; null promises nothing.",
+    )
+
+    @model_validator(mode="after")
+    def _check_one_rule(self) -> Self:
+        if self.max_error is not None and getattr(self, "refer_above", None) is not None:
+            raise ValueError("max_error and refer_above are both given, and each decides what is referred")
+        return self
+
+
+class LabelReferralSettings(ReferralSettings):
+    """The same of predict steps whose labels depend on a setting `threshold`; promises are of 0.5."""
+
+    @model_validator(mode="after")
+    def _check_promised_threshold(self) -> Self:
+        threshold = getattr(self, "threshold", PROMISED_THRESHOLD)
+        if self.max_error is not None and threshold != PROMISED_THRESHOLD:
+            raise ValueError(
+                f"max_error goes with threshold {PROMISED_THRESHOLD:g} only, with which its promise is made, "
+                f"found {threshold:g}"
+            )
+        return self

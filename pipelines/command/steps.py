@@ -1,0 +1,307 @@
+"""Commands of the command line: the options that all of them share are defined and handled once, here.
+
+The function of a command has a `StepCall` as its first parameter. Its parameters named `data`, `model`, `out`
+and `resume` become the shared options of those names; the others are its own, beside those that the settings
+name as options. A shared option that a command has no use for is accepted and reported, so that a script can
+pass the same options to every step.
+"""
+
+import inspect
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+
+from pipelines.command.config import CONFIG_NAME, load_settings
+from pipelines.command.console import configure_logging, exit_codes, make_console, show_note, show_settings
+from pipelines.command.folders import PREDICTIONS, check_paths
+from pipelines.command.options import read_options, setting_options
+from pipelines.command.tensorflow_start import start_tensorflow
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+_PANEL: Final = "Shared by all steps"
+
+_FOLDERS: Final[dict[str, tuple[type, str]]] = {
+    "data": (Path, "Prepared folder, written by the prepare step."),
+    "model": (Path, "Run folder of a train step, or bundle folder of an export step."),
+    "out": (Path, "Folder to write to."),
+    "resume": (bool, "Continue an interrupted run; what is complete is not repeated."),
+}
+"""Shared options that are parameters of the commands with a use for them."""
+
+_ALWAYS: Final[dict[str, Any]] = {
+    "config": Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE.yaml", help="Settings as YAML.", rich_help_panel=_PANEL),
+    ],
+    "overrides": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change one setting; can be repeated. Beats --config; every other option beats --set.",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "seed": Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed of every random choice.", rich_help_panel=_PANEL)
+    ],
+    "jobs": Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            min=1,
+            help="Processes or threads; without it as many as there are processors.",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+}
+"""Shared options that every command takes."""
+
+_MORE_INPUTS: Final = Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)]
+"""A wildcard after --input leaves all names but the first as arguments."""
+
+OverwritePrepared = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier prepared folder.")]
+"""Option of prepare steps."""
+
+
+@dataclass(frozen=True)
+class StepCall(Generic[Settings]):
+    """What every command's function gets beside the folders and its own options.
+
+    Attributes:
+        settings: Of the step, from defaults, `--config`, `--set` and options.
+        console: For progress and tables.
+        jobs: Processes or threads, None for as many as there are processors.
+        former: The settings that a resumed run was started with, None where there is no run to resume.
+        given: What the user wrote for the options that are settings, None where nothing.
+    """
+
+    settings: Settings
+    console: Console
+    jobs: int | None
+    former: Settings | None
+    given: Mapping[str, Any]
+
+    @property
+    def processes(self) -> int:
+        """Number of processes to work with: `jobs`, or as many as there are processors."""
+        from joblib import cpu_count  # noqa: PLC0415 - help answers without it
+
+        return self.jobs or cpu_count()
+
+
+@dataclass(frozen=True)
+class Command:
+    """One step of an application as a command.
+
+    Attributes:
+        settings: Class of the step's settings.
+        function: Takes a `StepCall`, shared options by their names, and options of its own. Its docstring is
+            the help. It imports the step when it is called, for that takes seconds.
+        continues: Whether a resumed run goes on with the settings it was started with.
+    """
+
+    settings: type[BaseModel]
+    function: Callable[..., None]
+    continues: bool = False
+
+
+Commands = Mapping[str, Command]
+"""Commands of an application by the names of its steps, in the order of its help."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of an application whose commands are alike in all applications."""
+
+    train: Callable[..., object]
+    evaluate: Callable[..., object]
+    export: Callable[..., object]
+
+
+def all_commands(
+    steps: Callable[[], Steps],
+    *,
+    prepare: Command,
+    train: type[BaseModel],
+    evaluate: type[BaseModel],
+    predict: Command,
+    export: type[BaseModel],
+    between: Commands = MappingProxyType({}),
+    purpose: str = "Train the network with each head; write checkpoints and a TensorBoard log.",
+) -> Commands:
+    """Return the commands of an application.
+
+    Args:
+        steps: Imports the steps whose commands are alike in all applications.
+        prepare: The command with the options of the application's kind of data.
+        train: Class of the train step's settings.
+        evaluate: Class of the evaluate step's settings.
+        predict: The command with the options of what is predicted.
+        export: Class of the export step's settings.
+        between: Commands between prepare and train that only this application has.
+        purpose: What the help says of the train command.
+    """
+
+    def run_train(call: StepCall[BaseModel], data: Path, out: Path, resume: bool = False) -> None:
+        steps().train(
+            call.settings, data=data, out=out, resume=resume, former=call.former, console=call.console
+        )
+
+    def run_evaluate(call: StepCall[BaseModel], data: Path, model: Path, out: Path) -> None:
+        """Judge every head of a run on data it has not seen; write metrics.json and report.html."""
+        steps().evaluate(call.settings, data=data, model=model, out=out, console=call.console)
+
+    def run_export(
+        call: StepCall[BaseModel],
+        model: Path,
+        out: Path,
+        metrics: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to enclose.")
+        ] = None,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier bundle.")] = False,
+    ) -> None:
+        """Write a run's model as a bundle: a SavedModel with its description, for predict and for serving."""
+        chosen = {"model": model, "out": out, "metrics": metrics, "overwrite": overwrite}
+        steps().export(call.settings, **chosen, console=call.console)
+
+    run_train.__doc__ = purpose
+    return {
+        "prepare": prepare,
+        **between,
+        "train": Command(train, run_train, continues=True),
+        "evaluate": Command(evaluate, run_evaluate),
+        "predict": predict,
+        "export": Command(export, run_export),
+    }
+
+
+def input_option(purpose: str) -> Any:
+    """Return the option `--input` of a predict step; it takes several files as a wildcard gives them."""
+    return typer.Option("--input", metavar="PATH...", help=purpose)
+
+
+def make_command(name: str, command: Command) -> Callable[..., None]:
+    """Make the function that typer calls for a command.
+
+    Args:
+        name: The command as the user writes it, e.g. `lane train`.
+        command: Its settings and its function.
+
+    Returns:
+        A function whose signature names all options, and which turns errors into exit codes.
+    """
+    own = list(inspect.signature(command.function).parameters.values())[1:]
+    unused = _FOLDERS.keys() - {parameter.name for parameter in own}
+    options = setting_options(command.settings)
+
+    @wraps(command.function)
+    def run(**values: Any) -> None:
+        console = make_console()
+        configure_logging(console)
+        entered = dict(values)
+        with exit_codes(lambda: _how_to_go_on(name, entered, resumable="resume" not in unused)):
+            for shared in sorted(unused):
+                if values.pop(shared):
+                    _note_unused(name, shared)
+            del values["help_settings"]
+            check_paths(name.rpartition(" ")[2], values)
+            given = {option: values.pop(option) for option in options}
+            config, overrides, seed, jobs = (values.pop(shared) for shared in _ALWAYS)
+            if "inputs" in values:
+                values["inputs"] = [*values["inputs"], *(values.pop("more_inputs") or ())]
+            former = _former_settings(command, values)
+            chosen = read_options(command.settings, given)
+            if "seed" in command.settings.model_fields:
+                chosen["seed"] = seed
+            elif seed is not None:
+                _note_unused(name, "seed")
+            settings = load_settings(
+                command.settings,
+                base=former if config is None else None,
+                config=config,
+                overrides=overrides or (),
+                options=chosen,
+            )
+            start_tensorflow(jobs)
+            command.function(StepCall(settings, console, jobs, former, given), **values)
+
+    of_command = [
+        *(_own_parameter(parameter) for parameter in own),
+        *(_parameter("more_inputs", _MORE_INPUTS, None) for parameter in own if parameter.name == "inputs"),
+        *options.values(),
+    ]
+    parameters = [
+        *sorted(of_command, key=lambda parameter: parameter.name == "overwrite"),  # the last one in the help
+        *(_unused_parameter(shared) for shared in _FOLDERS if shared in unused),
+        *(_parameter(shared, annotation, None) for shared, annotation in _ALWAYS.items()),
+        _help_settings(name, command.settings),
+    ]
+    # Typer reads the options from the signature and the annotations.
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _former_settings(command: Command, values: Mapping[str, Any]) -> BaseModel | None:
+    """Return the settings in the folder of a run that is to be resumed, None where there are none."""
+    if not (command.continues and values["resume"] and (values["out"] / CONFIG_NAME).is_file()):
+        return None
+    return load_settings(command.settings, config=values["out"] / CONFIG_NAME)
+
+
+def _own_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.name not in _FOLDERS:
+        return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    annotation, text = _FOLDERS[parameter.name]
+    option = typer.Option(f"--{parameter.name}", help=text, rich_help_panel=_PANEL)
+    return _parameter(parameter.name, Annotated[annotation, option], parameter.default)
+
+
+def _unused_parameter(name: str) -> inspect.Parameter:
+    annotation, text = _FOLDERS[name]
+    option = typer.Option(f"--{name}", help=text, hidden=True)
+    return _parameter(name, Annotated[annotation | None, option], None)
+
+
+def _help_settings(command: str, settings: type[BaseModel]) -> inspect.Parameter:
+    def show(wanted: bool) -> None:
+        if wanted:
+            show_settings(make_console(), command, settings)
+            raise typer.Exit
+
+    option = typer.Option(
+        "--help-settings", is_eager=True, callback=show, help="Show the settings of this step and exit."
+    )
+    return _parameter("help_settings", Annotated[bool, option], False)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _note_unused(command: str, option: str) -> None:
+    show_note(f"`{command}` has no use for --{option}; it is ignored.")
+
+
+def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> str:
+    """Return what to do after Ctrl-C, by what the step has written until then."""
+    out = values["out"]
+    if resumable and (out / CONFIG_NAME).is_file():
+        paths = {name: values.get(name) for name in ("data", "weights", "model", "out")}
+        given = [
+            text for name, path in paths.items() if path is not None for text in (f"--{name}", str(path))
+        ]
+        return f"Continue with: gpimaging {command} {shlex.join([*given, '--resume'])}"
+    if (out / PREDICTIONS).is_file():
+        return f"Complete predictions are kept in {out}. Predict the others into another --out."
+    return "Nothing complete was written. Run the command again."

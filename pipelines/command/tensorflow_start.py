@@ -1,0 +1,59 @@
+"""Starting TensorFlow from the command line: late, without its start-up notes, with a number of threads."""
+
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_STDERR: Final = 2
+
+# What TensorFlow 2.21 writes straight to file descriptor 2 on every start. Its log level does not hold back
+# notes on how it was built and, where there is no GPU driver (303), an error about that.
+_START_UP_NOTES: Final = re.compile(
+    rb"WARNING: All log messages before absl::InitializeLog|To enable the following instructions|"
+    rb"[IW]\d{4} \d\d:|E\d{4} \d\d:.*UNKNOWN ERROR \(303\)"
+)
+
+
+def start_tensorflow(threads: int | None) -> None:
+    """Import TensorFlow and find its devices. Does nothing where it was imported before.
+
+    Args:
+        threads: For one operation and for operations side by side; None for as many as there are processors.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    with _start_up_notes_hidden():
+        import tensorflow as tf  # noqa: PLC0415 - takes seconds, and help must not wait for it
+
+        tf.config.list_physical_devices()
+        if threads is not None:
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(threads)
+    for name in ("tensorflow", "absl"):  # only now: absl must create its logger itself
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+@contextmanager
+def _start_up_notes_hidden() -> Iterator[None]:
+    """Hold back what is written to standard error, then write all but the start-up notes."""
+    sys.stderr.flush()
+    original = os.dup(_STDERR)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), _STDERR)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(original, _STDERR)
+            os.close(original)
+            held_back.seek(0)
+            for line in held_back:
+                if not _START_UP_NOTES.match(line):
+                    os.write(_STDERR, line)

@@ -1,0 +1,1 @@
+"""The pedestrian-lane application."""

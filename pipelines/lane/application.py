@@ -1,0 +1,302 @@
+"""The parts of the pedestrian-lane application: every pixel of a photograph is lane or background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from data_prep.files.images import read_image, resize_image
+from data_prep.lane.dataset import lane_dataset, lane_images, lane_records
+from data_prep.lane.manifest import LaneManifest
+from data_prep.lane.masks import IGNORED
+from data_prep.lane.scenes import render_scene
+from data_prep.prepared.manifest import load_manifest
+from data_prep.splits.divide import Splits
+from gpmodels import HybridModel
+from gpmodels.networks.encoder_decoder import encoder_decoder
+from gpmodels.networks.trunk_decoder import TrunkDecoder
+from gpmodels.networks.trunks import LITE
+from gpmodels.registry import head_family
+from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
+from pipelines.bundles.serving import MapServer
+from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
+from pipelines.lane.settings import LaneRun, TrainSettings
+from pipelines.runs.application import Application, Inputs, JudgedExample, Network, Prepared, require_size
+from pipelines.runs.learned import input_digests
+from pipelines.runs.predictors import Predictor
+from pipelines.scores.pictures import Outputs, Picture
+from pipelines.scores.report import Gallery
+from pipelines.scores.results import MethodResult, score_values, segmentation_result
+from pipelines.scores.segmentation import (
+    SEGMENTATION_SCORES,
+    SegmentationRecord,
+    segmentation_record,
+    segmentation_statistics,
+)
+from pipelines.scores.uncertainty import MUTUAL_INFORMATION, PREDICTIVE_ENTROPY
+from pipelines.trunks.weights import load_trunk
+
+UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
+
+LaneData = Prepared[LaneManifest]
+
+
+# What is learned from
+
+
+def open_lane(folder: Path) -> LaneData:
+    """Return a prepared folder of photographs and masks, checked.
+
+    Raises:
+        InputError: The folder cannot be used.
+    """
+    return Prepared(folder, load_manifest(folder, LaneManifest))
+
+
+def training_batches(
+    data: LaneData, names: Sequence[str], settings: TrainSettings, epoch: int
+) -> tf.data.Dataset:
+    """Return batches of image, label and weight of every training pixel, for an epoch from 0."""
+    return lane_dataset(
+        data.folder,
+        data.manifest,
+        names,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        epoch=epoch,
+        shuffle=True,
+        augmentation=settings.augmentation,
+    )
+
+
+def plain_batches(
+    data: LaneData,
+    names: Sequence[str],
+    settings: TrainSettings,
+    shuffle: bool,
+) -> tf.data.Dataset:
+    """Return one pass over the images as they are."""
+    return lane_dataset(
+        data.folder,
+        data.manifest,
+        names,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        shuffle=shuffle,
+    )
+
+
+def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
+    """Return what a run knows of its pixels: N is the number of labelled training pixels."""
+    train = set(splits.train)
+    return {"num_data": sum(e.labelled_pixels for e in data.manifest.examples if e.name in train)}
+
+
+# Network
+
+
+def lane_network(settings: TrainSettings, run: LaneRun) -> keras.Model:
+    """Return an untrained encoder-decoder, or an encoder with the shape of a trunk and its decoder."""
+    if settings.network == LITE:
+        return TrunkDecoder(settings.unfreeze_blocks, run.batch_norm_momentum)
+    return encoder_decoder(settings.network, batch_norm_momentum=run.batch_norm_momentum)
+
+
+def require_encoder_weights(settings: TrainSettings, _run: LaneRun) -> None:
+    """Raise `InputError` where the weights of a trunk are missing, damaged or of another network."""
+    if settings.network == LITE:
+        load_trunk(LITE, settings.weights, seed=settings.seed)
+
+
+def start_encoder(network: keras.Model, settings: TrainSettings, _batches: tf.data.Dataset) -> None:
+    """Give the encoder of a trunk its weights."""
+    if settings.network == LITE:
+        trunk = load_trunk(LITE, settings.weights, seed=settings.seed)
+        network.encoder.assign_arrays(trunk.arrays())
+
+
+# What is judged
+
+
+@dataclass(frozen=True)
+class LaneJudge:
+    """Judges maps of the lane, pixel by pixel."""
+
+    judged: str = "images"
+    epoch_scores: Mapping[str, str] = field(default_factory=lambda: {"f_measure": "F-measure", "ece": "ECE"})
+
+    def examples(self, data: LaneData, names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Yield images; the truth is the mask at the network's size and at its own."""
+        for name, image, mask, original_mask in lane_records(data.folder, data.manifest, names):
+            yield JudgedExample(name, image, (mask, original_mask))
+
+    def count(self, _data: LaneData, names: Sequence[str]) -> int:
+        """Return the number of images."""
+        return len(names)
+
+    def members(self, data: LaneData, names: Sequence[str], judged: Sequence[str]) -> list[str]:
+        """Return those of the names that are judged: each image is judged by itself."""
+        wanted = set(judged)
+        return [example.name for example in data.manifest.select(names) if example.name in wanted]
+
+    def groups(self, data: LaneData, names: Sequence[str]) -> dict[str, str]:
+        """Return the group of each image by name."""
+        return {example.name: example.group for example in data.manifest.select(names)}
+
+    def digests(self, example: JudgedExample) -> list[str]:
+        """Return what tells an image from others."""
+        return input_digests([example.image])
+
+    def learned(self, data: LaneData, names: Sequence[str]) -> Iterator[str]:
+        """Yield what tells each of the images from others; masks are not decoded."""
+        for _, image in lane_images(data.folder, data.manifest, names):
+            yield from input_digests([image])
+
+    def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
+        """Return the maps that a method predicts of an image."""
+        return predictor.outputs(example.image)
+
+    def record(self, example: JudgedExample, outputs: Outputs) -> SegmentationRecord:
+        """Return what the scores need to know of one image."""
+        mask, original_mask = example.truth
+        uncertainty = {key: outputs[key] for key in UNCERTAINTIES}
+        return segmentation_record(example.name, mask, outputs["probability"], uncertainty, original_mask)
+
+    def referral(self, example: JudgedExample, outputs: Outputs, /) -> tuple[float, float] | None:
+        """Return the mean entropy of an image, and the share of its labelled pixels that is wrong."""
+        mask, _ = example.truth
+        labelled = mask != IGNORED
+        if not labelled.any():
+            return None
+        wrong = (outputs["probability"] > 0.5) != (mask == 1)
+        return float(outputs[PREDICTIVE_ENTROPY].mean()), float(wrong[labelled].mean())
+
+    def result(self, title: str, records: Sequence[SegmentationRecord], **costs: Any) -> MethodResult:
+        """Return a method's segmentation scores."""
+        return segmentation_result(title, records, **costs)
+
+    def selection_scores(self, model: HybridModel, data: LaneData, names: Sequence[str]) -> dict[str, float]:
+        """Return F-measure and ECE of the selection images."""
+        records = []
+        for name, image, mask, _ in lane_records(data.folder, data.manifest, names):
+            probability = model.predict_on_batch(image[None].astype(np.float32))["probability"][0]
+            records.append(segmentation_record(name, mask, probability, {}, mask))
+        wanted = [score for score in SEGMENTATION_SCORES if score.key in self.epoch_scores]
+        return score_values(wanted, segmentation_statistics(records))
+
+    def panels(self, data: LaneData, names: Sequence[str], count: int) -> LanePanels:
+        """Return what draws input, truth, probability and uncertainty side by side."""
+        return LanePanels(data.folder, data.manifest, names, count)
+
+    def gallery(self, result: MethodResult, predictor: Predictor, data: LaneData, count: int) -> Gallery:
+        """Return the best, worst and most uncertain images."""
+        selection = select_gallery(result, count)
+        images = {}
+        for name, image, mask, _ in lane_records(data.folder, data.manifest, selection.names):
+            maps = predictor.outputs(image)
+            images[name] = LaneImage(
+                name, image, mask, maps["probability"], maps[PREDICTIVE_ENTROPY], maps.get(FAMILIARITY)
+            )
+        return lane_gallery(selection, images)
+
+
+# What is deployed
+
+
+@dataclass(frozen=True)
+class LaneDeployment:
+    """Makes a bundle of a model that maps the lane."""
+
+    def deployed(self, model: HybridModel, _folder: Path, _run: LaneRun) -> HybridModel:
+        """Return the model as it was trained."""
+        return model
+
+    def server(self, model: HybridModel, run: LaneRun) -> MapServer:
+        """Return the graph that predicts maps at the size of the images."""
+        return MapServer(model.inference_function(), run.size, model.inference_holders)
+
+    def metadata(self, name: str, head: str, settings: TrainSettings, run: LaneRun, network: str) -> Metadata:
+        """Return the description of a lane bundle.
+
+        Args:
+            name: Name of the bundle.
+            head: Name of the head it holds.
+            settings: Settings of the run.
+            run: Description of the run.
+            network: What its network is, in words.
+        """
+        height, width = run.size
+        return Metadata(
+            name=name,
+            application="lane",
+            head=head_family(head).description,
+            class_names=("background", "lane"),
+            network_size=run.size,
+            preprocessing=(
+                f"Inside the graph: area-averaging resize to {height} x {width}, rounding to whole grey "
+                "levels, scaling to -1..1. To be done before: applying EXIF orientation, decoding TIFF and "
+                "palette BMP."
+            ),
+            signatures=map_signatures(run.size),
+            versions=current_versions(),
+            training_data={
+                "images": run.counts["train"],
+                "images to choose the best epoch": run.counts["selection"],
+                "pixels": run.num_data,
+                "network": network,
+                "seed": settings.seed,
+                "manifest_sha256": run.manifest_sha256,
+            },
+            intended_use=(
+                "Finding the surface a pedestrian can walk on in photographs like those it was trained on, "
+                "with an uncertainty for every pixel that says where not to trust it."
+            ),
+            limitations=(
+                "No safety device. Probabilities are calibrated only for images like the training images; "
+                "on others the uncertainty rises, but a confident mistake remains possible. Judge it on your "
+                "own labelled images with `gpimaging lane evaluate` before relying on it."
+            ),
+        )
+
+    def sample(self, run: LaneRun, _network: keras.Model) -> Picture:
+        """Return a rendered scene, larger than the network's size."""
+        larger = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
+        return render_scene(np.random.default_rng(0), lane_texture="brick", size=larger).image
+
+    def files(self, _run: LaneRun) -> dict[str, str]:
+        """Return no further files."""
+        return {}
+
+
+LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
+    name="lane",
+    title="Pedestrian lanes",
+    settings=TrainSettings,
+    run=LaneRun,
+    fixed_settings=("network", "weights", "unfreeze_blocks", "augmentation"),
+    fixed_gp_settings=("points_per_image",),
+    inputs=Inputs(
+        open=open_lane,
+        training_batches=training_batches,
+        plain_batches=plain_batches,
+        facts=(pixel_facts,),
+        fitting=(require_size,),
+    ),
+    network=Network(
+        make=lane_network,
+        require_start=require_encoder_weights,
+        start=start_encoder,
+        name=lambda settings, _run: settings.network,
+        points_per_example=lambda settings: settings.points_per_image,
+    ),
+    judge=LaneJudge(),
+    deployment=LaneDeployment(),
+    read_image=lambda path, run: resize_image(read_image(path), run.size),
+)
+"""Pedestrian lanes: every pixel of a photograph is lane or background."""

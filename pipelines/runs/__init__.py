@@ -1,0 +1,1 @@
+"""A run: heads trained from one network, judged and exported."""

@@ -1,0 +1,102 @@
+"""A training run's folder: settings, description, one sub-folder for each trained head.
+
+The files are:
+
+    run/
+      config.yaml            the settings as used
+      run.json               data, sizes, N, the fitted temperature: what is needed to rebuild the models
+      learned.txt            digests of what it was trained on and chose its best epoch by
+      heads/<name>/          best.weights.h5, state.json, and the weights that it names to resume from
+      heads/<name>/familiarity.safetensors
+                             what an input is compared with to say how familiar it is
+      heads/pretraining/     the network with a linear head that all heads start from
+      tensorboard/<name>/
+      ensemble/<number>/     further members of a deep ensemble, each a run with a linear head
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
+from pipelines.command.folders import RUN, require_run
+
+SCHEMA_VERSION = 1
+
+PRETRAINING = "pretraining"
+"""Name of the first stage of a run: the network with the linear head that all heads begin with."""
+
+
+class RunDescription(BaseModel):
+    """What a run knows beyond its settings.
+
+    Attributes:
+        schema_version: Of this file.
+        application: E.g. `"lane"`.
+        size: Height and width of the network's images.
+        num_data: N, training points that count.
+        batch_norm_momentum: Of the network.
+        heads: Trained heads, in the order of the report.
+        temperature: Of the linear head, fitted on the selection data; None before it is fitted.
+        counts: Images in the training, selection and test parts.
+        manifest_sha256: Which prepared data the run was trained on.
+        seconds: Wall-clock time of each finished stage.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    application: str
+    size: tuple[int, int]
+    num_data: int
+    batch_norm_momentum: float
+    heads: tuple[str, ...] = ()
+    temperature: float | None = None
+    counts: dict[str, int]
+    manifest_sha256: str
+    seconds: dict[str, float] = {}
+
+    def save(self, run: Path) -> None:
+        """Write `run.json`."""
+        with atomic_file(run / RUN) as temporary:
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+Description = TypeVar("Description", bound=RunDescription)
+
+
+def load_run(run: Path, cls: type[Description]) -> Description:
+    """Read and check `run.json`.
+
+    Args:
+        run: Folder of the run.
+        cls: The application's kind of description.
+
+    Raises:
+        InputError: The folder is no run, one of another schema version, or of another application.
+    """
+    require_run(run)
+    path = run / RUN
+    try:
+        content = json.loads(path.read_bytes())
+        found = content.get("schema_version") if isinstance(content, dict) else None
+        if found != SCHEMA_VERSION:
+            raise InputError(
+                f"{path} has schema version {found}, but this gpimaging reads {SCHEMA_VERSION}. "
+                "Train again, or use the version that wrote it."
+            )
+        return cls.model_validate(content)
+    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+        raise InputError(
+            f"{path} cannot be read as the description of a {cls.__name__}: {error}. Train again."
+        ) from error
+
+
+def head_folder(run: Path, name: str) -> Path:
+    """Return the folder of the checkpoints of a head, or of the pretraining."""
+    return run / "heads" / name

@@ -1,0 +1,104 @@
+"""A deep ensemble of a run: its linear head, and the same network trained again from other seeds.
+
+    run/
+      heads/               the run's own stages; its linear head is the first member
+      ensemble/2/          a run of the second member: config.yaml, run.json, heads/pretraining, heads/linear
+      ensemble/3/ ...
+
+Every member has the schedule, the data and the selection part of the run; weights, order and augmentation
+follow from its seed.
+
+Source:
+    Lakshminarayanan, Pritzel and Blundell (2017), Simple and scalable predictive uncertainty estimation using
+    deep ensembles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from gpmodels import HybridModel
+from gpmodels.likelihoods.ensemble import ensemble_predictions
+from gpmodels.registry import starting_head
+from pipelines.command.folders import RUN
+from pipelines.runs.application import DataKind, RunKind, SettingsKind
+from pipelines.runs.description import load_run
+from pipelines.runs.job import Job
+from pipelines.runs.predictors import Predictor
+
+ENSEMBLE = "ensemble"
+"""Folder of a run that holds its further members, and the name of the stage they are trained in."""
+
+_SEEDS_APART = 1000
+"""Difference of the members' seeds, so that runs of neighbouring seeds share no member."""
+
+
+def member_job(
+    job: Job[DataKind, SettingsKind, RunKind], number: int
+) -> Job[DataKind, SettingsKind, RunKind]:
+    """Return the job on a further member of a run's ensemble, as it is before its training.
+
+    Args:
+        job: Job on the run.
+        number: Number of the member from 2.
+    """
+    changes = {
+        "heads": (starting_head(),),
+        "ensemble": 0,
+        "seed": job.settings.seed + _SEEDS_APART * (number - 1),
+    }
+    reached: dict[str, Any] = {
+        "heads": (),
+        "temperature": None,
+        "temperatures": {},
+        "seconds": {},
+        "view_weights": {},
+    }
+    return replace(
+        job,
+        settings=job.settings.model_copy(update=changes),
+        run=job.run.model_copy(update=reached),
+        folder=job.folder / ENSEMBLE / str(number),
+    )
+
+
+def trained_members(job: Job[Any, Any, Any]) -> list[Job[Any, Any, Any]]:
+    """Return the jobs on the trained members of a run's ensemble, the run itself first; none without one.
+
+    Raises:
+        InputError: The description of a member is damaged.
+    """
+    if not job.settings.ensemble or starting_head() not in job.run.heads:
+        return []
+    members = [job]
+    for number in range(2, job.settings.ensemble + 1):
+        member = member_job(job, number)
+        if not (member.folder / RUN).is_file():
+            break
+        run = load_run(member.folder, job.application.run)
+        if starting_head() not in run.heads:
+            break
+        members.append(replace(member, run=run))
+    return members if len(members) > 1 else []
+
+
+def ensemble_predictor(models: Sequence[HybridModel], **details: float | str) -> Predictor:
+    """Return the row of the report of an ensemble.
+
+    Args:
+        models: Trained members, each with a linear head.
+        **details: Facts for the report.
+    """
+    functions = [model.inference_function() for model in models]
+    num_classes = models[0].head.num_classes
+
+    def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        logits = tf.stack([function(inputs)["latent_mean"] for function in functions])
+        return ensemble_predictions(logits, num_classes)
+
+    function = tf.function(predict, reduce_retracing=True, autograph=False)
+    return Predictor(f"Ensemble of {len(models)}", function, details)

@@ -1,0 +1,371 @@
+"""Judging a run: every head on the same examples, with a table, a report and `metrics.json`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from data_prep.errors import InputError
+from pipelines.command.folders import METRICS, require_no_evaluation
+from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
+from pipelines.runs.description import head_folder
+from pipelines.runs.ensemble import trained_members
+from pipelines.runs.job import Job, trained_job
+from pipelines.runs.learned import LEARNED_NAME, read_learned
+from pipelines.runs.models import run_predictors
+from pipelines.runs.predictors import Predictor
+from pipelines.runs.promises import ReferralCollector, no_promise_reason, run_promises
+from pipelines.runs.settings import EvaluateSettings, HeadRun
+from pipelines.runs.shifted import require_images, shifted_results
+from pipelines.runs.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
+from pipelines.scores.metrics import write_metrics
+from pipelines.scores.pictures import Outputs
+from pipelines.scores.report import write_report
+from pipelines.scores.results import (
+    FEW_EXAMPLES,
+    Evaluation,
+    MethodResult,
+    compare,
+    peak_memory_bytes,
+    selection_warnings,
+)
+from pipelines.scores.tables import promise_sentence, results_table
+from pipelines.training.stages import StageState, has_checkpoint
+
+REPORT = "report.html"
+
+
+def evaluate(
+    application: Application[DataKind, SettingsKind, RunKind],
+    settings: EvaluateSettings,
+    *,
+    data: Path,
+    model: Path,
+    out: Path,
+    console: Console,
+) -> Evaluation:
+    """Judge every head of a run, write `metrics.json` and `report.html` and show the table.
+
+    Args:
+        application: Application of the run.
+        settings: Settings of the evaluation.
+        data: Prepared folder.
+        model: Folder of the run.
+        out: Folder to write to.
+        console: Where the table is shown.
+
+    Raises:
+        InputError: The run or the data cannot be used, or `out` holds another evaluation.
+    """
+    require_no_evaluation(out)
+    job = trained_job(application, model, console)
+    return evaluate_run(job, settings, data=application.inputs.open(data), out=out)
+
+
+def evaluate_run(
+    job: Job[DataKind, SettingsKind, RunKind], settings: EvaluateSettings, *, data: DataKind, out: Path
+) -> Evaluation:
+    """Judge every head of a run as `evaluate` does, on a prepared folder that is open already.
+
+    Raises:
+        InputError: The run or the data cannot be used, or `out` holds another evaluation.
+    """
+    require_no_evaluation(out)
+    judge_by, run = job.application.judge, job.run
+    data = job.application.inputs.seen(data, job.settings, job.folder, job.console)
+    fold = job.settings.fold if settings.fold is None else settings.fold
+    # Where other data than those of the training are judged, their training part is of no use here.
+    trained_here = data.sha256 == run.manifest_sha256
+    job = job.on(data, fold=fold, selects=trained_here or settings.split != "test")
+    names = judged_names(settings, job)
+    job.application.inputs.require_fitting(data, job.folder, run)
+    seen = fold != job.settings.fold and trained_here
+    learned = frozenset() if seen or settings.split != "test" else read_learned(job.folder)
+    predictors = run_predictors(job)
+    num_judged = judge_by.count(data, names)
+    judged_again = SeenExamples(job, learned or frozenset())
+    if settings.shifted:
+        require_images(job, names)
+    unknown = None
+    if settings.unfamiliar is not None:
+        unknown = read_unfamiliar(job, settings.unfamiliar, read_learned(job.folder) or frozenset())
+    results: list[MethodResult] = []
+    known = [NoveltyCollector() for _ in predictors]
+    collectors = [ReferralCollector(judge_by) for _ in predictors]
+    for predictor, collector, novelty in zip(predictors, collectors, known, strict=True):
+
+        def on_predicted(
+            example: JudgedExample,
+            outputs: Outputs,
+            collector: ReferralCollector = collector,
+            novelty: NoveltyCollector = novelty,
+        ) -> None:
+            collector.add(example, outputs)
+            novelty.add(example, outputs)
+
+        examples = track(
+            judge_by.examples(data, names) if results else judged_again.among(judge_by.examples(data, names)),
+            predictor.title,
+            total=num_judged,
+            console=job.console,
+            transient=True,
+            disable=not job.console.is_terminal,
+        )
+        results.append(judge(judge_by, predictor, examples, on_predicted=on_predicted))
+    no_promise = no_promise_reason(job, trained_here=trained_here, fold=fold)
+    promises = (
+        {}
+        if no_promise
+        else run_promises(
+            job,
+            predictors,
+            [collector.errors() for collector in collectors],
+            names=names,
+            max_errors=settings.max_errors,
+        )
+    )
+    groups = judge_by.groups(data, names)
+    num_groups = len(set(groups.values()))
+    evaluation = Evaluation(
+        application=job.application.name,
+        results=tuple(results),
+        comparisons=tuple(
+            compare(
+                results[-1], results[:-1], groups=groups, resamples=settings.resamples, seed=settings.seed
+            )
+        ),
+        settings=job.settings.model_dump(mode="json"),
+        data={
+            "split": settings.split,
+            judge_by.judged: num_judged,
+            "groups": num_groups,
+            "size": f"{run.size[0]} x {run.size[1]}",
+            **run.counts,
+        },
+        warnings=(
+            *evaluation_warnings(
+                settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(job.folder, run)
+            ),
+            *unchecked_warnings(job.folder, learned, judge_by.judged),
+            *seen_warnings(judged_again.number, num_judged, judge_by.judged),
+            *group_warnings(num_judged, num_groups, judge_by.judged),
+            *selection_warnings(run.counts["selection"]),
+            *ensemble_warnings(job),
+        ),
+        class_names=run.reported_classes,
+        promises=promises,
+        no_promise=no_promise,
+        unfamiliar={}
+        if unknown is None
+        else {
+            predictor.title: novelty.result(predict_unfamiliar(job, predictor, unknown))
+            for predictor, novelty in zip(predictors, known, strict=True)
+        },
+        shifted=shifted_results(
+            job,
+            predictors,
+            judge_by.members(data, names, spread(tuple(groups), settings.shifted_examples)),
+            seed=settings.seed,
+        )
+        if settings.shifted
+        else {},
+    )
+    gallery = judge_by.gallery(results[-1], predictors[-1], data, settings.gallery_images)
+    out.mkdir(parents=True, exist_ok=True)
+    write_report(out / REPORT, job.application.title, evaluation, gallery)
+    write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
+    job.console.print(results_table(evaluation))
+    if sentence := promise_sentence(evaluation):
+        job.say(sentence, soft_wrap=True)
+    job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
+    return evaluation
+
+
+def judge(
+    judge_by: Judge[Any],
+    predictor: Predictor,
+    examples: Iterable[JudgedExample],
+    *,
+    on_predicted: Callable[[JudgedExample, Outputs], None] = lambda _example, _outputs: None,
+) -> MethodResult:
+    """Return the scores of one method on the judged examples, with the time per image.
+
+    The first image is predicted once before the clock starts, since it pays for tracing the graph.
+
+    Args:
+        judge_by: Keeps the records and makes the scores.
+        predictor: The method.
+        examples: Examples to judge; one is in memory at a time.
+        on_predicted: Called with each example and what the method predicts of it.
+    """
+    records: list[Any] = []
+    seconds = 0.0
+    for example in examples:
+        if not records:
+            judge_by.outputs(predictor, example)
+        started = time.perf_counter()
+        outputs = judge_by.outputs(predictor, example)
+        seconds += time.perf_counter() - started
+        records.append(judge_by.record(example, outputs))
+        on_predicted(example, outputs)
+    return judge_by.result(
+        predictor.title,
+        records,
+        seconds_per_image=seconds / len(records),
+        peak_memory_bytes=peak_memory_bytes(),
+        details=predictor.details,
+    )
+
+
+def spread(names: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return at most so many of the names, spread evenly.
+
+    Example:
+        >>> spread(("a", "b", "c", "d", "e"), 2)
+        ('a', 'e')
+    """
+    places = np.linspace(0, len(names) - 1, min(most, len(names))).round().astype(int)
+    return tuple(names[place] for place in places)
+
+
+def judged_names(settings: EvaluateSettings, job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the names of the examples to judge.
+
+    Raises:
+        InputError: There are none.
+    """
+    names: tuple[str, ...] = getattr(job.splits, settings.split)
+    if not names:
+        raise InputError(
+            f"{job.data.folder} has no {settings.split} example. Prepare it with one, or pass --set split=..."
+        )
+    return names
+
+
+class SeenExamples:
+    """Counts the judged examples that a run learned from, while they are judged.
+
+    Args:
+        job: Job on the run; its application tells examples apart.
+        learned: Digests of what the run learned from.
+
+    Attributes:
+        number: How many of the examples until now the run learned from.
+    """
+
+    def __init__(self, job: Job[Any, Any, Any], learned: frozenset[str]) -> None:
+        self._digests, self._learned = job.application.judge.digests, learned
+        self.number = 0
+
+    def among(self, examples: Iterable[JudgedExample]) -> Iterator[JudgedExample]:
+        """Yield the examples, counting them."""
+        for example in examples:
+            if self._learned:
+                self.number += not self._learned.isdisjoint(self._digests(example))
+            yield example
+
+
+def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str) -> tuple[str, ...]:
+    """What to say where nothing tells what a run learned from.
+
+    Args:
+        model: The run.
+        learned: Digests of what it learned from, None where there are none.
+        judged: What is judged, in the plural.
+    """
+    if learned is not None:
+        return ()
+    warning = (
+        f"{model} has no {LEARNED_NAME}: whether the judged {judged} are other ones than those it learned "
+        "from was not checked."
+    )
+    return (warning,)
+
+
+def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...]:
+    """What to say where judged examples are the same as some that the run learned from.
+
+    Args:
+        num_seen: How many are.
+        num_judged: How many are judged.
+        judged: What they are, in the plural.
+    """
+    if not num_seen:
+        return ()
+    warning = (
+        f"{num_seen} of the {num_judged} {judged} hold what training was fitted to or chose its best epoch "
+        "by: the numbers flatter the model. Judge others, or the test part of the folder it was trained with."
+    )
+    return (warning,)
+
+
+def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:
+    """What to say where many judged examples are of few groups.
+
+    Args:
+        num_judged: How many there are.
+        num_groups: Of how many groups.
+        judged: What they are, in the plural.
+    """
+    if num_groups == num_judged or num_groups >= FEW_EXAMPLES:
+        return ()
+    warning = (
+        f"The {num_judged} {judged} are of {num_groups} groups, and those of one group are alike: the scores "
+        "are as uncertain as those of so few. Intervals and p-values resample groups, and are rough."
+    )
+    return (warning,)
+
+
+def ensemble_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """What to say where a run has fewer members of its ensemble than its settings ask for."""
+    wanted, trained = job.settings.ensemble, len(trained_members(job)) or 1
+    if trained >= wanted:
+        return ()
+    judged = f"the ensemble is judged with {trained}" if trained > 1 else "no ensemble is judged"
+    warning = (
+        f"The settings ask for an ensemble of {wanted}, whose member {trained + 1} is not trained: {judged}. "
+        "Continue its training with --resume."
+    )
+    return (warning,)
+
+
+def head_epochs(model: Path, run: HeadRun) -> dict[str, int]:
+    """Epochs each head of a run was to be trained for, where its checkpoint says so.
+
+    Raises:
+        InputError: A checkpoint's state is damaged.
+    """
+    folders = {name: head_folder(model, name) for name in run.heads}
+    states = {name: StageState.load(folder) for name, folder in folders.items() if has_checkpoint(folder)}
+    return {name: state.epochs for name, state in states.items() if state.epochs is not None}
+
+
+def evaluation_warnings(
+    split: str, *, seen_fold: int | None, head_epochs: Mapping[str, int]
+) -> tuple[str, ...]:
+    """What a reader of the report must know.
+
+    Args:
+        split: Part of the data that is judged.
+        seen_fold: Fold that is judged but was trained on; None if it was left out.
+        head_epochs: Epochs of each head after the pretraining they share.
+    """
+    warnings = []
+    if len(set(head_epochs.values())) > 1:
+        epochs = ", ".join(f"{name} {count}" for name, count in head_epochs.items())
+        warnings.append(
+            f"The heads were trained for different numbers of epochs ({epochs}): no fair comparison."
+        )
+    seen = {"test": None, "selection": "chose the best epoch by", "train": "was fitted to"}[split]
+    if seen is None and seen_fold is not None:
+        seen = "was fitted to"
+        split = f"fold {seen_fold}"
+    if seen is not None:
+        warnings.append(f"Judged on the {split} part, which training {seen}: the numbers flatter the model.")
+    return tuple(warnings)

@@ -1,0 +1,116 @@
+"""Exporting a trained head of a run as a bundle."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import refuse_existing
+from gpmodels import HybridModel
+from pipelines.bundles.metadata import with_familiarity
+from pipelines.bundles.saved_model import write_bundle
+from pipelines.command.config import CONFIG_NAME
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.job import Job, trained_job
+from pipelines.runs.models import load_model
+from pipelines.runs.promises import model_source, promise_record
+from pipelines.runs.settings import ExportSettings
+from pipelines.scores.metrics import read_metrics
+
+
+def export(
+    application: Application[DataKind, SettingsKind, RunKind],
+    settings: ExportSettings,
+    *,
+    model: Path,
+    out: Path,
+    metrics: Path | None,
+    overwrite: bool,
+    console: Console,
+) -> None:
+    """Write a run's head as a bundle.
+
+    Args:
+        application: Application of the run.
+        settings: Settings of the export.
+        model: Folder of the run.
+        out: Folder of the bundle.
+        metrics: `metrics.json` of an evaluation to enclose.
+        overwrite: Whether to replace an earlier bundle.
+        console: Where the command says what it did.
+
+    Raises:
+        InputError: The run cannot be used, or `out` exists.
+    """
+    refuse_existing(out, overwrite=overwrite)  # before the work
+    job = trained_job(application, model, console)
+    export_run(job, settings, out=out, metrics=metrics, overwrite=overwrite)
+
+
+def export_run(
+    job: Job[DataKind, SettingsKind, RunKind],
+    settings: ExportSettings,
+    *,
+    out: Path,
+    metrics: Path | None,
+    overwrite: bool,
+) -> None:
+    """Write a run's head as a bundle, as `export` does, from a run that is read already.
+
+    Raises:
+        InputError: The run cannot be used, or `out` exists.
+    """
+    refuse_existing(out, overwrite=overwrite)  # before the work
+    run, parts = job.run, job.application.deployment
+    head = settings.head or run.heads[-1]
+    if head not in run.heads:
+        raise InputError(
+            f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
+        )
+    trained = load_model(job, head)
+    temperature = run.temperature_of(head) if settings.tempered else None
+    if temperature is not None:
+        trained.head.set_temperature(temperature)
+    network = job.application.network.name(job.settings, run)
+    metadata = parts.metadata(out.name, head, job.settings, run, network)
+    enclosed = None if metrics is None else read_metrics(metrics)
+    promise = None if enclosed is None else promise_record(enclosed, model_source(job, head, temperature))
+    told = {**metadata.training_data, **_fitted(trained, temperature)}
+    deployed = parts.deployed(trained, job.folder, run)
+    signatures = metadata.signatures
+    if deployed.familiarity is not None:
+        signatures = with_familiarity(signatures)
+    write_bundle(
+        out,
+        parts.server(deployed, run),
+        metadata.model_copy(update={"promise": promise, "training_data": told, "signatures": signatures}),
+        sample=parts.sample(run, trained.network),
+        config=job.folder / CONFIG_NAME,
+        metrics=enclosed,
+        files=parts.files(run),
+        overwrite=overwrite,
+    )
+    if enclosed is not None and promise is None:
+        reason = enclosed.get("no_promise") or f"{metrics} judged no such head with these weights."
+        job.say(f"The bundle keeps no promises for --max-error: {reason}", soft_wrap=True)
+    if promise is not None and not promise.thresholds:
+        job.say(
+            "The bundle can promise nothing for --max-error: no error could be promised by the "
+            f"{promise.units} {promise.noun} of the selection part that are referred or kept.",
+            soft_wrap=True,
+        )
+    check = f"gpimaging verify {shlex.quote(str(out))}"
+    job.say(f"The {head} head is written as a bundle to {out}. Check it with: {check}", soft_wrap=True)
+
+
+def _fitted(model: HybridModel, temperature: float | None) -> dict[str, str]:
+    """Return what a bundle says of how a run found its head's certainty."""
+    told = {}
+    if model.num_effective is not None:
+        told["effective observations"] = f"{model.num_effective:.4g} of {model.num_data}"
+    if temperature is not None:
+        told["temperature"] = f"{temperature:.4g}, fitted on the selection examples"
+    return told

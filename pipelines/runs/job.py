@@ -1,0 +1,93 @@
+"""A job: everything that one command works on, opened once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, Self
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.splits.divide import Splits, manifest_splits
+from pipelines.command.config import CONFIG_NAME, load_settings
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.description import load_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Generic[DataKind, SettingsKind, RunKind]):
+    """A run and, where a command needs them, its data: read, checked, hashed and divided once.
+
+    Attributes:
+        application: Application of the run.
+        settings: Settings the run is trained with.
+        run: Description of the run.
+        folder: Folder of the run.
+        console: Where the command says what it does.
+        opened: Prepared folder and its splits; None for a command that needs no data.
+    """
+
+    application: Application[DataKind, SettingsKind, RunKind]
+    settings: SettingsKind
+    run: RunKind
+    folder: Path
+    console: Console
+    opened: tuple[DataKind, Splits] | None = None
+
+    @property
+    def data(self) -> DataKind:
+        """The prepared folder."""
+        return self._opened[0]
+
+    @property
+    def splits(self) -> Splits:
+        """Which examples train, select the best epoch, and are judged."""
+        return self._opened[1]
+
+    @property
+    def _opened(self) -> tuple[DataKind, Splits]:
+        if self.opened is None:
+            raise ValueError(f"The job on {self.folder} has opened no data.")
+        return self.opened
+
+    def on(self, data: DataKind, *, fold: int, selects: bool = True) -> Self:
+        """Return the job with a prepared folder, divided for a fold.
+
+        Args:
+            data: The prepared folder.
+            fold: The fold that is left out of the training.
+            selects: Whether a selection part is taken out of the training examples. A folder prepared only to
+                be judged may have too few of these for one, and needs none.
+
+        Raises:
+            InputError: There is no such fold, or too few training examples to take a selection part from.
+        """
+        fraction = self.settings.selection_fraction if selects else 0.0
+        return replace(
+            self, opened=(data, manifest_splits(data.manifest, fold=fold, selection_fraction=fraction))
+        )
+
+    def say(self, text: str, **options: Any) -> None:
+        """Write a line of plain text on the console."""
+        self.console.print(text, markup=False, **options)
+
+
+def trained_job(
+    application: Application[DataKind, SettingsKind, RunKind], folder: Path, console: Console
+) -> Job[DataKind, SettingsKind, RunKind]:
+    """Return the job on a run that has at least one trained head.
+
+    Args:
+        application: Application of the run.
+        folder: Folder of the run.
+        console: Where the command says what it does.
+
+    Raises:
+        InputError: The folder is no run of the application, or none of its heads is trained yet.
+    """
+    run = load_run(folder, application.run)
+    if not run.heads:
+        raise InputError(f"{folder} has no trained head yet. Continue its training with --resume.")
+    settings = load_settings(application.settings, config=folder / CONFIG_NAME)
+    return Job(application=application, settings=settings, run=run, folder=folder, console=console)

@@ -1,0 +1,172 @@
+"""The models of a run: an application's network with a head of a registered family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpmodels import HybridModel
+from gpmodels.heads.base import Head
+from gpmodels.registry import HeadTask, head_family, starting_head
+from pipelines.runs.application import Application, RunKind, SettingsKind
+from pipelines.runs.description import PRETRAINING, RunDescription, head_folder
+from pipelines.runs.ensemble import ensemble_predictor, trained_members
+from pipelines.runs.familiarity import load_familiarity
+from pipelines.runs.job import Job
+from pipelines.runs.predictors import Predictor, predictor, tempered_title
+from pipelines.training.stages import BEST, load_checkpoint
+
+TRAINING_SECONDS = "training seconds"
+"""What the report calls the time that all stages of a method took."""
+
+
+def head_task(
+    application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
+) -> HeadTask:
+    """Return what the heads of a run are made for."""
+    views = application.network.view_columns(settings, run)
+    return HeadTask(
+        num_classes=run.num_classes,
+        likelihood=application.network.likelihood_of(settings),
+        views=None if views is None else tuple(views.values()),
+    )
+
+
+def make_head(
+    name: str, application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
+) -> Head:
+    """Return an untrained head of a registered family.
+
+    Args:
+        name: Name of the family.
+        application: Application of the run.
+        settings: Settings of the run.
+        run: Description of the run.
+
+    Raises:
+        ValueError: The head does not go with the settings, or needs views and there are none.
+    """
+    family = head_family(name)
+    return family.make(family.settings_of(settings), head_task(application, settings, run))
+
+
+def make_model(
+    name: str, application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
+) -> HybridModel:
+    """Return an untrained, built model: the application's network with a head; arguments as `make_head`.
+
+    Raises:
+        ValueError: The network or the head does not go with the settings or the data.
+    """
+    family, parts = head_family(name), application.network
+    head = make_head(name, application, settings, run)
+    make_network = parts.by_view if family.needs_views and parts.by_view is not None else parts.make
+    # The linear head costs nothing per point, and a subset would only add noise.
+    subset = parts.points_per_example if family.is_gaussian_process else None
+    model = HybridModel(
+        make_network(settings, run),
+        head,
+        num_data=run.num_data,
+        num_effective=run.num_effective if family.counts_effective else None,
+        points_per_example=None if subset is None else subset(settings),
+        seed=settings.seed,
+    )
+    model.build(parts.input_shape(run))
+    return model
+
+
+def load_model(job: Job[Any, Any, Any], name: str) -> HybridModel:
+    """Return a trained model with the weights of its best epoch.
+
+    Args:
+        job: Job on the run.
+        name: Name of the head, or `PRETRAINING` for the network with the linear head that all heads began
+            with.
+
+    Raises:
+        InputError: The weights are missing, damaged, or of another model.
+    """
+    head = starting_head() if name == PRETRAINING else name
+    model = make_model(head, job.application, job.settings, job.run)
+    load_checkpoint(model, head_folder(job.folder, name) / BEST)
+    model.familiarity = load_familiarity(head_folder(job.folder, name))
+    return model
+
+
+def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
+    """Return the rows of the report: the application's rivals, the ensemble, then each head of the run.
+
+    A head stands there with and without its temperature.
+
+    Raises:
+        InputError: What was trained is missing or damaged.
+    """
+    models = {name: load_model(job, name) for name in job.run.heads}
+    networks = {name: model.network for name, model in models.items()}
+    rows = [row for rivals in job.application.rivals for row in rivals.predictors(job, networks)]
+    if members := trained_members(job):
+        seconds = sum(training_seconds(member.run, starting_head()) for member in members)
+        trained = [load_model(member, starting_head()) for member in members]
+        rows.append(ensemble_predictor(trained, **{TRAINING_SECONDS: round(seconds, 1)}))
+    for name, model in models.items():
+        family = head_family(name)
+        details = _head_details(model) | {TRAINING_SECONDS: round(training_seconds(job.run, name), 1)}
+        if model.num_effective is not None:
+            details["effective observations"] = round(model.num_effective, 1)
+        if family.weighs_views:
+            details["weights of the views"] = view_text(job.run.view_weights)
+        rows.append(replace(predictor(family.title, model, **details), head=name))
+        temperature = job.run.temperature_of(name)
+        if temperature is not None:
+            model.head.set_temperature(temperature)
+            title = tempered_title(family.title)
+            tempered = predictor(title, model, **details, temperature=round(temperature, 4))
+            rows.append(replace(tempered, head=name, temperature=temperature))
+    return rows
+
+
+def training_seconds(run: RunDescription, name: str) -> float:
+    """Return the wall-clock time that a trained head took, with that of the stages it builds upon.
+
+    Args:
+        run: Description of the run.
+        name: Name of the head.
+    """
+    built_upon = head_family(name).fitted_on
+    stages = dict.fromkeys((PRETRAINING, *(() if built_upon is None else (built_upon,)), name))
+    return sum(run.seconds.get(stage, 0.0) for stage in stages)
+
+
+def _head_details(model: HybridModel) -> dict[str, float | int | str]:
+    """Return what the report says of the head's experts; nothing for a head without any."""
+    occupancy = model.head.expert_occupancy()
+    if not occupancy:
+        return {}
+    shares = sorted(occupancy.values(), reverse=True)
+    return {
+        "experts": len(shares),
+        "expert occupancy in training": ", ".join(f"{share:.0%}" for share in shares),
+    }
+
+
+def view_text(weights: Mapping[str, float]) -> str:
+    """Return the weights of views in words, the largest first.
+
+    Example:
+        >>> view_text({"lbp": 0.25, "sift": 0.75})
+        'sift 75%, lbp 25%'
+    """
+    by_weight = sorted(weights.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {weight:.0%}" for name, weight in by_weight)
+
+
+def momentum_for(steps_per_epoch: int) -> float:
+    """Return the batch-normalisation momentum whose averages look back over a fifth of an epoch, 0.9 to 0.99.
+
+    Keras' 0.99 lags by epochs where an epoch has tens of steps, and validation then judges a network that
+    never was.
+    """
+    return float(np.clip(1.0 - 5.0 / max(steps_per_epoch, 1), 0.9, 0.99))

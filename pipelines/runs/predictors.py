@@ -1,0 +1,51 @@
+"""Trained models as evaluation runs them: the rows of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from gpmodels import HybridModel
+from pipelines.scores.pictures import Outputs, Picture
+
+
+def tempered_title(title: str) -> str:
+    """Return the title of a head with its fitted temperature, from the title of the head.
+
+    Example:
+        >>> tempered_title("Linear")
+        'Linear + temperature'
+    """
+    return f"{title} + temperature"
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A trained model with its folded head, one image at a time.
+
+    Attributes:
+        title: Name in tables.
+        predict: Returns named outputs `[B, ...]` of images `[B, H, W, 3]`.
+        details: Facts for the report, for example the fitted temperature.
+        head: Name of the head of the run; None for another method, which cannot be exported.
+        temperature: Temperature of the head; None without one.
+    """
+
+    title: str
+    predict: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+    details: dict[str, float | int | str]
+    head: str | None = None
+    temperature: float | None = None
+
+    def outputs(self, image: Picture) -> Outputs:
+        """Return the outputs of one uint8 image `[H, W, 3]` of the network's size."""
+        outputs = self.predict(tf.constant(image[None], tf.float32))
+        return {name: value.numpy()[0] for name, value in outputs.items()}
+
+
+def predictor(title: str, model: HybridModel, **details: float | str) -> Predictor:
+    """Return the model as evaluation and export run it: folded, traced once for any batch."""
+    function = tf.function(model.inference_function(), reduce_retracing=True, autograph=False)
+    return Predictor(title, function, details)

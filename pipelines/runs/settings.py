@@ -1,0 +1,239 @@
+"""Settings that all applications share whose runs compare heads on one network; no TensorFlow here."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+
+from gpmodels.dfgp.settings import DFGPSettings
+from gpmodels.hgp.settings import HGPSettings
+from gpmodels.registry import families, head_family, in_order, starting_head
+from pipelines.command.config import Choices
+from pipelines.runs.description import RunDescription
+
+HeadName = Annotated[str, Choices(lambda: tuple(families()))]
+"""Name of a registered head family, see `gpmodels.registry`."""
+
+
+class HeadRun(RunDescription):
+    """Description of a run.
+
+    `heads` are its trained heads in the order of the report; `view_weights` says how much each view of
+    the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`. `temperatures`
+    are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
+    examples, and none in a run of an earlier version. `num_effective` is how many observations the training
+    points are worth to the GP heads; None counts all `num_data`.
+    """
+
+    heads: tuple[HeadName, ...] = ()
+    view_weights: dict[str, float] = Field(default_factory=dict)
+    temperatures: dict[str, float] = Field(default_factory=dict)
+    num_effective: float | None = None
+
+    def temperature_of(self, head: str) -> float | None:
+        """Return the fitted temperature of a trained head; None where none was fitted."""
+        return self.temperature if head == starting_head() else self.temperatures.get(head)
+
+    @property
+    def num_classes(self) -> int:
+        """C; two for maps of one thing against its background."""
+        return 2
+
+    @property
+    def reported_classes(self) -> tuple[str, ...]:
+        """Names of the classes that the report separates; none where it separates no classes."""
+        return ()
+
+
+class ScheduleSettings(BaseModel):
+    """Which heads a train step trains, and for how long."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    heads: tuple[HeadName, ...] = Field(
+        default=("linear", "svgp", "hgp"),
+        min_length=1,
+        description="Heads to train from one pretrained network; the report compares them all. "
+        "Whatever order is given, it is linear, ridge_linear, laplace, dropout, sngp, svgp, hgp, dfgp, "
+        "dfgp_mkl (the last for applications whose features come in views). laplace needs linear.",
+    )
+    pretraining_epochs: int = Field(
+        default=40, ge=0, description="Epochs with the linear head before the heads part."
+    )
+    head_epochs: int = Field(default=20, ge=1, description="Further epochs of each head with the network.")
+    batch_size: int = Field(default=3, ge=1, description="Images in a training step.")
+    learning_rate: float = Field(
+        default=1e-3, gt=0, description="Adam's first learning rate of the pretraining."
+    )
+    head_epoch_learning_rate: float = Field(
+        default=3e-4,
+        gt=0,
+        description="Adam's first learning rate of the further epochs, network and head together.",
+    )
+    head_rate_factor: float = Field(
+        default=1.0,
+        gt=0,
+        description="How many times larger than that the learning rate of a GP head's own weights is.",
+    )
+    head_steps: int = Field(
+        default=1000,
+        ge=0,
+        description="Steps of a GP head alone on a sample of features, before the further epochs.",
+    )
+    head_step_learning_rate: float = Field(default=1e-2, gt=0, description="Learning rate of those steps.")
+    effective_observations: Literal["auto", "all"] | float = Field(
+        default="all",
+        description="How many independent observations the training points are worth to the GP heads. "
+        "all: N; auto: N over the design effect of their groups, by how much the residuals of the linear "
+        "head repeat each other within a group; or a number. Fewer make predictions less certain.",
+    )
+
+    ensemble: int = Field(
+        default=0,
+        ge=0,
+        description="Members of a deep ensemble to compare with, for example 5: the linear head, and the "
+        "network trained again with a linear head from so many other seeds less one; 0 for none.",
+    )
+
+    @field_validator("effective_observations")
+    @classmethod
+    def _check_observations(cls, value: str | float) -> str | float:
+        if not isinstance(value, str) and not 0.0 < value < math.inf:
+            raise ValueError("a number of observations must be positive and finite")
+        return value
+
+    @field_validator("ensemble")
+    @classmethod
+    def _check_ensemble(cls, ensemble: int) -> int:
+        if ensemble == 1:
+            raise ValueError("an ensemble has at least 2 members; 0 is for none")
+        return ensemble
+
+    @model_validator(mode="after")
+    def _check_first_member(self) -> Self:
+        if self.ensemble and starting_head() not in self.heads:
+            raise ValueError("the first member of an ensemble is the head linear; name it in heads as well")
+        return self
+
+    @field_validator("heads")
+    @classmethod
+    def _check_heads(cls, heads: tuple[HeadName, ...]) -> tuple[HeadName, ...]:
+        """Each once, the most elaborate last: the report compares the last one with the others."""
+        if len(set(heads)) < len(heads):
+            raise ValueError("a head is named twice")
+        for name in heads:
+            needed = head_family(name).fitted_on
+            if needed in families() and needed not in heads:
+                raise ValueError(f"{name} is fitted on the trained head {needed}; name {needed} as well")
+        return in_order(heads)
+
+
+class ChoiceSettings(BaseModel):
+    """What chooses the best epoch of a train step, what it shows, and its seed."""
+
+    patience: int = Field(
+        default=10, ge=0, description="Stop a stage after so many epochs without progress; 0: never."
+    )
+    selection_fraction: float = Field(
+        default=0.15,
+        gt=0,
+        lt=1,
+        description="Share of the training images held out to choose the best epoch.",
+    )
+    fold: int = Field(
+        default=0, ge=0, description="Fold to leave out, where the data was prepared with folds."
+    )
+    panel_images: int = Field(default=4, ge=0, description="Images that TensorBoard shows after each epoch.")
+    seed: int = Field(default=0, ge=0, description="Seed of weights, order, augmentation and clustering.")
+
+
+class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSettings):
+    """Settings of a train step; an application adds its network and its augmentation.
+
+    The oldest head families share one flat list of settings; `with_tables` adds a table for every other one.
+    Keys are written in the order of the base classes, the last one first.
+    """
+
+    @classmethod
+    def with_tables(cls) -> type[Self]:
+        """Return these settings with a table for each registered head family that has settings of its own."""
+        tables = {
+            name: family.settings
+            for name, family in families().items()
+            if family.own_table and family.settings is not None and name not in cls.model_fields
+        }
+        if not tables:
+            return cls
+        fields: dict[str, Any] = {
+            name: (table, Field(default=table(), description=f"Settings of the head {name}."))
+            for name, table in tables.items()
+        }
+        return create_model(cls.__name__, __base__=cls, __module__=cls.__module__, **fields)
+
+
+class EvaluateSettings(BaseModel):
+    """Settings of an evaluate step."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {
+        "unfamiliar": (
+            "FOLDER",
+            "Also tell images of another kind, in this folder, from the judged ones.",
+        ),
+        "shifted": ("", "Also judge shifted images: brightness, contrast, blur, noise, compression."),
+    }
+
+    split: Literal["test", "selection", "train"] = Field(
+        default="test",
+        description="Which part of the prepared data is judged; only test was never used in training.",
+    )
+    fold: int | None = Field(
+        default=None,
+        ge=0,
+        description="Fold to judge, where the data has folds; null takes the one left out in training.",
+    )
+    gallery_images: int = Field(default=3, ge=0, description="Images of each kind in the report.")
+    resamples: int = Field(
+        default=2000, ge=100, description="Bootstrap resamples, of whole groups of images."
+    )
+    max_errors: tuple[float, ...] = Field(
+        default=(0.01, 0.02, 0.05, 0.1),
+        description="Shares of wrong predictions that the report promises not to exceed among those that are "
+        "not referred, and compares with what came of it. A bundle can promise others, too.",
+    )
+    unfamiliar: Path | None = Field(
+        default=None,
+        description="Folder of images of another kind that training showed none of: how well does each "
+        "uncertainty tell them from the judged ones? null asks for none.",
+    )
+    shifted: bool = Field(
+        default=False,
+        description="Whether to judge shifted images too: brightness, contrast, blur, noise and compression, "
+        "each in five strengths: 26 passes over at most `shifted_examples` of them.",
+    )
+    shifted_examples: int = Field(
+        default=200, ge=1, description="Most examples that are shifted, spread evenly over the judged ones."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the bootstrap and of noise.")
+
+    @field_validator("max_errors")
+    @classmethod
+    def _check_max_errors(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if any(not 0 < error < 1 for error in value):
+            raise ValueError("each share must be larger than 0 and smaller than 1")
+        return value
+
+
+class ExportSettings(BaseModel):
+    """Settings of an export step."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    head: HeadName | None = Field(default=None, description="Head to export; null takes the run's last one.")
+    tempered: bool = Field(
+        default=True, description="Export the head with the temperature fitted on the selection examples."
+    )

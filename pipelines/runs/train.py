@@ -1,0 +1,499 @@
+"""Training a run: one pretrained network, then every head from that checkpoint."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic
+
+import numpy as np
+import tensorflow as tf
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.splits.divide import Splits, manifest_splits
+from gpmodels import HybridModel
+from gpmodels.registry import head_family, in_order, starting_head
+from pipelines.command.config import CONFIG_NAME, dump_settings
+from pipelines.command.folders import RUN, require_no_run
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.description import PRETRAINING, head_folder
+from pipelines.runs.ensemble import member_job
+from pipelines.runs.familiarity import measure_familiarity, save_familiarity
+from pipelines.runs.job import Job
+from pipelines.runs.learned import LEARNED_NAME, write_learned
+from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
+from pipelines.runs.observations import count_observations
+from pipelines.runs.schedule import continued_run, stage_settings
+from pipelines.runs.temperatures import selection_temperature
+from pipelines.scores.results import selection_warnings
+from pipelines.training.divergence import factorisation_errors, require_finite
+from pipelines.training.progress import EpochProgress
+from pipelines.training.stages import (
+    BEST,
+    EpochHook,
+    EpochReport,
+    StageData,
+    has_checkpoint,
+    load_checkpoint,
+    make_deterministic,
+    save_completed,
+    save_fitted,
+    train_stage,
+)
+from pipelines.training.tensorboard import TensorBoardHook
+
+_MUCH_LARGER = 2.0
+
+
+def train(
+    application: Application[DataKind, SettingsKind, RunKind],
+    settings: SettingsKind,
+    *,
+    data: Path,
+    out: Path,
+    resume: bool,
+    console: Console,
+    former: SettingsKind | None = None,
+) -> RunKind:
+    """Train the network with each head, then the methods the report compares them with; see `HeadTraining`.
+
+    Args:
+        application: Application of the run.
+        settings: Settings of the run.
+        data: Prepared folder.
+        out: Folder of the run.
+        resume: Whether to continue an interrupted run; what is complete is not repeated.
+        console: Where progress is shown.
+        former: Settings that a resumed run was started with; None reads them.
+
+    Raises:
+        InputError: The data cannot be used, or `out` holds another run.
+        TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+    """
+    require_no_run(out, resume=resume)
+    if resume and not (out / RUN).exists():
+        console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
+    training = HeadTraining(
+        application, settings, data=data, out=out, resume=resume, console=console, former=former
+    )
+    make_deterministic(settings.seed)
+    run = training.train()
+    evaluate = shlex.join(["--data", str(data), "--model", str(out), "--out", "evaluation"])
+    training.job.say(
+        f"Run written to {out}. Judge it with: gpimaging {application.name} evaluate {evaluate}",
+        soft_wrap=True,
+    )
+    training.train_rivals()
+    training.train_ensemble()
+    return run
+
+
+class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
+    """One run: the network with a linear head first, then every head from there (thesis 4.4.3.2).
+
+    Args:
+        application: Application of the run.
+        settings: Settings of the run.
+        data: Prepared folder.
+        out: Folder of the run.
+        resume: Whether to continue an interrupted run; finished stages are not repeated.
+        console: Where progress is shown.
+        former: Settings that a resumed run was started with; None reads them.
+
+    Attributes:
+        job: The run with its data; its description grows as stages are finished.
+        keeps_familiarity: Whether it is measured how familiar an input is to each head.
+
+    Raises:
+        InputError: The data cannot be used, or the run to resume was started on other data or settings.
+    """
+
+    def __init__(
+        self,
+        application: Application[DataKind, SettingsKind, RunKind],
+        settings: SettingsKind,
+        *,
+        data: Path,
+        out: Path,
+        resume: bool,
+        console: Console,
+        former: SettingsKind | None = None,
+    ) -> None:
+        self.application, self.resume, self.keeps_familiarity = application, resume, True
+        opened = application.inputs.seen(application.inputs.open(data), settings, None, console)
+        splits = manifest_splits(
+            opened.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
+        )
+        if not splits.train:
+            raise InputError(
+                f"{data} holds no training example for fold {settings.fold}. Prepare it with more images."
+            )
+        self.steps_per_epoch = application.inputs.steps_per_epoch(settings, len(splits.train))
+        self.job = Job(
+            application=application,
+            settings=settings,
+            run=described(application, opened, splits, self.steps_per_epoch),
+            folder=out,
+            console=console,
+            opened=(opened, splits),
+        )
+        self._require_heads()
+        self._say_warnings()
+        if resume and (out / RUN).exists():
+            self.job = replace(self.job, run=continued_run(self.job, former))
+
+    def _require_heads(self) -> None:
+        """Raise `InputError` where a head does not go with the settings or the data."""
+        job = self.job
+        try:
+            for name in job.settings.heads:
+                make_head(name, self.application, job.settings, job.run)
+        except ValueError as error:
+            raise self._not_trainable(error) from error
+        wanted = job.settings.effective_observations
+        if not isinstance(wanted, str) and wanted > job.run.num_data:
+            raise InputError(
+                f"effective_observations is {wanted:g}, more than the {job.run.num_data} training points of "
+                f"{job.data.folder}. Give a smaller number, or all."
+            )
+
+    def _not_trainable(self, error: ValueError) -> InputError:
+        return InputError(f"{self.job.data.folder} cannot be trained on with these settings: {error}")
+
+    def _say_warnings(self) -> None:
+        """Say what a user should know before the training, and check what it will need."""
+        job, network = self.job, self.application.network
+        warnings = selection_warnings(len(job.splits.selection))
+        if warning := selection_warning(job.splits, job.settings.selection_fraction):
+            warnings = (*warnings, warning)
+        for warning in warnings:
+            job.say(f"Warning: {warning}")
+        if network.require_start is not None and not self._goes_on(PRETRAINING):
+            network.require_start(job.settings, job.run)
+        for warning in self.application.inputs.warnings(job.data, job.splits, job.settings):
+            job.say(f"Warning: {warning}")
+
+    def _goes_on(self, stage: str) -> bool:
+        """Whether a stage has a checkpoint to resume from."""
+        return self.resume and has_checkpoint(head_folder(self.job.folder, stage))
+
+    def train(self) -> RunKind:
+        """Run all stages, write the run's description and return it.
+
+        Raises:
+            InputError: A network or head does not go with the data.
+            TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+        """
+        job, out = self.job, self.job.folder
+        pretrained = self._checked_model()
+        out.mkdir(parents=True, exist_ok=True)
+        dump_settings(job.settings, out / CONFIG_NAME)
+        job.run.save(out)
+        if not (out / LEARNED_NAME).exists():
+            write_learned(
+                out, self.application.judge.learned(job.data, (*job.splits.train, *job.splits.selection))
+            )
+        for keep in self.application.inputs.kept:
+            keep(job.data, out)
+        job.say(
+            f"{len(job.splits.train)} examples to train on, {len(job.splits.selection)} to choose the best "
+            "epoch: * marks the lowest selection loss until then"
+        )
+        self.pretrain(pretrained)
+        self._count_observations(pretrained)
+        start = pretrained.get_weights()
+        for name in job.settings.heads:
+            starts = head_family(name).starts_network
+            self.train_head(name, pretrained if starts else self._model_on(name, pretrained))
+            pretrained.set_weights(start)
+        self._pretrained = pretrained.network
+        return self.job.run
+
+    def _checked_model(self) -> HybridModel:
+        """Return the untrained network with the linear head, after every head was built for its features.
+
+        Raises:
+            InputError: The network or a head does not go with the data; the last head would refuse it only
+                after the others were trained.
+        """
+        job, parts = self.job, self.application.network
+        try:
+            model = make_model(starting_head(), self.application, job.settings, job.run)
+            joint = model.network.compute_output_shape(parts.input_shape(job.run))
+            columns = parts.view_columns(job.settings, job.run) or {}
+            by_view = (None, max((view.stop for view in columns.values()), default=0))
+            for name in job.settings.heads:
+                apart = head_family(name).needs_views and parts.by_view is not None
+                head = make_head(name, self.application, job.settings, job.run)
+                head.build(by_view if apart else joint)
+        except ValueError as error:
+            raise self._not_trainable(error) from error
+        return model
+
+    def _model_on(self, name: str, pretrained: HybridModel) -> HybridModel:
+        """Return a head on the pretrained network, untrained but for what it takes from the linear head."""
+        model = make_model(name, self.application, self.job.settings, self.job.run)
+        model.network.set_weights(pretrained.network.get_weights())
+        if head_family(name).continues_linear:
+            model.head.copy_weights(pretrained.head)
+        return model
+
+    def train_rivals(self) -> None:
+        """Train the methods that the report compares with the heads, as far as the run has them not yet."""
+        for rivals in self.application.rivals:
+            rivals.train(self.job, self._pretrained)
+
+    def train_ensemble(self) -> None:
+        """Train the further members of the ensemble that the settings ask for, as far as they are not yet.
+
+        Raises:
+            InputError: A member was begun with other settings or data.
+            TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+        """
+        count = self.job.settings.ensemble
+        for number in range(2, count + 1):
+            member = copy.copy(self)
+            member.job = member_job(self.job, number)
+            member.keeps_familiarity = False  # the ensemble tells none
+            member.train_as_member(f"Member {number} of {count} of the ensemble")
+
+    def train_as_member(self, title: str) -> None:
+        """Train the network with the linear head alone, as a member of an ensemble."""
+        job = self.job
+        if self.resume and (job.folder / RUN).exists():
+            self.job = job = replace(job, run=continued_run(job, None))
+        if starting_head() in job.run.heads:
+            return
+        job.say(title)
+        make_deterministic(job.settings.seed)
+        model = make_model(starting_head(), self.application, job.settings, job.run)
+        job.folder.mkdir(parents=True, exist_ok=True)
+        dump_settings(job.settings, job.folder / CONFIG_NAME)
+        job.run.save(job.folder)
+        self.pretrain(model)
+        self.train_head(starting_head(), model)
+
+    def pretrain(self, model: HybridModel) -> None:
+        """Train the network with the linear head."""
+        start = self.application.network.start
+        if start is not None and not self._goes_on(PRETRAINING):
+            start(model.network, self.job.settings, self._plain_batches())
+        self._stage(PRETRAINING, model)
+
+    def _count_observations(self, pretrained: HybridModel) -> None:
+        """Find how many observations the training points are worth to the heads, unless all count."""
+        job, wanted = self.job, self.job.settings.effective_observations
+        heads = {*job.settings.heads, *job.run.heads}
+        counting = [name for name in heads if head_family(name).counts_effective]
+        if not counting or any(self._goes_on(name) for name in counting):
+            return  # nobody asks, or those that are trained already have counted
+        if wanted != "auto":
+            self._update_run(num_effective=None if wanted == "all" else wanted)
+            return
+        groups = [example.group for example in job.data.manifest.select(job.splits.train)]
+        batches = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
+        found = count_observations(pretrained, batches, groups, seed=job.settings.seed)
+        if found is None:
+            job.say(
+                "All training examples are of one group, so nothing tells how much they repeat each other: "
+                f"the heads count all {job.run.num_data} points. Prepare groups, or give a number."
+            )
+            return
+        # Labelled points may be a few more or less than N, which a run counts before it reads them.
+        self._update_run(num_effective=found.effective / found.points * job.run.num_data)
+        job.say(
+            f"Effective observations: {found.points} points of {found.groups} groups are worth "
+            f"{found.effective:.1f} (correlation within a group {found.correlation:.3f})"
+        )
+
+    def train_head(self, name: str, model: HybridModel) -> None:
+        """Train a head with the network; a GP head starts where the features lie (thesis algorithm 4)."""
+        family = head_family(name)
+        if family.fitted_on is not None:
+            self._fit(name, model, family.fitted_on)
+        else:
+            if family.is_gaussian_process and not self._goes_on(name):
+                self._place(model)
+            self._stage(name, model)
+        if family.is_completed:
+            self._complete(model)
+            save_completed(model, head_folder(self.job.folder, name))
+        self._fit_temperature(name, model)
+        self._measure_familiarity(name, model)
+        if family.weighs_views:
+            self._weigh_views(model)
+        run = self.job.run
+        if name not in run.heads:
+            self._update_run(heads=in_order([*run.heads, name]))
+
+    def _fit(self, name: str, model: HybridModel, stage: str) -> None:
+        """Fit a head on the network of a finished stage, whose head's weights it takes if it needs them."""
+        job, folder = self.job, head_folder(self.job.folder, name)
+        if self._goes_on(name):
+            load_checkpoint(model, folder / BEST)
+            return
+        if stage != PRETRAINING:
+            trained = load_model(job, stage)
+            model.network.set_weights(trained.network.get_weights())
+            model.head.copy_weights(trained.head)
+        started = time.perf_counter()
+        self._complete(model)
+        seconds = time.perf_counter() - started
+        save_fitted(model, folder, seconds)
+        self._update_run(seconds={**job.run.seconds, name: round(seconds, 1)})
+        job.say(f"{name}: fitted on the network of the {stage} stage in one pass, {seconds:.1f} s")
+
+    def _complete(self, model: HybridModel) -> None:
+        """Let the head see all training examples once, with their groups."""
+        job = self.job
+        group_of = {example.name: example.group for example in job.data.manifest.examples}
+        batches = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
+        model.fit_to(batches, groups=[group_of[name] for name in job.splits.train], seed=job.settings.seed)
+
+    def _place(self, model: HybridModel) -> None:
+        """Put the head's units where the features lie, and train the head alone for a start."""
+        settings = self.job.settings
+        where = f"while the {model.head.name} head was trained alone"
+        remedy = "Lower head_step_learning_rate and start again with --resume."
+        with factorisation_errors(model, where, remedy):
+            model.initialize(
+                self._plain_batches(),
+                seed=settings.seed,
+                head_steps=settings.head_steps,
+                head_learning_rate=settings.head_step_learning_rate,
+            )
+        require_finite(model, {}, where, remedy)
+
+    def _fit_temperature(self, name: str, model: HybridModel) -> None:
+        job, starts = self.job, head_family(name).starts_network
+        groups = [example.group for example in job.data.manifest.select(job.splits.selection)]
+        temperature = selection_temperature(
+            model, self._selection_batches(), groups=None if starts else groups
+        )
+        if starts:
+            self._update_run(temperature=temperature)
+        else:
+            self._update_run(temperatures={**job.run.temperatures, name: temperature})
+        self.job.say(f"Temperature of the {name} head, fitted on the selection examples: {temperature:.3f}")
+
+    def _measure_familiarity(self, name: str, model: HybridModel) -> None:
+        """Keep how familiar an input is to the model, by the selection examples and their groups."""
+        job = self.job
+        if not job.splits.selection or not self.keeps_familiarity:
+            return
+        groups = [example.group for example in job.data.manifest.select(job.splits.selection)]
+        found = measure_familiarity(
+            model, self._plain_batches(), self._selection_batches(), groups=groups, seed=job.settings.seed
+        )
+        if found is not None:
+            save_familiarity(found, head_folder(job.folder, name))
+
+    def _weigh_views(self, model: HybridModel) -> None:
+        """Write down how much each view counts over the training examples."""
+        views = self.application.network.view_columns(self.job.settings, self.job.run)
+        features = [model.network(inputs, training=False).numpy() for inputs, *_ in self._plain_batches()]
+        weights = model.head.view_weights(np.concatenate(features))
+        if views is None or weights is None:
+            raise TypeError(f"The head {model.head.name} weighs views, but the features come in one piece.")
+        self._update_run(view_weights=dict(zip(views, np.round(weights, 4).tolist(), strict=True)))
+        self.job.say(f"Weights of the views: {view_text(self.job.run.view_weights)}")
+
+    def _stage(self, name: str, model: HybridModel) -> None:
+        job = self.job
+        schedule = stage_settings(name, job.settings)
+        progress = EpochProgress(job.console, name, schedule.epochs, self.steps_per_epoch)
+        panels = self.application.judge.panels(job.data, job.splits.selection, job.settings.panel_images)
+        counted = model.num_data if model.num_effective is None else model.num_effective
+        board = TensorBoardHook(job.folder / "tensorboard" / name, num_data=counted, panels=panels)
+        try:
+            state = train_stage(
+                model,
+                schedule,
+                self._stage_data(),
+                folder=head_folder(job.folder, name),
+                resume=self.resume,
+                hooks=[board, self._say(name)],
+                callbacks=[progress],
+            )
+        finally:
+            progress.close()
+        self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
+        if state.best is not None:
+            start = "" if state.best_epoch else " (as it started)"
+            job.say(f"{name}: best epoch {state.best_epoch}{start}, selection loss {state.best:.4f}")
+
+    def _stage_data(self) -> StageData:
+        job, inputs = self.job, self.application.inputs
+        return StageData(
+            batches=lambda epoch: inputs.training_batches(job.data, job.splits.train, job.settings, epoch),
+            steps_per_epoch=self.steps_per_epoch,
+            routing=self._plain_batches(),
+            selection=self._selection_batches(),
+            scores=lambda model: self.application.judge.selection_scores(
+                model, job.data, job.splits.selection
+            ),
+        )
+
+    def _plain_batches(self) -> tf.data.Dataset:
+        """Return all training examples as they are, in one random order."""
+        job = self.job
+        return self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, True)
+
+    def _selection_batches(self) -> tf.data.Dataset:
+        """Return all selection examples as they are, in their order."""
+        job = self.job
+        return self.application.inputs.plain_batches(job.data, job.splits.selection, job.settings, False)
+
+    def _update_run(self, **changes: Any) -> None:
+        self.job = replace(self.job, run=self.job.run.model_copy(update=changes))
+        self.job.run.save(self.job.folder)
+
+    def _say(self, name: str) -> EpochHook:
+        def say(report: EpochReport) -> None:
+            numbers = report.numbers
+            shown = {
+                "loss": "loss",
+                "selection_loss": "selection loss",
+                "selection_nll": "NLL",
+                "selection_accuracy": "accuracy",
+                **{f"selection_{key}": title for key, title in self.application.judge.epoch_scores.items()},
+            }
+            values = ", ".join(
+                f"{title} {numbers[key]:.4f}" for key, title in shown.items() if key in numbers
+            )
+            self.job.say(f"{name} epoch {report.epoch}: {values}{' *' if report.is_best else ''}")
+
+        return say
+
+
+def described(
+    application: Application[DataKind, SettingsKind, RunKind],
+    data: DataKind,
+    splits: Splits,
+    steps_per_epoch: int,
+) -> RunKind:
+    """Return what a run knows before it starts."""
+    return application.run(
+        application=application.name,
+        size=data.manifest.size,
+        batch_norm_momentum=momentum_for(steps_per_epoch),
+        counts={part: len(getattr(splits, part)) for part in ("train", "selection", "test")},
+        manifest_sha256=data.sha256,
+        **application.inputs.all_facts(data, splits),
+    )
+
+
+def selection_warning(splits: Splits, asked: float) -> str | None:
+    """Return a warning where so few groups made the selection part much larger than asked for."""
+    selected, trained = len(splits.selection), len(splits.train)
+    share = selected / (selected + trained)
+    if share <= _MUCH_LARGER * asked:
+        return None
+    return (
+        f"{selected} of {selected + trained} training examples ({share:.0%}) choose the best epoch, "
+        f"not {asked:.0%}, for there are few groups. More and smaller groups leave more to train on."
+    )

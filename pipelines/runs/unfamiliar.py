@@ -1,0 +1,129 @@
+"""Telling a folder of other images from the judged part, by every score of a run's methods."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+
+from data_prep.errors import InputError
+from data_prep.files.images import IMAGE_SUFFIXES
+from gpmodels.familiarity import UNFAMILIAR_BELOW
+from pipelines.bundles.metadata import FAMILIARITY
+from pipelines.bundles.prediction import UnreadableSourceError, find_sources, reading
+from pipelines.runs.application import JudgedExample
+from pipelines.runs.job import Job
+from pipelines.runs.learned import input_digests
+from pipelines.runs.predictors import Predictor
+from pipelines.scores.novelty import UnfamiliarResult, novelty_scores
+from pipelines.scores.pictures import Outputs
+
+UNFAMILIARITY = "unfamiliarity"
+
+
+@dataclass
+class NoveltyCollector:
+    """Collects, for each example that a method predicts, the scores that may tell unknown ones."""
+
+    _values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, _example: JudgedExample, outputs: Outputs) -> None:
+        """Add what a method predicts of an example; of maps and of several functions the mean."""
+        for key in ("predictive_entropy", "mutual_information", "latent_variance"):
+            if key in outputs:
+                self._values[key].append(float(np.mean(outputs[key])))
+        if FAMILIARITY in outputs:
+            self._values[UNFAMILIARITY].append(1.0 - float(np.mean(outputs[FAMILIARITY])))
+            self._values["flagged"].append(float(np.mean(outputs[FAMILIARITY] < UNFAMILIAR_BELOW)))
+
+    def result(self, unknown: NoveltyCollector) -> UnfamiliarResult:
+        """Return how well each score tells the examples of another collector from these."""
+        found = {key: np.array(values) for key, values in self._values.items()}
+        other = {key: np.array(values) for key, values in unknown._values.items()}
+        flagged = [
+            float(values["flagged"].mean()) if "flagged" in values else np.nan for values in (found, other)
+        ]
+        return UnfamiliarResult(
+            number=max(map(len, other.values())),
+            scores={key: novelty_scores(found[key], other[key]) for key in found if key != "flagged"},
+            flagged_known=flagged[0],
+            flagged_unknown=flagged[1],
+        )
+
+
+def read_unfamiliar(
+    job: Job[Any, Any, Any], folder: Path, learned: frozenset[str]
+) -> dict[str, NDArray[np.uint8]]:
+    """Return the images of a folder as `predict` gives them to the network, by the names of their files.
+
+    Args:
+        job: Job on the run.
+        folder: Folder of image files.
+        learned: Digests of what the run learned from.
+
+    Raises:
+        InputError: The application reads no images, there are none, or the run learned from some of them.
+    """
+    read = job.application.read_image
+    if read is None:
+        raise InputError(
+            f"--unfamiliar: runs of `gpimaging {job.application.name}` of this kind learn from features or "
+            "clips, not from images as a folder has them. Evaluate without --unfamiliar."
+        )
+    if not folder.is_dir():
+        raise InputError(f"--unfamiliar {folder}: expected a folder of image files.")
+    images: dict[str, NDArray[np.uint8]] = {}
+    seen: list[str] = []
+    for source in find_sources([folder], suffixes=IMAGE_SUFFIXES, kind="image"):
+        try:
+            with reading():
+                image = read(source.path, job.run)
+        except UnreadableSourceError as error:
+            job.say(f"Left out: {error}", soft_wrap=True)
+            continue
+        if not image.size:
+            job.say(f"Left out: {source.path}: shows nothing to predict", soft_wrap=True)
+            continue
+        images[source.path.name] = image
+        if not learned.isdisjoint(input_digests([image] if image.ndim == 3 else image)):
+            seen.append(source.path.name)
+    if seen:
+        raise InputError(
+            f"--unfamiliar {folder}: the run learned from {len(seen)} of the {len(images)} images "
+            f"({', '.join(seen[:3])}), so they are not unfamiliar. Pass a folder of images of another kind."
+        )
+    if not images:
+        raise InputError(f"--unfamiliar {folder}: not one image could be read.")
+    return images
+
+
+def predict_unfamiliar(
+    job: Job[Any, Any, Any], predictor: Predictor, images: dict[str, NDArray[np.uint8]]
+) -> NoveltyCollector:
+    """Return the scores of a method for the images of `read_unfamiliar`."""
+    collector = NoveltyCollector()
+    shown: Sequence[tuple[str, NDArray[np.uint8]]] = list(images.items())
+    for name, image in track(
+        shown,
+        f"{predictor.title}: unfamiliar",
+        console=job.console,
+        transient=True,
+        disable=not job.console.is_terminal,
+    ):
+        example = JudgedExample(name, seen_images(job, image), None)
+        collector.add(example, job.application.judge.outputs(predictor, example))
+    return collector
+
+
+def seen_images(job: Job[Any, Any, Any], images: NDArray[np.uint8]) -> NDArray[Any]:
+    """Return what the network is given of an image `[H, W, 3]`, or of several, `[K, H, W, 3]`."""
+    if images.ndim == 3:
+        (seen,) = job.data.as_seen(images[None])
+        return np.asarray(seen)
+    return np.asarray(job.data.as_seen(images))

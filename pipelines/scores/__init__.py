@@ -1,0 +1,1 @@
+"""From outputs to scores, tables, figures and the report."""

@@ -1,0 +1,169 @@
+"""`metrics.json`: every number of an evaluation, under keys that stay.
+
+    schema_version, application, data, settings, warnings
+    scores       key -> title, group, better ("higher" | "lower"), explanation
+    methods      name -> scores (key -> number | null), counts, seconds_per_image, peak_memory_bytes, details,
+                 reliability_diagram, risk_coverage_curve
+                 If the report tells classes apart, also recalls (class -> number | null) and confusion (rows
+                 true, columns predicted class, in the order of the recalls).
+                 promise (null where there is none): confidence, judged, units, noun, binomial, source (which
+                 model it is), rows (max_error, threshold | null, reason, needed, kept, judged_kept,
+                 judged_error, violated: the promise, made on the selection part, and what came of it on the
+                 judged part), table (error and threshold of each promise that a bundle can keep)
+                 unfamiliar (null if not asked for): number, scores (score -> auroc, fpr95: how well it tells
+                 the images of a folder from the judged ones), flagged_known, flagged_unknown; shifted: a list
+                 of kind, strength (0 is unshifted), nll, ece, kept, unfamiliar
+    no_promise   why there are no promises; empty where there are
+    comparisons  [method, baseline, scores (key -> difference, lower, upper, p_value, resamples)]
+
+A number that is undefined is null, never NaN, which JSON does not have. `peak_memory_bytes` is the largest
+memory that the process had until the method was judged, methods before it included.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
+from pipelines.scores.novelty import UnfamiliarResult
+from pipelines.scores.promises import MethodPromises
+from pipelines.scores.results import Evaluation, MethodResult
+
+METRICS_SCHEMA_VERSION = 1
+
+
+def write_metrics(path: Path, evaluation: Evaluation) -> None:
+    """Write `metrics.json`, complete or not at all.
+
+    Args:
+        path: The file, in an existing folder.
+        evaluation: The evaluation to write.
+
+    Raises:
+        InputError: The file cannot be written.
+        TypeError: Settings or data hold something that JSON does not have.
+    """
+    text = json.dumps(metrics_content(evaluation), indent=2, ensure_ascii=False, allow_nan=False)
+    with atomic_file(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def metrics_content(evaluation: Evaluation) -> dict[str, object]:
+    """Return what `write_metrics` writes, in JSON's types."""
+    described = ("title", "group", "better", "explanation")
+    content: dict[str, object] = {
+        "schema_version": METRICS_SCHEMA_VERSION,
+        "application": evaluation.application,
+        "data": evaluation.data,
+        "settings": evaluation.settings,
+        "warnings": evaluation.all_warnings,
+        "scores": {
+            score.key: {name: getattr(score, name) for name in described} for score in evaluation.definitions
+        },
+        "no_promise": evaluation.no_promise,
+        "methods": {
+            result.name: {
+                **_method(result, evaluation.class_names),
+                "promise": _promise(evaluation.promises.get(result.name)),
+                "unfamiliar": _unfamiliar(evaluation.unfamiliar.get(result.name)),
+                "shifted": [vars(scores) for scores in evaluation.shifted.get(result.name, ())],
+            }
+            for result in evaluation.results
+        },
+        "comparisons": [
+            {
+                "method": comparison.method,
+                "baseline": comparison.baseline,
+                "scores": {key: asdict(difference) for key, difference in comparison.differences.items()},
+            }
+            for comparison in evaluation.comparisons
+        ],
+    }
+    return {key: plain(value) for key, value in content.items()}
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Return the contents of a `metrics.json`.
+
+    Raises:
+        InputError: The file is missing or no JSON object.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read ({error}). Pass the metrics.json of an evaluation."
+        ) from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds no JSON object. Pass the metrics.json of an evaluation.")
+    return content
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _method(result: MethodResult, class_names: tuple[str, ...]) -> dict[str, object]:
+    curve = result.risk_coverage()
+    by_class: dict[str, object] = {}
+    if class_names:
+        recalls = dict(zip(class_names, result.recalls(), strict=True))
+        by_class = {"recalls": recalls, "confusion": result.confusion()}
+    return {
+        **by_class,
+        "scores": result.scores,
+        "counts": result.counts,
+        "seconds_per_image": result.seconds_per_image,
+        "peak_memory_bytes": result.peak_memory_bytes,
+        "details": result.details,
+        "reliability_diagram": asdict(result.reliability()),
+        "risk_coverage_curve": None if curve is None else asdict(curve),
+    }
+
+
+def _promise(promises: MethodPromises | None) -> dict[str, object] | None:
+    if promises is None:
+        return None
+    rows = [
+        {
+            **{key: value for key, value in vars(row.promise).items() if key != "confidence"},
+            "judged_kept": row.judged_kept,
+            "judged_error": row.judged_error,
+            "violated": row.is_violated,
+        }
+        for row in promises.rows
+    ]
+    return {**vars(promises), "rows": rows}
+
+
+def _unfamiliar(result: UnfamiliarResult | None) -> dict[str, object] | None:
+    if result is None:
+        return None
+    return {**vars(result), "scores": {key: vars(score) for key, score in result.scores.items()}}
+
+
+def plain(value: object) -> object:
+    """Return a value in JSON's types, with None for an undefined number.
+
+    Raises:
+        TypeError: The value holds something that JSON does not have.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    raise TypeError(f"metrics.json cannot hold {value!r} of type {type(value).__name__}")

@@ -1,0 +1,73 @@
+"""How well a score tells unknown examples from known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+
+from pipelines.scores.definitions import FloatArray
+
+SCORE_TITLES: Mapping[str, str] = {
+    "predictive_entropy": "Entropy",
+    "mutual_information": "Mutual information",
+    "latent_variance": "Latent variance",
+    "unfamiliarity": "Unfamiliarity",
+}
+"""What can tell unknown examples, larger where these are unknown; unfamiliarity is 1 less familiarity."""
+
+
+@dataclass(frozen=True)
+class NoveltyScores:
+    """How well one score tells unknown examples.
+
+    Attributes:
+        auroc: How often an unknown example has a larger score than a known one, ties counting one half.
+        fpr95: Share of known examples that are taken for unknown where 95 % of the unknown ones are found.
+    """
+
+    auroc: float
+    fpr95: float
+
+
+def novelty_scores(known: FloatArray, unknown: FloatArray) -> NoveltyScores:
+    """Return how well a score tells unknown examples.
+
+    Args:
+        known: Score of the known examples `[N]`.
+        unknown: Score of the unknown examples `[M]`.
+
+    Raises:
+        ValueError: One of them is empty.
+
+    Example:
+        >>> found = novelty_scores(np.array([0.0, 1.0, 2.0, 3.0]), np.array([2.5, 4.0]))
+        >>> found.auroc, found.fpr95
+        (0.875, 0.25)
+    """
+    if not known.size or not unknown.size:
+        raise ValueError(f"found {known.size} known and {unknown.size} unknown examples; need both")
+    ranks = scipy.stats.rankdata(np.concatenate([known, unknown]))[known.size :]
+    auroc = (ranks.sum() - unknown.size * (unknown.size + 1) / 2) / (known.size * unknown.size)
+    # The largest threshold above or at which 95 % of the unknown ones lie.
+    limit = np.sort(unknown)[int(np.floor(0.05 * unknown.size))]
+    return NoveltyScores(float(auroc), float(np.mean(known >= limit)))
+
+
+@dataclass(frozen=True)
+class UnfamiliarResult:
+    """How well each score of a method tells the unknown images of a folder from the judged examples.
+
+    Attributes:
+        number: Of unknown images.
+        scores: By the keys of `SCORE_TITLES`, as far as the method has them.
+        flagged_known: Share of the judged examples that are flagged as unfamiliar; NaN without familiarity.
+        flagged_unknown: Share of the unknown images that are.
+    """
+
+    number: int
+    scores: Mapping[str, NoveltyScores]
+    flagged_known: float
+    flagged_unknown: float

@@ -1,0 +1,227 @@
+"""Pictures of predictions as TensorBoard, reports and `predict` show them: overlays, colour maps, bars.
+
+All functions take and return arrays; pictures are `uint8 [H, W, 3]` RGB. The colours differ for any kind of
+colour vision and in grey print: found lane is green, missed lane orange, false lane magenta. Probability and
+uncertainty have perceptually uniform colour maps with fixed ends, so that pictures can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import cv2
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.lane.masks import IGNORED
+from pipelines.scores.definitions import AnyFloatArray
+
+Picture = NDArray[np.uint8]
+
+Outputs = dict[str, NDArray[Any]]
+"""Named outputs of one image: `[H, W]` where every pixel is predicted, otherwise `[]` or `[C]`."""
+
+LANE_COLOUR = (0, 158, 115)
+MISSED_COLOUR = (240, 160, 0)
+FALSE_COLOUR = (204, 60, 150)
+IGNORED_COLOUR = (128, 128, 128)
+CLASS_COLOURS = ((86, 180, 233), (240, 228, 66), (0, 200, 140), (230, 159, 0), (204, 121, 167))
+REFERRED_COLOUR = (255, 40, 60)
+"""Colour of what a person should look at, for any class."""
+
+PROBABILITY_COLOURS = "cividis"
+UNCERTAINTY_COLOURS = "magma"
+ENTROPY_LIMIT = float(np.log(2.0))
+"""The largest predictive entropy of two classes in nats."""
+
+TRUE_COLOUR = (0, 158, 115)
+OTHER_COLOUR = (140, 140, 140)
+"""Colours of the bars of the true class and of the other classes."""
+
+_TINT = 0.5
+_PANEL_GAP = 4
+_SIDE = 160
+_BAR_WIDTH = 120
+
+
+def lane_overlay(image: Picture, lane: NDArray[np.bool_]) -> Picture:
+    """Return the image with the lane tinted and outlined.
+
+    Args:
+        image: `[H, W, 3]`.
+        lane: Whether each pixel is lane, `[H, W]`.
+
+    Raises:
+        ValueError: Sizes differ.
+    """
+    picture = _tinted(image, lane, LANE_COLOUR)
+    outlines, _ = cv2.findContours(lane.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(picture, outlines, -1, LANE_COLOUR, thickness=_line_width(image))
+    return picture
+
+
+def unfamiliar_outline(image: Picture, unfamiliar: NDArray[np.bool_]) -> Picture:
+    """Return the image with unfamiliar regions hatched and outlined in the colour of what is referred.
+
+    Args:
+        image: `[H, W, 3]`.
+        unfamiliar: Whether each pixel is unfamiliar, `[H, W]`.
+
+    Raises:
+        ValueError: Sizes differ.
+    """
+    rows, columns = np.indices(unfamiliar.shape, sparse=True)
+    width = 2 * _line_width(image)
+    hatched = unfamiliar & ((rows + columns) // width % 4 == 0)
+    picture = _tinted(image, hatched, REFERRED_COLOUR)
+    outlines, _ = cv2.findContours(unfamiliar.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(picture, outlines, -1, REFERRED_COLOUR, thickness=_line_width(image))
+    return picture
+
+
+def truth_overlay(image: Picture, mask: Picture) -> Picture:
+    """Return the image with the true lane tinted and outlined and ignored pixels greyed.
+
+    Args:
+        image: `[H, W, 3]`.
+        mask: True labels `[H, W]`: 0 background, 1 lane, 255 ignored.
+
+    Raises:
+        ValueError: Sizes differ.
+    """
+    return _tinted(lane_overlay(image, mask == 1), mask == IGNORED, IGNORED_COLOUR)
+
+
+def error_overlay(image: Picture, lane: NDArray[np.bool_], mask: Picture) -> Picture:
+    """Return the image with found, missed and false lane in their colours and ignored pixels greyed.
+
+    Args:
+        image: `[H, W, 3]`.
+        lane: Whether each pixel is predicted as lane, `[H, W]`.
+        mask: True labels `[H, W]`: 0 background, 1 lane, 255 ignored.
+
+    Raises:
+        ValueError: Sizes differ.
+    """
+    picture = _tinted(image, lane & (mask == 1), LANE_COLOUR)
+    picture = _tinted(picture, ~lane & (mask == 1), MISSED_COLOUR)
+    picture = _tinted(picture, lane & (mask == 0), FALSE_COLOUR)
+    return _tinted(picture, mask == IGNORED, IGNORED_COLOUR)
+
+
+def probability_picture(probability: AnyFloatArray) -> Picture:
+    """Return probabilities `[H, W]` as colours, 0 dark blue to 1 yellow."""
+    return _coloured(probability, PROBABILITY_COLOURS)
+
+
+def uncertainty_picture(uncertainty: AnyFloatArray, limit: float = ENTROPY_LIMIT) -> Picture:
+    """Return uncertainties `[H, W]` as colours, 0 black to light yellow.
+
+    Args:
+        uncertainty: Uncertainties in nats.
+        limit: The uncertainty of the lightest colour; mutual information is small and needs a smaller limit
+            than entropy.
+    """
+    return _coloured(uncertainty / limit, UNCERTAINTY_COLOURS)
+
+
+def fit_within(picture: Picture, longest_side: int) -> Picture:
+    """Return the picture, shrunk if need be so that no side is longer than `longest_side` pixels."""
+    height, width = picture.shape[:2]
+    scale = longest_side / max(height, width)
+    if scale >= 1.0:
+        return picture
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def write_label(
+    picture: Picture, text: str, corner: tuple[int, int], colour: tuple[int, int, int], *, thickness: int
+) -> None:
+    """Write black letters on a strip of a colour above a corner, or below where there is no room.
+
+    Args:
+        picture: The picture `[H, W, 3]`, which is changed.
+        text: What to write.
+        corner: Column and row of the strip's lower left corner.
+        colour: Colour of the strip.
+        thickness: Thickness of the lines around it in pixels; the letters grow with it.
+    """
+    text = text.encode("ascii", "replace").decode("ascii")  # Hershey's letters are ASCII
+    font, size, thickness = cv2.FONT_HERSHEY_SIMPLEX, 0.24 * thickness, max(1, thickness // 2)
+    (width, height), below = cv2.getTextSize(text, font, size, thickness)
+    left = min(max(corner[0], 0), max(picture.shape[1] - width, 0))
+    bottom = max(corner[1] - below, height + below)
+    cv2.rectangle(picture, (left, bottom - height), (left + width, bottom + below), colour, cv2.FILLED)
+    cv2.putText(picture, text, (left, bottom), font, size, (0, 0, 0), thickness, cv2.LINE_AA)
+
+
+def side_by_side(pictures: Sequence[Picture]) -> Picture:
+    """Join pictures of one height in a row, with white gaps.
+
+    Raises:
+        ValueError: There are no pictures, or heights differ.
+    """
+    if len({picture.shape[0] for picture in pictures}) != 1:
+        raise ValueError(f"pictures in a row need one height, found {[p.shape[0] for p in pictures]}")
+    gap = np.full((pictures[0].shape[0], _PANEL_GAP, 3), 255, np.uint8)
+    row = [part for picture in pictures for part in (gap, picture)][1:]
+    return np.concatenate(row, axis=1)
+
+
+def colour_scale(name: str, width: int = 256, height: int = 12) -> Picture:
+    """Return a strip `[height, width, 3]` of a colour map from its low end to its high end."""
+    return np.broadcast_to(_coloured(np.linspace(0.0, 1.0, width)[None, :], name), (height, width, 3)).copy()
+
+
+def enlarged(image: Picture) -> Picture:
+    """Return the image `[H, W, 3]` enlarged or shrunk to a visible height, pixels kept distinct."""
+    height, width = image.shape[:2]
+    size = (max(1, round(_SIDE * width / height)), _SIDE)
+    interpolation = cv2.INTER_NEAREST if height < _SIDE else cv2.INTER_AREA
+    return np.asarray(cv2.resize(image, size, interpolation=interpolation), np.uint8)
+
+
+def probability_bars(probability: AnyFloatArray, label: int) -> Picture:
+    """Draw a bar for each class, downwards in the order of the classes, the true one in its own colour.
+
+    Args:
+        probability: Probabilities `[C]`.
+        label: The true class.
+    """
+    picture = np.full((_SIDE, _BAR_WIDTH, 3), 255, np.uint8)
+    edges = np.linspace(0, _SIDE, len(probability) + 1).round().astype(int)
+    for index, share in enumerate(probability):
+        colour = TRUE_COLOUR if index == label else OTHER_COLOUR
+        top, bottom = edges[index], max(edges[index + 1] - 1, edges[index] + 1)
+        picture[top:bottom, : max(1, round(float(share) * _BAR_WIDTH))] = colour
+    return picture
+
+
+def _tinted(image: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> Picture:
+    if image.ndim != 3 or image.shape[:2] != region.shape:
+        raise ValueError(
+            f"image {image.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
+        )
+    picture = image.copy()
+    mixed = (1.0 - _TINT) * image[region] + _TINT * np.array(colour)
+    picture[region] = np.round(mixed).astype(np.uint8)
+    return picture
+
+
+def _line_width(image: Picture) -> int:
+    return max(1, round(max(image.shape[:2]) / 400))
+
+
+@cache
+def _colour_table(name: str) -> Picture:
+    return np.asarray(mpl.colormaps[name](np.arange(256), bytes=True)[:, :3], np.uint8)
+
+
+def _coloured(share: AnyFloatArray, name: str) -> Picture:
+    """Return values in [0, 1], clipped, as colours."""
+    index = np.round(np.clip(share, 0.0, 1.0) * 255.0).astype(np.uint8)
+    return _colour_table(name)[index]

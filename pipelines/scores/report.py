@@ -1,0 +1,261 @@
+"""`report.html`: an evaluation for people to read, in one file that needs nothing else.
+
+The report says what was run, how the methods did, whether differences are larger than chance and whether
+probabilities and uncertainties can be trusted, and shows images. It loads nothing: pictures are data URIs,
+there is no script.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+
+import cv2
+from jinja2 import DictLoader, Environment, StrictUndefined
+
+from data_prep.files.atomic import atomic_file
+from data_prep.files.images import encode_picture
+from pipelines.scores.figures import (
+    confusion_figure,
+    referral_figure,
+    reliability_figure,
+    risk_coverage_figure,
+    shifts_figure,
+    uncertainty_figure,
+)
+from pipelines.scores.novelty import SCORE_TITLES
+from pipelines.scores.pictures import Picture, fit_within
+from pipelines.scores.results import Evaluation
+from pipelines.scores.tables import (
+    PEAK_MEMORY,
+    best_methods,
+    format_difference,
+    format_memory,
+    format_number,
+    format_p_value,
+    format_share,
+    verdict,
+)
+
+_LONGEST_SIDE = 360
+_JPEG_QUALITY = 85
+_TEMPLATES = ("report.html.jinja", "report.css")
+_VERDICTS = ("better", "worse", "no clear difference", "undefined")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of a gallery image.
+
+    Attributes:
+        title: The line under the picture.
+        picture: `[H, W, 3]`.
+        is_photograph: Whether it may be compressed with losses.
+    """
+
+    title: str
+    picture: Picture
+    is_photograph: bool = True
+
+
+@dataclass(frozen=True)
+class GalleryImage:
+    """One image with its prediction.
+
+    Attributes:
+        name: The image's name.
+        captions: What to say about it, as names and texts.
+        panels: Pictures side by side.
+    """
+
+    name: str
+    captions: tuple[tuple[str, str], ...]
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
+class GallerySection:
+    """Images shown under one heading.
+
+    Attributes:
+        title: The heading.
+        explanation: One sentence on how they were chosen.
+        images: The images.
+    """
+
+    title: str
+    explanation: str
+    images: tuple[GalleryImage, ...]
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """What a colour, or a scale of colours from `text` to `end`, means in the gallery."""
+
+    text: str
+    colour: tuple[int, int, int] | None = None
+    scale: Picture | None = None
+    scale_description: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The images of a report, and what their colours mean."""
+
+    sections: tuple[GallerySection, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
+
+
+def gallery_sections(
+    kinds: Iterable[tuple[str, str, Sequence[str]]], images: Mapping[str, GalleryImage]
+) -> tuple[GallerySection, ...]:
+    """Return a section for each kind of images that has any.
+
+    Args:
+        kinds: Title, explanation and names of the images of each kind.
+        images: Image of every name.
+    """
+    return tuple(
+        GallerySection(title, explanation, tuple(images[name] for name in names))
+        for title, explanation, names in kinds
+        if names
+    )
+
+
+def write_report(path: Path, title: str, evaluation: Evaluation, gallery: Gallery | None = None) -> None:
+    """Write the report, complete or not at all.
+
+    Args:
+        path: The HTML file, in an existing folder.
+        title: The heading.
+        evaluation: The evaluation to report.
+        gallery: The images to show.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    text = render_report(title, evaluation, gallery or Gallery(), datetime.now(UTC))
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created: datetime) -> str:
+    """Return the report as HTML; arguments as `write_report`, and the time that it states."""
+    folder = files("pipelines.scores")
+    environment = Environment(
+        loader=DictLoader({name: folder.joinpath(name).read_text("utf-8") for name in _TEMPLATES}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": format_number,
+        "difference": format_difference,
+        "p_value": format_p_value,
+        "memory": format_memory,
+        "share": format_share,
+        "rows": _rows,
+        "jpeg": _jpeg,
+        "png": _png,
+    }
+    by_group = groupby(evaluation.definitions, key=lambda score: score.group)
+    return environment.get_template("report.html.jinja").render(
+        title=title,
+        created=f"{created:%d %B %Y, %H:%M} UTC",
+        version=version("gpimaging"),
+        evaluation=evaluation,
+        results=evaluation.results,
+        main=evaluation.results[-1],
+        summary=_summary(evaluation),
+        best={score.key: best_methods(score, evaluation.results) for score in evaluation.definitions},
+        groups=[(group, list(scores)) for group, scores in by_group],
+        peak_memory=PEAK_MEMORY,
+        novelty=SCORE_TITLES,
+        verdict=verdict,
+        figures=_figures(evaluation),
+        **_classes(evaluation),
+        gallery=gallery,
+    )
+
+
+def _summary(evaluation: Evaluation) -> list[str]:
+    """Return the findings in a few sentences."""
+    main = evaluation.results[-1]
+    scores = ", ".join(f"{s.title} {format_number(main.scores[s.key])}" for s in evaluation.headline)
+    sentences = [f"{main.name}: {scores}."]
+    definitions = {score.key: score for score in evaluation.definitions}
+    for comparison in evaluation.comparisons:
+        titles: dict[str, list[str]] = {kind: [] for kind in _VERDICTS}
+        for key, difference in comparison.differences.items():
+            titles[verdict(definitions[key], difference)].append(definitions[key].title)
+        parts = [f"{kind} in {', '.join(found)}" for kind, found in titles.items() if found]
+        sentences.append(f"{comparison.method} against {comparison.baseline}: {'; '.join(parts)}.")
+    return sentences
+
+
+def _rows(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield nested settings as rows of dotted name and text."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _rows(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            yield name, ", ".join(str(item) for item in value) or "none"
+        elif isinstance(value, float):
+            yield name, f"{value:.6g}"
+        else:
+            yield name, "none" if value is None else str(value)
+
+
+def _figures(evaluation: Evaluation) -> dict[str, str | None]:
+    """Return the figures as data URIs; None for one that says nothing here."""
+    tells_classes = bool(evaluation.class_names)
+    drawn = {
+        "reliability": reliability_figure(evaluation.results),
+        "risk_coverage": None if tells_classes else risk_coverage_figure(evaluation.results),
+        "referral": referral_figure(evaluation.results) if tells_classes else None,
+        "uncertainty": uncertainty_figure(evaluation.results[-1]),
+        "shifts": shifts_figure(evaluation.shifted),
+    }
+    return {key: None if svg is None else _svg_uri(svg) for key, svg in drawn.items()}
+
+
+def _classes(evaluation: Evaluation) -> dict[str, object]:
+    """Return the recalls of each class and the confusion matrices; empty if none are told apart."""
+    names = evaluation.class_names
+    if not names:
+        return {"classes": [], "confusions": []}
+    examples = evaluation.results[0].confusion().sum(axis=1).astype(int)
+    recalls = zip(*(result.recalls() for result in evaluation.results), strict=True)
+    return {
+        "classes": list(zip(names, examples, recalls, strict=True)),
+        "confusions": [_svg_uri(confusion_figure(result, names)) for result in evaluation.results],
+    }
+
+
+def _svg_uri(svg: str) -> str:
+    return _data_uri(svg.encode(), "image/svg+xml")
+
+
+def _jpeg(picture: Picture) -> str:
+    return _encoded(picture, ".jpg", "image/jpeg", [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+
+
+def _png(picture: Picture) -> str:
+    return _encoded(picture, ".png", "image/png", [cv2.IMWRITE_PNG_COMPRESSION, 9])
+
+
+def _encoded(picture: Picture, suffix: str, media_type: str, parameters: list[int]) -> str:
+    return _data_uri(encode_picture(fit_within(picture, _LONGEST_SIDE), suffix, parameters), media_type)
+
+
+def _data_uri(content: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"

@@ -1,0 +1,154 @@
+"""Results as short tables: for the console and, in Markdown, for documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from pipelines.scores.bootstrap import PairedDifference, SeedSummary
+from pipelines.scores.definitions import Score
+from pipelines.scores.results import Evaluation, MethodResult
+
+UNDEFINED = "–"
+PEAK_MEMORY = "Peak memory of the process so far"
+
+_LARGEST_P = 0.05
+"""The largest p-value of a difference that counts as clear."""
+
+
+def format_number(value: float | None, digits: int = 4) -> str:
+    """Return a number with fixed digits, or a dash where it is undefined.
+
+    Example:
+        >>> format_number(0.97234), format_number(math.nan)
+        ('0.9723', '–')
+    """
+    return UNDEFINED if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def format_difference(value: float) -> str:
+    """Return a number with its sign and five digits, or a dash where it is undefined.
+
+    Example:
+        >>> format_difference(0.0123), format_difference(-1e-9)
+        ('+0.01230', '0.00000')
+    """
+    if not math.isfinite(value):
+        return UNDEFINED
+    text = f"{value:+.5f}".replace("-", "−")
+    return text[1:] if float(f"{value:.5f}") == 0.0 else text
+
+
+def format_p_value(value: float) -> str:
+    """Return a p-value with three digits, or a dash where it is undefined."""
+    if not math.isfinite(value):
+        return UNDEFINED
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def format_memory(size: int | None) -> str:
+    """Return bytes as gigabytes, or a dash where they were not measured."""
+    return UNDEFINED if size is None else f"{size / 1e9:.1f} GB"
+
+
+def best_methods(score: Score, results: Sequence[MethodResult]) -> set[str]:
+    """Return the methods with the best value as it is shown; none if all are alike or undefined."""
+    defined = [result for result in results if math.isfinite(result.scores[score.key])]
+    shown = {result.name: format_number(result.scores[score.key]) for result in defined}
+    if len(set(shown.values())) < 2:
+        return set()
+    best = (max if score.better == "higher" else min)(shown.values(), key=float)
+    return {name for name, value in shown.items() if value == best}
+
+
+def verdict(score: Score, difference: PairedDifference) -> str:
+    """Return `better`, `worse` or `no clear difference`, the latter if 0 is in the interval or p > 0.05."""
+    if not math.isfinite(difference.lower):
+        return "undefined"
+    if difference.lower <= 0.0 <= difference.upper or difference.p_value > _LARGEST_P:
+        return "no clear difference"
+    return "better" if (difference.lower > 0.0) == (score.better == "higher") else "worse"
+
+
+def format_share(value: float) -> str:
+    """Return a share as a percentage with at most one decimal, a dash where it is undefined.
+
+    Example:
+        >>> format_share(0.015), format_share(0.1), format_share(math.nan)
+        ('1.5 %', '10 %', '–')
+    """
+    if not math.isfinite(value):
+        return "–"
+    return f"{round(100 * value, 1):g} %"
+
+
+def promise_sentence(evaluation: Evaluation) -> str:
+    """Return in a sentence what came of the promises of the last method that makes any."""
+    if not evaluation.promises:
+        return evaluation.no_promise and f"No promise for --max-error was made. {evaluation.no_promise}"
+    method, promises = list(evaluation.promises.items())[-1]
+    made = [row for row in promises.rows if row.promise.threshold is not None]
+    parts = [
+        f"at most {format_share(row.promise.max_error)} wrong: {format_share(row.judged_kept)} kept, "
+        f"{format_share(row.judged_error)} of these wrong"
+        for row in made
+    ]
+    if len(made) < len(promises.rows):
+        refused = [row.promise for row in promises.rows if row.promise.threshold is None]
+        shown = ", ".join(format_share(promise.max_error) for promise in refused)
+        last = refused[-1]
+        parts.append(f"{shown}: not promised (for {format_share(last.max_error)}, {last.reason})")
+    return f"Promises of {method}: {'; '.join(parts)}"
+
+
+def results_table(evaluation: Evaluation) -> Table:
+    """Return the methods and their most important scores, the best in bold, for a console of 80 columns."""
+    examples = len(evaluation.results[0].statistics.names)
+    title = f"{evaluation.application}: {examples} test examples"
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("Method", vertical="bottom")
+    for text in (*map(titled, evaluation.headline), "Seconds each"):
+        longest_word = max(len(word) for word in (*text.split(), "0.0000"))
+        table.add_column(text, justify="right", vertical="bottom", width=longest_word)
+    best = {score.key: best_methods(score, evaluation.results) for score in evaluation.headline}
+    for result in evaluation.results:
+        texts = {score.key: format_number(result.scores[score.key]) for score in evaluation.headline}
+        cells = (f"[bold]{text}[/bold]" if result.name in best[key] else text for key, text in texts.items())
+        table.add_row(escape(result.name), *cells, format_number(result.seconds_per_image, 3))
+    return table
+
+
+def seeds_markdown(definitions: Sequence[Score], summaries: Mapping[str, Mapping[str, SeedSummary]]) -> str:
+    """Return mean ± standard deviation over seeds of each method's headline scores as a Markdown table.
+
+    Args:
+        definitions: Definitions of the scores; the headline ones are shown.
+        summaries: Summary by method name and score key, from `pipelines.scores.bootstrap.summarise_seeds`.
+    """
+    shown = [score for score in definitions if score.headline]
+    header = ["Method", *map(titled, shown)]
+    rows = [[name, *(mean_and_spread(scores[s.key]) for s in shown)] for name, scores in summaries.items()]
+    return markdown_table(header, rows)
+
+
+def mean_and_spread(summary: SeedSummary, digits: int = 4) -> str:
+    """Return mean ± standard deviation, the latter where there are two runs or more."""
+    spread = f" ± {format_number(summary.standard_deviation, digits)}" if summary.runs > 1 else ""
+    return format_number(summary.mean, digits) + spread
+
+
+def titled(score: Any) -> str:
+    """Return the title of a score (a `Score` or the like) with an arrow for the better direction."""
+    return f"{score.title} {'↑' if score.better == 'higher' else '↓'}"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown with numbers from the second column on."""
+    rule = ["---", *("---:" for _ in header[1:])]
+    lines = [[cell.replace("|", "\\|") for cell in row] for row in (header, rule, *rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

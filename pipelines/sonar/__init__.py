@@ -1,0 +1,1 @@
+"""The sonar application."""

@@ -1,0 +1,75 @@
+"""Commands of `gpimaging sonar`; TensorFlow is imported when one of them runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from data_prep.sonar.settings import SonarPrepareSettings
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.sonar.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+
+
+def prepare(
+    call: StepCall[SonarPrepareSettings],
+    images: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with a subfolder of snapshots for each class; with --annotations, of full images."
+        ),
+    ],
+    out: Path,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="CSV of boxes (image,x,y,w,h,class), or folder of VOC, YOLO or mask files."),
+    ] = None,
+    overwrite: OverwritePrepared = False,
+) -> None:
+    """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
+    from pipelines.sonar import steps  # noqa: PLC0415 - imports TensorFlow
+
+    steps.prepare(
+        call.settings,
+        images=images,
+        annotations=annotations,
+        out=out,
+        search=call.given["size"] == "best",
+        jobs=call.processes,
+        overwrite=overwrite,
+        console=call.console,
+    )
+
+
+def common_steps() -> Steps:
+    """Import the steps whose commands are alike in all applications."""
+    from pipelines.sonar import steps  # noqa: PLC0415 - imports TensorFlow
+
+    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+
+
+def predict(
+    call: StepCall[PredictSettings],
+    inputs: Annotated[list[Path], input_option("Snapshots, full sonar images, or folders of them.")],
+    model: Path,
+    out: Path,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="True boxes of full images, as `prepare` takes them, to choose --threshold by."),
+    ] = None,
+) -> None:
+    """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
+    from pipelines.sonar import steps  # noqa: PLC0415 - imports TensorFlow
+
+    steps.predict(
+        call.settings, inputs=inputs, model=model, out=out, console=call.console, annotations=annotations
+    )
+
+
+COMMANDS = all_commands(
+    common_steps,
+    prepare=Command(SonarPrepareSettings, prepare),
+    train=TrainSettings,
+    evaluate=EvaluateSettings,
+    predict=Command(PredictSettings, predict),
+    export=ExportSettings,
+)

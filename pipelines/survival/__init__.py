@@ -1,0 +1,1 @@
+"""Models of survival times, compared on patches of tissue."""

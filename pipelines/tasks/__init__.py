@@ -1,0 +1,1 @@
+"""What applications with one label per example share."""

@@ -1,0 +1,62 @@
+"""What the prepare steps say of what they wrote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from data_prep.errors import Skipped
+from data_prep.labelled.preparing import PrepareResult
+from data_prep.prepared.manifest import LabelledExample
+
+
+def say_prepared(
+    written: str, facts: Iterable[str], skipped: Sequence[Skipped], out: Path, console: Console
+) -> None:
+    """Print the summary of `prepare`: what was written, what was left out.
+
+    Args:
+        written: What was written, e.g. `"40 snapshots of 32 x 32"`.
+        facts: Further lines about it, such as `describe_classes` returns.
+        skipped: What was left out.
+        out: Prepared folder.
+        console: Where to print.
+    """
+    lines = [f"{written} written to {out}", *facts, *(f"Left out: {entry.reason}" for entry in skipped[:10])]
+    if len(skipped) > 10:
+        lines.append(f"... and {len(skipped) - 10} more; see {out / 'skipped.csv'}")
+    console.print("\n".join(lines), markup=False)
+
+
+def describe_classes(
+    result: PrepareResult[Any], examples: Iterable[LabelledExample], warnings: Iterable[str] = ()
+) -> list[str]:
+    """Return how many examples each class has, how they are divided, and warnings.
+
+    The number of groups that are judged is the real size of a test.
+
+    Args:
+        result: Result of the step.
+        examples: Examples to count: those of the manifest, or one for each that is judged as one.
+        warnings: Warnings besides those about classes on one side of the split.
+    """
+    examples, num_folds = list(examples), result.manifest.num_folds
+
+    def judged(number: int) -> str:
+        return "" if num_folds else f", {number} of them to judge by"
+
+    counts = Counter(example.label for example in examples)
+    tested = Counter(example.label for example in examples if example.split == "test")
+    sizes = Counter(example.group for example in examples)
+    tested_groups = {example.group: example.split == "test" for example in examples}
+    largest = f"the largest has {max(sizes.values())} of {sizes.total()}"
+    each = f"each on one side of every split{judged(sum(tested_groups.values()))}"
+    parts = [f"{len(sizes)} groups ({largest}), {each}"]
+    parts += [] if num_folds is None else [f"{num_folds} folds"]
+    for label, name in enumerate(result.manifest.class_names):
+        parts.append(f"{name}: {counts[label]}{judged(tested[label])}")
+    return [*parts, *(f"Warning: {warning}" for warning in (*result.one_sided, *warnings))]

@@ -1,0 +1,129 @@
+"""Settings shared by applications whose examples have one class each; no TensorFlow here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, field_validator
+
+from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from pipelines.bundles.preprocessing import ViewPreprocessing
+from pipelines.command.config import Choices
+from pipelines.runs.settings import HeadName, HeadRun, HeadTrainSettings
+
+MachineName = Literal["linear_svm", "rbf_svm"]
+
+
+class LabelledRun(HeadRun):
+    """Description of a run on images with one class each."""
+
+    class_names: tuple[str, ...]
+
+    @property
+    def num_classes(self) -> int:
+        """C, the number of classes."""
+        return len(self.class_names)
+
+    @property
+    def reported_classes(self) -> tuple[str, ...]:
+        """Names of the classes that the report separates: all of them."""
+        return self.class_names
+
+
+class LabelledTrainSettings(HeadTrainSettings):
+    """Settings of a train step for a few hundred images with one class each."""
+
+    pretraining_epochs: int = Field(
+        default=20,
+        ge=0,
+        description="Epochs with the linear head before the heads part; with the further ones of a head they "
+        "make 4000 training steps in all, as in the thesis.",
+    )
+    steps_per_epoch: int = Field(
+        default=100,
+        ge=1,
+        description="Training steps of an epoch, after which the model is judged on the selection images and "
+        "kept. The images are repeated in new orders: one pass over a few hundred is only a few steps.",
+    )
+    batch_size: int = Field(default=50, ge=1, description="Images in a training step (thesis: 50).")
+    head_epoch_learning_rate: float = Field(
+        default=1e-3,
+        gt=0,
+        description="Adam's first learning rate of the further epochs, network and head together.",
+    )
+    head_steps: int = Field(
+        default=500,
+        ge=0,
+        description="Steps of a GP head alone on a sample of features, before the further epochs.",
+    )
+    num_experts: int = Field(default=3, ge=0, description="Experts of the HGP at the start (thesis: 3).")
+    likelihood: Literal["bernoulli", "softmax", "robust_max"] | None = Field(
+        default=None,
+        description="Likelihood of the GP heads; null takes bernoulli (probit) for two classes and softmax "
+        "for more.",
+    )
+    class_balance: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="How much the training makes up for rare classes: an image of a class with n of N images "
+        "weighs (N / n) to this power. 0 leaves the classes as frequent as they are; 1 lets every class "
+        "count alike, which finds more of a rare class and calls more of the others that class.",
+    )
+    augmentation: LabelledAugmentation | None = Field(
+        default=LabelledAugmentation(), description="Random changes of the training images; null for none."
+    )
+
+
+IMAGE_NETWORKS = ("FE1", "FE2", "DenseNet-40")
+"""Names of the networks for images of one size that learn from these alone."""
+
+
+class ImageTrainSettings(LabelledTrainSettings):
+    """Settings of a train step on images of one size."""
+
+    network: Annotated[str, Choices(lambda: IMAGE_NETWORKS)] = Field(
+        default="FE1",
+        description="Feature extractor: FE1 or FE2 of the thesis, or DenseNet-40 with growth 12, slower.",
+    )
+
+
+class MachineSettings(BaseModel):
+    """The setting of a train step for fixed features."""
+
+    machines: tuple[MachineName, ...] = Field(
+        default=("linear_svm", "rbf_svm"),
+        description="On fixed features: support vector machines to compare with, as in thesis table 4.4. "
+        "The one with an RBF kernel takes long for more than some thousand examples.",
+    )
+
+    @field_validator("machines")
+    @classmethod
+    def _check_machines(cls, machines: tuple[MachineName, ...]) -> tuple[MachineName, ...]:
+        if len(set(machines)) < len(machines):
+            raise ValueError("a machine is named twice")
+        return machines
+
+
+class ViewsRun(LabelledRun):
+    """Description of a run on views; `features` is None where it learned from the images themselves."""
+
+    features: ViewPreprocessing | None
+
+
+class ViewsTrainSettings(LabelledTrainSettings, MachineSettings):
+    """Settings of a train step on views of features."""
+
+    heads: tuple[HeadName, ...] = Field(
+        default=("linear", "svgp", "hgp", "dfgp", "dfgp_mkl"),
+        min_length=1,
+        description="Heads to train; the report compares them all, the last one with the others. dfgp_mkl "
+        "has a unit for each view of the features. Whatever order is given, it is linear, ridge_linear, "
+        "laplace, dropout, sngp, svgp, hgp, dfgp, dfgp_mkl. laplace needs linear.",
+    )
+    components: int = Field(
+        default=50,
+        ge=1,
+        description="Principal components of the features, fitted on the training examples: of all views "
+        "together, or for dfgp_mkl of each view.",
+    )

@@ -1,0 +1,1 @@
+"""One stage of training: resume, best epoch, divergence and TensorBoard."""

@@ -1,0 +1,168 @@
+"""Features of a frozen trunk: computed once in one pass over a prepared folder, and kept in a cache.
+
+A cached folder belongs to certain images, however these are divided, one set of weights and one size. Its
+files hold some hundred examples each and appear when they are complete, so an interrupted pass goes on where
+it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
+from data_prep.labelled.dataset import labelled_dataset, labelled_records
+from data_prep.prepared.manifest import LabelledManifest
+from gpmodels.networks.trunks import Trunk
+from pipelines.tasks.data import PreparedImages, PreparedMatrix
+from pipelines.trunks.cache import CACHE_VARIABLE, cache_folder
+from pipelines.trunks.settings import TrunkFacts
+
+IMAGES_AT_ONCE = 32
+EXAMPLES_A_FILE = 512
+FEATURES_VERSION = 1
+"""Raised where the same trunk and images give other features than before: cached ones are not taken then."""
+
+ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedTrunk:
+    """A trunk with its weights, and what distinguishes its features from others."""
+
+    network: Trunk
+    facts: TrunkFacts
+
+
+@dataclass(frozen=True)
+class TrunkFeatures(PreparedMatrix[ManifestKind]):
+    """A prepared folder of images as a frozen trunk sees them.
+
+    Attributes:
+        trunk: The trunk.
+        console: Where the pass over the images is shown, the first time that features are asked for.
+    """
+
+    trunk: LoadedTrunk
+    console: Console = field(compare=False)
+
+    @cached_property
+    def features(self) -> NDArray[np.float32]:
+        """Features `[examples, D]` in the order of the manifest; computed where the cache has none."""
+        return frozen_features(self)
+
+    def as_seen(self, images: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return the features of images `[B, H, W, 3]`."""
+        parts = [images[start : start + IMAGES_AT_ONCE] for start in range(0, len(images), IMAGES_AT_ONCE)]
+        return np.concatenate([self.predict(tf.constant(part, tf.float32)).numpy() for part in parts])
+
+    @cached_property
+    def predict(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """The trunk as one graph."""
+        return tf.function(self.trunk.network, reduce_retracing=True, autograph=False)
+
+    def sources(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
+        """Yield the images of some examples, in the order of names."""
+        return (image for _, image, _ in labelled_records(self.folder, self.manifest, names))
+
+
+@dataclass(frozen=True)
+class TrunkImages(PreparedImages[ManifestKind]):
+    """A prepared folder of images for a trunk whose last blocks are trained; `trunk` is how it begins."""
+
+    trunk: LoadedTrunk
+
+
+def frozen_features(data: TrunkFeatures[Any]) -> NDArray[np.float32]:
+    """Return the features of all examples of a prepared folder, from the cache as far as it has them.
+
+    Args:
+        data: The folder, the trunk and the console.
+
+    Returns:
+        Features `[examples, D]` in the order of the manifest.
+
+    Raises:
+        InputError: The cache cannot be written.
+    """
+    names = [example.name for example in data.manifest.examples]
+    parts = [names[start : start + EXAMPLES_A_FILE] for start in range(0, len(names), EXAMPLES_A_FILE)]
+    folder = cache_folder(f"features/{_key(data)}")
+    files = [folder / f"{number:05d}.safetensors" for number in range(len(parts))]
+    width = data.trunk.facts.num_features
+    found = {file: _read(file, (len(part), width)) for file, part in zip(files, parts, strict=True)}
+    missing = sum(len(part) for file, part in zip(files, parts, strict=True) if found[file] is None)
+    if missing:
+        name, started = data.trunk.facts.name, time.perf_counter()
+        height, wide = data.manifest.size
+        data.console.print(
+            f"Computing the features of {missing} images of {height} x {wide} with {name}, once", markup=False
+        )
+        with Progress(console=data.console, transient=True, disable=not data.console.is_terminal) as bar:
+            task = bar.add_task(f"Features of {name}", total=missing)
+            for file, part in zip(files, parts, strict=True):
+                if found[file] is not None:
+                    continue
+                batches = []
+                for images, _ in labelled_dataset(
+                    data.folder, data.manifest, part, batch_size=IMAGES_AT_ONCE
+                ):
+                    batches.append(data.predict(images).numpy())
+                    bar.advance(task, len(batches[-1]))
+                features = np.concatenate(batches)
+                _write(file, features)
+                found[file] = features
+        seconds = time.perf_counter() - started
+        data.console.print(
+            f"{missing} images in {seconds:.0f} s ({missing / max(seconds, 1e-9):.0f} a second); their "
+            f"features are kept in {folder}",
+            markup=False,
+            soft_wrap=True,
+        )
+    return np.concatenate([found[file] for file in files])
+
+
+def _key(data: TrunkFeatures[Any]) -> str:
+    """Return the name of the cached folder, by what its features depend on: images and trunk, not splits."""
+    digest = hashlib.sha256(f"{FEATURES_VERSION} {data.trunk.facts.model_dump_json()}".encode())
+    for example in data.manifest.examples:
+        shard = data.manifest.sha256[example.shard]
+        digest.update(f"{example.name} {shard} {example.offset} {example.length}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _write(path: Path, features: NDArray[np.float32]) -> None:
+    digest = np.frombuffer(hashlib.sha256(features.tobytes()).digest(), np.uint8)
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(save({"features": features, "sha256": digest}))
+    except InputError as error:
+        raise InputError(
+            f"{error} The environment variable {CACHE_VARIABLE} names the folder of the cache."
+        ) from error
+
+
+def _read(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
+    """Return the features of a file; None where there is no file, or a damaged one."""
+    try:
+        arrays = load(path.read_bytes())
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return None
+    features, digest = arrays.get("features"), arrays.get("sha256")
+    if features is None or digest is None or features.shape != shape or features.dtype != np.float32:
+        return None
+    return features if hashlib.sha256(features.tobytes()).digest() == digest.tobytes() else None

@@ -1,0 +1,184 @@
+"""The video application: what each step of `gpimaging video` does.
+
+prepare (in `data_prep.video.prepare`) -> [features ->] train -> evaluate -> export -> predict. Each step
+takes settings and folders, writes one folder, and says what it did on a console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.files.videos import VIDEO_SUFFIXES
+from data_prep.labelled.preparing import PrepareResult
+from data_prep.video.features import has_features
+from data_prep.video.manifest import LearnedVideos, VideoManifest
+from data_prep.video.prepare import prepare_video
+from data_prep.video.settings import ClipSettings, VideoPrepareSettings
+from gpmodels.networks.res3d import Res3D
+from pipelines.bundles.prediction import bundle_preprocessing, find_sources, open_bundle, predict_sources
+from pipelines.bundles.referral import with_promise
+from pipelines.command.config import CONFIG_NAME, dump_settings
+from pipelines.command.console import stage_bars
+from pipelines.runs.steps import RunSteps
+from pipelines.tasks.prepared import describe_classes, say_prepared
+from pipelines.video.application import VIDEO, PreparedClips, PreparedFeatures, open_videos, run_trunk
+from pipelines.video.extraction import Extraction, extract_features
+from pipelines.video.prediction import VideoPrediction, VideoPredictor
+from pipelines.video.settings import FeaturesSettings, PredictSettings
+from pipelines.video.trunk import load_trunk
+
+
+def without_remapping() -> None:
+    """Keep TensorFlow 2.21 from joining padding and convolutions: in gradients of Res3D that is an error."""
+    tf.config.optimizer.set_experimental_options({"remapping": False})
+
+
+STEPS = RunSteps(VIDEO, before_training=without_remapping)
+train, evaluate, export = STEPS.train, STEPS.evaluate, STEPS.export
+
+
+def prepare(
+    settings: VideoPrepareSettings,
+    *,
+    videos: Path,
+    out: Path,
+    jobs: int,
+    overwrite: bool,
+    console: Console,
+) -> PrepareResult[VideoManifest]:
+    """Turn videos into prepared clips; see `data_prep.video.prepare.prepare_video`.
+
+    Raises:
+        InputError: No video can be used, or `out` cannot be written.
+    """
+    with stage_bars(console) as advance:
+        result = prepare_video(videos, out, settings, jobs=jobs, overwrite=overwrite, progress=advance)
+    manifest = result.manifest
+    judged = {example.video: example for example in manifest.examples}
+    shape = " x ".join(map(str, manifest.shape[:3]))
+    written = f"{manifest.num_examples} clips ({shape}) of {len(judged)} videos"
+    facts = describe_classes(result, judged.values(), manifest.notes)
+    say_prepared(written, facts, result.skipped, out, console)
+    return result
+
+
+def features(
+    settings: FeaturesSettings,
+    *,
+    data: Path,
+    weights: Path | None,
+    model: Path | None,
+    out: Path,
+    resume: bool,
+    console: Console,
+) -> Extraction:
+    """Cache the features of all prepared clips.
+
+    Args:
+        settings: How many clips at a time.
+        data: Prepared clips.
+        weights: File of weights of torchvision's `r3d_18`.
+        model: Instead, a run whose network is wanted.
+        out: Folder of features.
+        resume: Go on where an earlier call stopped.
+        console: For progress.
+
+    Raises:
+        InputError: Neither or both of `weights` and `model` are given or they do not fit; `out` has
+            other features, or cannot be written.
+    """
+    prepared = open_videos(data)
+    if isinstance(prepared, PreparedFeatures):
+        raise InputError(f"{data} has features already. Pass the folder of `gpimaging video prepare`.")
+    _require_own_folder(out, (data,) if model is None else (data, model), resume=resume)
+    trunk, learned = _chosen_trunk(prepared, weights, model, console)
+    out.mkdir(parents=True, exist_ok=True)
+    with stage_bars(console) as advance:
+        extraction = extract_features(
+            prepared, trunk, out, learned=learned, clips_at_once=settings.clips_at_once, progress=advance
+        )
+    dump_settings(settings, out / CONFIG_NAME)
+    say_extracted(extraction, out, console)
+    return extraction
+
+
+def _require_own_folder(out: Path, others: Sequence[Path], *, resume: bool) -> None:
+    """Features go into a folder of their own, and on with them only with `resume`."""
+    if out.resolve() in {other.resolve() for other in others}:
+        raise InputError(f"{out} is the folder of --data or --model. Give features a folder of their own.")
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not has_features(out):
+        raise InputError(f"{out} already exists and has no features to go on with. Choose another --out.")
+    if not resume:
+        raise InputError(f"{out} already has features. Go on with --resume, or choose another --out.")
+
+
+def _chosen_trunk(
+    data: PreparedClips, weights: Path | None, model: Path | None, console: Console
+) -> tuple[Res3D, LearnedVideos]:
+    """Return the network, and what it learned from: of a file of weights nobody knows."""
+    if weights is not None and model is None:
+        return load_trunk(weights), LearnedVideos()
+    if model is not None and weights is None:
+        trunk, run = run_trunk(model, console)
+        if run.clips != data.manifest.clip_settings:
+            raise InputError(
+                f"{data.folder} has clips cut by {data.manifest.clip_settings!r}, but {model} was trained on "
+                f"{run.clips!r}. Prepare the videos with the same settings."
+            )
+        return trunk, run.learned
+    raise InputError(
+        "Features need one network: pass either --weights, a file of torchvision's r3d_18, or --model, a run "
+        "of `gpimaging video train`."
+    )
+
+
+def predict(
+    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
+) -> list[VideoPrediction]:
+    """Predict videos over time with a bundle; nothing else of the training is needed.
+
+    Raises:
+        InputError: The bundle cannot be loaded, or nothing can be predicted.
+    """
+    signature, metadata = open_bundle(model, VIDEO.name)
+    settings = with_promise(settings, metadata.promise, bundle=model, judged="videos", console=console)
+    clips = bundle_preprocessing(metadata, model, ClipSettings)
+    names = metadata.class_names
+    predictor = VideoPredictor(
+        signature=signature, clips=clips, class_names=names, settings=settings, out=out
+    )
+    sources = find_sources(inputs, suffixes=VIDEO_SUFFIXES, kind="video")
+    lines = predict_sources(
+        VideoPrediction,
+        predictor,
+        sources,
+        out,
+        console,
+        class_names=names,
+        familiarity=metadata.says_familiarity,
+    )
+    console.print(predictor.speed(), markup=False)
+    return lines
+
+
+def say_extracted(extraction: Extraction, out: Path, console: Console) -> None:
+    """Summary of `features`: how many, and frames per second."""
+    manifest = extraction.manifest
+    console.print(
+        f"{manifest.trunk.num_features} features of {manifest.num_examples} clips in {out}", markup=False
+    )
+    if extraction.frames:
+        reading = extraction.frames / max(extraction.reading_seconds, 1e-9)
+        network = extraction.frames / max(extraction.network_seconds, 1e-9)
+        console.print(
+            f"{extraction.videos} videos extracted now: {network:.0f} frames a second in the network, "
+            f"{reading:.0f} read from the shards",
+            markup=False,
+        )

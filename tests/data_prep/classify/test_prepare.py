@@ -1,0 +1,214 @@
+"""`prepare_classify` from folders and tables to a prepared folder, with good and with bad input."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from data_prep.classify.manifest import ClassifyManifest
+from data_prep.classify.prepare import prepare_classify
+from data_prep.classify.settings import ClassifyPrepareSettings
+from data_prep.errors import InputError
+from data_prep.files.fitting import fit_image
+from data_prep.files.images import read_image
+from data_prep.labelled.dataset import labelled_records
+from data_prep.prepared.manifest import load_manifest
+
+SMALL = ClassifyPrepareSettings(size=(8, 12))
+
+
+def picture(seed: int, size: tuple[int, int] = (40, 30)) -> np.ndarray:
+    """Coloured blobs, different for each seed."""
+    blobs = np.random.default_rng(seed).integers(0, 256, (5, 5, 3), np.uint8)
+    return np.asarray(Image.fromarray(blobs).resize(size[::-1], Image.Resampling.BILINEAR))
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Ten different pictures in each of two classes, whose names have a blank and an umlaut."""
+    folder = tmp_path / "images"
+    for number in range(20):
+        path = folder / ("tabby cat", "Dörrobst")[number % 2] / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture(number)).save(path)
+    return folder
+
+
+def groups(manifest: ClassifyManifest) -> dict[str, str]:
+    return {example.name: example.group for example in manifest.examples}
+
+
+def reasons(out: Path) -> list[str]:
+    with (out / "skipped.csv").open(newline="", encoding="utf-8") as file:
+        return [row["reason"] for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("fit", ["crop", "pad"])
+def test_images_are_stored_as_they_are_fitted_and_whatever_the_number_of_processes(images, tmp_path, fit):
+    settings = SMALL.model_copy(update={"fit": fit})
+    result = prepare_classify(images, tmp_path / "out", settings)
+    assert result.manifest == load_manifest(tmp_path / "out", ClassifyManifest)
+    assert result.manifest.class_names == ("Dörrobst", "tabby cat")
+    assert result.skipped == ()
+    assert result.manifest.notes == ()
+    names = [example.name for example in result.manifest.examples]
+    for name, image, label in labelled_records(tmp_path / "out", result.manifest, names):
+        source = read_image(images / f"{name}.png")
+        np.testing.assert_array_equal(image, fit_image(source, (8, 12), fit))
+        assert name.startswith(result.manifest.class_names[label])
+    tested = [example for example in result.manifest.examples if example.split == "test"]
+    assert sorted(example.label for example in tested) == [0, 0, 1, 1]
+    again = prepare_classify(images, tmp_path / "again", settings, jobs=2)
+    assert again.manifest == result.manifest
+
+
+def test_grey_alpha_palette_sixteen_bits_and_turned_photographs_are_read(images, tmp_path):
+    folder, colours = images / "tabby cat", picture(100)
+    grey = colours[:, :, 0]
+    Image.fromarray(grey).save(folder / "grey.png")
+    Image.fromarray(np.dstack([colours, np.zeros_like(grey)])).save(folder / "alpha.png")
+    Image.fromarray(colours).quantize(16).save(folder / "palette.png")
+    Image.fromarray(grey.astype(np.uint16) * 257).save(folder / "deep.png")
+    Image.fromarray(colours).convert("CMYK").save(folder / "cmyk.jpg")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn a quarter to the right
+    Image.fromarray(colours).save(folder / "turned.png", exif=exif)
+    settings = ClassifyPrepareSettings(size=(40, 30), fit="pad", duplicate_distance=-1)
+    result = prepare_classify(images, tmp_path / "out", settings)
+    assert result.skipped == ()
+    stored = {
+        name: image
+        for name, image, _ in labelled_records(
+            tmp_path / "out", result.manifest, [example.name for example in result.manifest.examples]
+        )
+    }
+    expected = np.repeat(grey[:, :, None], 3, axis=2)
+    np.testing.assert_array_equal(stored["tabby cat/grey"], expected)
+    np.testing.assert_array_equal(stored["tabby cat/deep"], expected)
+    np.testing.assert_array_equal(stored["tabby cat/alpha"], colours)
+    (turned,) = (example for example in result.manifest.examples if example.name == "tabby cat/turned")
+    assert (turned.height, turned.width) == (30, 40)
+    np.testing.assert_array_equal(
+        stored["tabby cat/turned"], fit_image(np.rot90(colours, -1).copy(), (40, 30), "pad")
+    )
+
+
+def test_files_that_cannot_be_read_are_left_out_and_a_class_of_none_is_named(images, tmp_path):
+    (images / "tabby cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
+    whole = (images / "Dörrobst" / "01.png").read_bytes()
+    (images / "Dörrobst" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (images / "lost").mkdir()
+    (images / "lost" / "a.png").write_bytes(b"")
+    (images / "empty").mkdir()
+    result = prepare_classify(images, tmp_path / "out", SMALL)
+    assert result.manifest.num_examples == 20
+    assert result.manifest.class_names == ("Dörrobst", "tabby cat")
+    said = "\n".join(reasons(tmp_path / "out"))
+    for part in ("broken.jpg: unreadable", "cut.png: unreadable", "a.png: unreadable"):
+        assert part in said
+    assert "empty: a class without an image file" in said
+    assert "lost: none of the class's images can be read" in said
+    assert result.manifest.num_skipped == len(result.skipped) == 5
+
+
+def test_one_readable_class_is_refused_with_the_reasons(images, tmp_path):
+    for path in (images / "tabby cat").iterdir():
+        path.write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"only the class 'Dörrobst' has images(.|\n)*00\.png: unreadable"):
+        prepare_classify(images, tmp_path / "out", SMALL)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_class_of_one_image_is_warned_of(images, tmp_path):
+    (images / "single").mkdir()
+    Image.fromarray(picture(300)).save(images / "single" / "a.png")
+    result = prepare_classify(images, tmp_path / "out", SMALL)
+    (warning,) = result.one_sided
+    assert "class 'single': all examples are on one side" in warning
+
+
+def test_copies_and_near_duplicates_stay_together(images, tmp_path):
+    original = images / "Dörrobst" / "01.png"
+    (images / "Dörrobst" / "copy.png").write_bytes(original.read_bytes())
+    darker = (picture(3)[:, ::-1] * 0.8).astype(np.uint8)
+    Image.fromarray(darker).resize((60, 80)).save(images / "Dörrobst" / "mirrored.jpg", quality=80)
+    found = groups(prepare_classify(images, tmp_path / "out", SMALL).manifest)
+    assert found["Dörrobst/copy"] == found["Dörrobst/01"]
+    assert found["Dörrobst/mirrored"] == found["Dörrobst/03"]
+    assert len(set(found.values())) == 20
+    # Where it is not searched for near-duplicates, copies still stay together.
+    none = SMALL.model_copy(update={"duplicate_distance": -1})
+    found = groups(prepare_classify(images, tmp_path / "none", none).manifest)
+    assert found["Dörrobst/copy"] == found["Dörrobst/01"]
+    assert len(set(found.values())) == 21
+
+
+def test_blank_pictures_are_no_near_duplicates_of_each_other(images, tmp_path):
+    for level in (0, 60, 120):
+        Image.fromarray(np.full((40, 30, 3), level, np.uint8)).save(images / "tabby cat" / f"{level}.png")
+    found = groups(prepare_classify(images, tmp_path / "out", SMALL).manifest)
+    assert len(set(found.values())) == 23
+
+
+def test_one_image_in_two_classes_is_said(images, tmp_path):
+    copied = (images / "Dörrobst" / "01.png").read_bytes()
+    (images / "tabby cat" / "same.png").write_bytes(copied)
+    (note,) = prepare_classify(images, tmp_path / "out", SMALL).manifest.notes
+    assert "1 images are there more than once with different classes" in note
+    assert "Dörrobst/01 (Dörrobst) and tabby cat/same (tabby cat)" in note
+
+
+def test_small_images_are_enlarged_and_that_is_said(images, tmp_path):
+    settings = ClassifyPrepareSettings(size=(48, 48))
+    (note,) = prepare_classify(images, tmp_path / "out", settings).manifest.notes
+    assert "20 of 20 images are smaller than 48 x 48 (the median is 40 x 30)" in note
+
+
+def table(images: Path, header: str, *columns: str) -> Path:
+    names = [f"{('tabby cat', 'Dörrobst')[number % 2]}/{number:02d}.png" for number in range(20)]
+    rows = (
+        ",".join([name, name.partition("/")[0], *(column[number] for column in columns)])
+        for number, name in enumerate(names)
+    )
+    path = images.parent / "labels.csv"
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_table_says_groups_and_splits(images, tmp_path):
+    people = table(images, "image,class,group", "aabbccddeeffgghhiijj")
+    result = prepare_classify(images, tmp_path / "grouped", SMALL, table=people)
+    assert groups(result.manifest)["tabby cat/04"] == groups(result.manifest)["Dörrobst/05"]
+    assert len(set(groups(result.manifest).values())) == 10
+    split = table(images, "image,class,split", ["train"] * 12 + ["test"] * 8)
+    result = prepare_classify(images, tmp_path / "split", SMALL, table=split)
+    assert {e.name[-2:] for e in result.manifest.examples if e.split == "test"} == {
+        f"{number}" for number in range(12, 20)
+    }
+    judged = table(images, "image,class,split", ["test"] * 20)
+    result = prepare_classify(images, tmp_path / "judged", SMALL, table=judged)
+    assert {example.split for example in result.manifest.examples} == {"test"}
+
+
+def test_a_split_that_is_given_twice_or_tears_a_group_is_refused(images, tmp_path):
+    split = table(images, "image,class,split", ["train"] * 12 + ["test"] * 8)
+    with pytest.raises(InputError, match="has a column split, and folds or lists are given too"):
+        prepare_classify(images, tmp_path / "out", ClassifyPrepareSettings(folds=3), table=split)
+    torn = table(images, "image,class,group,split", "a" * 20, ["train"] * 12 + ["test"] * 8)
+    with pytest.raises(InputError, match=r"one group on both sides \(a\)"):
+        prepare_classify(images, tmp_path / "out", SMALL, table=torn)
+
+
+def test_lists_and_patterns_name_images_as_the_folder_does(images, tmp_path):
+    tested = tmp_path / "test.txt"
+    tested.write_text("tabby cat/00.png\nDörrobst/01\n", encoding="utf-8")
+    settings = SMALL.model_copy(update={"test_list": tested})
+    for number, source in enumerate((None, table(images, "image,class"))):
+        result = prepare_classify(images, tmp_path / f"out{number}", settings, table=source)
+        names = [example.name for example in result.manifest.examples if example.split == "test"]
+        assert names == ["Dörrobst/01", "tabby cat/00"]
+    by_pattern = SMALL.model_copy(update={"group_pattern": r"/(\d)"})
+    found = groups(prepare_classify(images, tmp_path / "pattern", by_pattern).manifest)
+    assert set(found.values()) == {"0", "1"}

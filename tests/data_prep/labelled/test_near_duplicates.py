@@ -1,0 +1,61 @@
+"""Near-duplicates are found mirrored, brighter and noisy; other images are not."""
+
+import numpy as np
+from skimage import data
+
+from data_prep.labelled.near_duplicates import (
+    confirmed_pairs,
+    difference_hashes,
+    duplicate_pairs,
+    small_grey,
+)
+from data_prep.splits.groups import connected_groups
+
+
+def textures() -> list[np.ndarray]:
+    generator = np.random.default_rng(0)
+    blobs = [np.kron(generator.uniform(0, 200, (6, 7)), np.ones((10, 12))) for _ in range(20)]
+    return [image.astype(np.float32) for image in (data.camera()[::4, ::4], *blobs)]
+
+
+def test_duplicates_are_paired_and_others_are_not() -> None:
+    images = textures()
+    noise = np.random.default_rng(1).normal(0, 4, images[0].shape)
+    copies = [images[0][::-1] * 0.6 + 9, images[0][:, ::-1] + noise, images[5][::-1, ::-1]]
+    hashes = np.stack([difference_hashes(image.astype(np.float32)) for image in [*images, *copies]])
+    pairs = {tuple(pair) for pair in duplicate_pairs(hashes, 6).tolist()}
+    assert pairs == {(0, 21), (0, 22), (21, 22), (5, 23)}
+    groups = connected_groups(len(hashes), np.array(sorted(pairs)))
+    assert groups[0] == groups[21] == groups[22]
+    assert len(set(groups.tolist())) == 21
+
+
+def test_distance_is_the_number_of_different_bits() -> None:
+    hashes = np.random.default_rng(0).random((5, 4, 64)) < 0.5
+    hashes[3, 2] = hashes[1, 0]
+    hashes[3, 2, :9] ^= True
+    assert duplicate_pairs(hashes, 9).tolist() == [[1, 3]]
+    assert duplicate_pairs(hashes, 8).tolist() == []
+
+
+def test_what_is_mostly_of_one_level_is_told_apart_by_its_levels() -> None:
+    strokes = [np.zeros((32, 32), np.float32) for _ in range(3)]
+    strokes[0][4:28, 15] = strokes[1][4:28, 15] = 200.0
+    strokes[1][4:28, 16] = 60.0  # nearly the first one, and mirrored nearly too
+    strokes[2][14:17, 15] = 200.0  # its hash is as near: the rest is black
+    images = [*strokes, strokes[0][:, ::-1]]
+    hashes = np.stack([difference_hashes(image) for image in images])
+    greys = np.stack([small_grey(image) for image in images])
+    pairs = duplicate_pairs(hashes, 20)
+    assert {(0, 1), (0, 2), (0, 3)} <= {tuple(pair) for pair in pairs.tolist()}
+    confirmed = {tuple(pair) for pair in confirmed_pairs(pairs, greys, 0.9).tolist()}
+    assert {(0, 1), (0, 3)} <= confirmed
+    assert not {(0, 2), (1, 2), (2, 3)} & confirmed
+
+
+def test_small_greys_are_correlations() -> None:
+    first, second = np.random.default_rng(0).uniform(0, 255, (2, 16, 16)).astype(np.float32)
+    product = np.sum(small_grey(first) * small_grey(3 * second + 7))
+    np.testing.assert_allclose(product, np.corrcoef(first.ravel(), second.ravel())[0, 1], rtol=1e-4)
+    assert not small_grey(np.full((9, 9), 80, np.float32)).any()
+    assert confirmed_pairs(np.empty((0, 2), np.int64), np.empty((2, 16, 16), np.float32), 0.9).shape == (0, 2)

@@ -1,0 +1,45 @@
+"""Worker processes keep the order; what was skipped is listed."""
+
+from pathlib import Path
+
+import pytest
+
+from data_prep.errors import InputError, Skipped
+from data_prep.prepared import preparing
+from data_prep.prepared.preparing import (
+    checksums,
+    require_good,
+    run_in_rounds,
+    without_skipped,
+    write_skipped,
+)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_in_the_order_of_the_items(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    monkeypatch.setattr(preparing, "ROUND", 3)
+    calls: list[tuple[str, int, int]] = []
+    results = run_in_rounds(
+        "Powers", pow, [2, 3, 4, 5, 6, 7, 8], (2,), jobs=jobs, progress=lambda *call: calls.append(call)
+    )
+    assert list(results) == [(n, n * n) for n in range(2, 9)]
+    assert calls == [("Powers", n, 7) for n in range(1, 8)]
+
+
+def test_jobs_must_be_positive() -> None:
+    with pytest.raises(InputError, match="jobs is 0; expected at least 1 process"):
+        list(run_in_rounds("Powers", pow, [2], (2,), jobs=0, progress=None))
+
+
+def test_what_was_skipped_is_listed(tmp_path: Path) -> None:
+    skipped: list[Skipped] = []
+    bad = Skipped(Path("a.png"), 'a.png: "broken", empty')
+    assert list(without_skipped([1, bad, 2], skipped)) == [1, 2]
+    assert skipped == [bad]
+    write_skipped(tmp_path, skipped)
+    assert (tmp_path / "skipped.csv").read_text() == 'file,reason\na.png,"a.png: ""broken"", empty"\n'
+    (tmp_path / "one").write_bytes(b"1")
+    assert list(checksums(tmp_path, ["one", "one"])) == ["one", "skipped.csv"]
+    with pytest.raises(InputError, match=r'here: no image can be used\.\n  a\.png: "broken"'):
+        require_good([], "image", Path("here"), skipped)
+    require_good([1], "image", Path("here"), skipped)

@@ -1,0 +1,203 @@
+"""Boxes from annotation files of three formats; bad files are named."""
+
+from pathlib import Path
+
+import pytest
+
+from data_prep.errors import InputError
+from data_prep.sonar.box_files import read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.sonar.boxes import Box, TakenPlaces, inside_image, spanned
+
+VOC = """<?xml version="1.0"?>
+<annotation><filename>a.png</filename><size><width>{width}</width><height>48</height><depth>1</depth></size>
+  <object><name> mine </name><part><name>lid</name></part>
+    <bndbox><xmin>11</xmin><ymin>6</ymin><xmax>20</xmax><ymax>8.0</ymax></bndbox></object>
+  <object><name>rock</name><bndbox><xmax>64</xmax><xmin>1</xmin><ymin>1</ymin><ymax>48</ymax></bndbox></object>
+</annotation>"""
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_voc_counts_from_one_and_its_last_pixels_belong_to_the_box(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.xml", VOC.format(width=64))
+    assert read_voc(path, (48, 64)) == [Box("mine", 10, 5, 10, 3), Box("rock", 0, 0, 64, 48)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (VOC.format(width=32), r"a\.xml: annotates an image of 32 x 48 pixels, but the image has 64 x 48"),
+        (VOC.format(width=64).replace("8.0", "nan"), r"a\.xml: bndbox/ymax is 'nan'; expected a number"),
+        (VOC.format(width=64).replace("ymin", "top"), r"a\.xml: bndbox/ymin is None; expected a number"),
+        (VOC.format(width=64).replace(" mine ", " "), r"a\.xml: an object has no name"),
+        (VOC.format(width=64)[:-5], r"a\.xml: no complete XML file"),
+        ("", r"a\.xml: no complete XML file"),
+        ("<svg/>", r"a\.xml: the outermost element is 'svg'; expected 'annotation'"),
+        (
+            '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><annotation>&x;</annotation>',
+            r"a\.xml: declares a document type",
+        ),
+    ],
+)
+def test_voc_files_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_voc(written(tmp_path / "a.xml", text), (48, 64))
+
+
+def test_yolo_gives_shares_of_the_image(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "1 0.5 0.25 0.25 0.125\n\n0 0.5 0.5 1 1 0.93\n")
+    expected = [Box("rock", 24, 9, 16, 6), Box("mine", 0, 0, 64, 48)]
+    assert read_yolo(path, (48, 64), ("mine", "rock")) == expected
+    assert read_yolo(written(tmp_path / "b.txt", ""), (48, 64), ("mine",)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2 .5 .5 .1 .1", r"a\.txt, line 1: class number 2, but there are 2 class names \(mine, rock\)"),
+        ("mine .5 .5 .1 .1", r"line 1: found 'mine \.5 .*expected a class number and four numbers"),
+        ("0 .1 .1 .2 .1 .2 .2 .1 .2", "expected a class number and four numbers"),
+        ("0 .5 .5 inf .1", "expected a class number and four numbers"),
+    ],
+)
+def test_yolo_lines_that_cannot_be_used_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_yolo(written(tmp_path / "a.txt", line), (48, 64), ("mine", "rock"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("classes.txt", "mine\nrock\n\n"),
+        ("obj.names", "mine\nrock"),
+        ("data.yaml", "names: [mine, rock]"),
+        ("data.yaml", "nc: 2\nnames: {0: mine, 1: rock}"),
+    ],
+)
+def test_class_names_beside_the_annotations(tmp_path: Path, name: str, text: str) -> None:
+    written(tmp_path / name, text)
+    assert read_class_names([tmp_path / "labels", tmp_path]) == ("mine", "rock")
+
+
+def test_class_names_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"YOLO annotations, but no file .* Expected one of classes\.txt"):
+        read_class_names([tmp_path])
+    written(tmp_path / "data.yaml", "names: !!python/object/apply:os.getcwd []")
+    with pytest.raises(InputError, match=r"data\.yaml: no names by class number found"):
+        read_class_names([tmp_path])
+    for names in ("mine", "5", "[mine, 5]", "{0: mine, 1: [rock]}"):
+        written(tmp_path / "data.yaml", f"names: {names}")
+        with pytest.raises(InputError, match=r"data\.yaml: names is .*; expected a list of texts"):
+            read_class_names([tmp_path])
+    written(tmp_path / "classes.txt", "\n")
+    with pytest.raises(InputError, match=r"classes\.txt: no class names found"):
+        read_class_names([tmp_path])
+    written(tmp_path / "classes.txt", "mine\n\nwreck\n")  # the wreck is number 2
+    with pytest.raises(InputError, match=r"classes\.txt: an empty class name found"):
+        read_class_names([tmp_path])
+
+
+def test_table_of_boxes(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "boxes.csv",
+        'class, image,x,y,w,h,note\n"old\nmine",a.png,1,2,3,4,one\u2028line\n'
+        "rock,a.png,5,6,7.5,8,!\n,b.png,,,,,\n",
+    )
+    assert read_box_table(path) == {
+        "a.png": [Box("old\nmine", 1, 2, 3, 4), Box("rock", 5, 6, 7.5, 8)],
+        "b.png": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "image,x,y,w,h\na,1,2,3,4",
+            r"boxes\.csv: the first line is 'image,x,y,w,h', separated by ',', and has no column class",
+        ),
+        (
+            "image\tx\ty\na\t1\t2",
+            r"is 'image\\tx\\ty', not separated by ',' or ';', and has no column image, x",
+        ),
+        ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found 'a,1,2,3,,mine'"),
+        ("image,x,y,w,h,class\n,,,,,", r"line 2: found ',,,,,'\nExpected an image, four numbers and a class"),
+        ("image,x,y,w,h,class\na,1,2,3,4", r"boxes\.csv, line 2: found"),
+        ("image,x,y,w,h,class\n\n\na,1_0,2,3,4,mine", r"boxes\.csv, line 4: found 'a,1_0,2,3,4,mine'"),
+        (
+            'image,x,y,w,h,class\na,1,2,3,4,"mine' + 140_000 * "\n",
+            r"boxes\.csv, line \d+: field larger than field limit .*quotation mark that is not closed",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_box_table(written(tmp_path / "boxes.csv", text))
+
+
+def test_all_wrong_rows_of_a_table_are_reported_at_once(tmp_path: Path) -> None:
+    rows = [f"a,{x},2,3,4,mine\n" for x in ("abc", 1, *["?"] * 11)]
+    with pytest.raises(InputError) as error:
+        read_box_table(written(tmp_path / "boxes.csv", "image,x,y,w,h,class\n" + "".join(rows)))
+    first, second, *_, more, expected = str(error.value).splitlines()
+    assert first.endswith("boxes.csv, line 2: found 'a,abc,2,3,4,mine'")
+    assert second.endswith("boxes.csv, line 4: found 'a,?,2,3,4,mine'")
+    assert more == "... and 2 rows more"
+    assert expected.startswith("Expected an image, four numbers and a class")
+
+
+def test_columns_may_be_separated_by_semicolons(tmp_path: Path) -> None:
+    path = written(tmp_path / "boxes.csv", 'image;x;y;w;h;class\na.png;1;2;3;4;"mine, old"\nb.png;;;;;\n')
+    assert read_box_table(path) == {"a.png": [Box("mine, old", 1, 2, 3, 4)], "b.png": []}
+
+
+def test_boxes_inside_an_image() -> None:
+    inside, complaints = inside_image(
+        [
+            Box("on the border", -1, 0, 65.5, 48),
+            Box("far out", 100, 100, 5, 5),
+            Box("half out", 60, 10, 8, 8),
+            Box("thin", 5, 5, 0, 3),
+            Box("just out", 64.5, 0, 0.5, 3),
+            Box("corner", -1, -1, 1, 1),
+            Box("on the border", 0, 0, 64, 48),
+        ],
+        (48, 64),
+    )
+    assert inside == [Box("on the border", 0, 0, 64, 48)]
+    assert [complaint.split(" from")[0] for complaint in complaints] == [
+        "the box of 'far out'",
+        "the box of 'half out'",
+        "the box of 'thin'",
+        "the box of 'just out'",
+        "the box of 'corner'",
+        "the box of 'on the border'",
+    ]
+    assert "reaches outside the image of 64 x 48 pixels" in complaints[0]
+    assert "has no area" in complaints[2]
+    assert "reaches outside the image of 64 x 48 pixels" in complaints[3]
+    assert "is there more than once" in complaints[5]
+
+
+def test_boxes_that_touch_are_free_of_each_other() -> None:
+    box = Box("mine", 10, 10, 5, 5)
+    taken = TakenPlaces([box])
+    assert taken.leave_free(Box("", 15, 10, 5, 5))
+    assert taken.leave_free(Box("", 10, 4, 5, 6))
+    assert not taken.leave_free(Box("", 14.9, 14.9, 5, 5))
+    assert not taken.leave_free(Box("", 0, 0, 50, 50))
+    assert TakenPlaces().leave_free(box)
+    for number in range(40):  # more than there is room for at first
+        taken.add(Box("", 100 + 10 * number, 0, 5, 5))
+    assert not any(taken.leave_free(Box("", 104 + 10 * number, 4, 3, 3)) for number in range(40))
+    assert taken.leave_free(Box("", 105, 0, 5, 5))
+    assert spanned(Box("mine", 15, 15, -5, -5)) == box
+
+
+def test_a_table_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_bytes("image,x,y,w,h,class\nBild.png,1,1,5,5,Fäule\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"boxes\.csv: byte 38 is no UTF-8 text\. .*CSV UTF-8"):
+        read_box_table(tmp_path / "boxes.csv")

@@ -1,0 +1,369 @@
+"""`prepare_sonar` from folders of files to a prepared folder, with good and with bad input."""
+
+import csv
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pydantic import ValidationError
+
+from data_prep.errors import InputError
+from data_prep.labelled.dataset import labelled_records
+from data_prep.labelled.preparing import PrepareResult
+from data_prep.prepared.manifest import load_manifest
+from data_prep.sonar.levels import prepare_snapshot
+from data_prep.sonar.manifest import SonarManifest
+from data_prep.sonar.prepare import prepare_sonar
+from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
+from data_prep.sonar.sources import find_annotated_images, source_name
+from data_prep.splits.divide import manifest_splits
+
+LOG = SpeckleNormalisation()
+SMALL = SonarPrepareSettings(size=(8, 8))
+MINES = {"line_1": [(10, 20), (70, 40)], "line_2": [(50, 1)], "line_3": []}
+"""Left and upper borders of bright squares of 6 pixels in images of 96 x 64."""
+
+
+def speckle(seed: int, size: tuple[int, int]) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    smooth = np.kron(generator.uniform(0.5, 2, (4, 4)), np.ones((size[0] // 4, size[1] // 4)))
+    return np.clip(generator.rayleigh(25, size) * smooth, 1, 254).astype(np.uint8)
+
+
+@pytest.fixture
+def class_folders(tmp_path: Path) -> Path:
+    """Twelve different snapshots of 20 x 24 pixels, two thirds of them mines."""
+    folder = tmp_path / "snapshots"
+    for number in range(12):
+        path = folder / ("rock" if number % 3 == 0 else "mine") / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(speckle(number, (20, 24))).save(path)
+    return folder
+
+
+@pytest.fixture
+def full_images(tmp_path: Path) -> Path:
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    for seed, (name, corners) in enumerate(MINES.items()):
+        levels = speckle(seed, (64, 96)) // 3
+        for left, top in corners:
+            levels[top : top + 6, left : left + 6] = 250
+        Image.fromarray(levels).save(folder / f"{name}.png")
+    return folder
+
+
+def box_table(folder: Path, rows: str = "") -> Path:
+    path = folder.parent / "boxes.csv"
+    lines = [f"{name}.png,{x},{y},6,6,mine" for name, corners in MINES.items() for x, y in corners]
+    path.write_text("\n".join(["image,x,y,w,h,class", *lines, "line_3.png,,,,,", rows]))
+    return path
+
+
+def records(out: Path, result: PrepareResult) -> dict[str, tuple[np.ndarray, str]]:
+    names = [example.name for example in result.manifest.examples]
+    return {
+        name: (image, result.manifest.class_names[label])
+        for name, image, label in labelled_records(out, result.manifest, names)
+    }
+
+
+def reasons(out: Path) -> list[str]:
+    with (out / "skipped.csv").open(newline="", encoding="utf-8") as file:
+        return sorted(row["reason"] for row in csv.DictReader(file))
+
+
+def test_class_folders_become_snapshots(class_folders: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = prepare_sonar(class_folders, out, SMALL.model_copy(update={"examples_per_shard": 5}))
+    manifest = load_manifest(out, SonarManifest)
+    assert manifest == result.manifest
+    assert (manifest.class_names, manifest.size, manifest.num_examples) == (("mine", "rock"), (8, 8), 12)
+    assert len(list(out.glob("*.tfrecord"))) == 3
+    sides = Counter((example.label, example.split) for example in manifest.examples)
+    assert sides == {(0, "train"): 4, (0, "test"): 4, (1, "train"): 2, (1, "test"): 2}
+    example = manifest.examples[1]
+    assert (example.name, example.height, example.width) == ("mine/10", 20, 24)
+    image, class_name = records(out, result)["rock/3"]
+    assert class_name == "rock"
+    np.testing.assert_array_equal(image, prepare_snapshot(speckle(3, (20, 24)), (8, 8), LOG))
+    splits = manifest_splits(manifest, selection_fraction=0.34)
+    assert {name.split("/")[0] for name in splits.selection} == {"mine", "rock"}
+    assert {name.split("/")[0] for name in splits.train} == {"mine", "rock"}
+    assert (result.skipped, result.one_sided) == ((), ())
+
+
+def test_result_does_not_depend_on_jobs(full_images: Path, tmp_path: Path) -> None:
+    (full_images / "line_2.png").write_bytes(b"broken")
+    results = [
+        prepare_sonar(full_images, tmp_path / str(jobs), SMALL, annotations=box_table(full_images), jobs=jobs)
+        for jobs in (1, 2)
+    ]
+    assert results[0] == results[1]
+    for path in (tmp_path / "1").iterdir():
+        assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes()
+
+
+def test_worker_processes_do_without_tensorflow() -> None:
+    code = "import sys, data_prep.sonar.prepare; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("kind", ["csv", "voc", "yolo", "mask"])
+def test_objects_are_cut_out_whatever_the_format(full_images: Path, tmp_path: Path, kind: str) -> None:
+    settings = SMALL.model_copy(update={"context": 2.0, "mask_names": {9: "mine"}, "background_ratio": 0.0})
+    settings = settings.model_copy(update={"clutter_ratio": 1.0})
+    out = tmp_path / "out"
+    result = prepare_sonar(full_images, out, settings, annotations=annotated(full_images, kind))
+    mines = {name: image for name, (image, kind) in records(out, result).items() if kind == "mine"}
+    assert sorted(mines) == ["line_1/mine_0001", "line_1/mine_0002", "line_2/mine_0001"]
+    levels = np.array(Image.open(full_images / "line_1.png"))
+    np.testing.assert_array_equal(
+        mines["line_1/mine_0001"], prepare_snapshot(levels[17:29, 7:19], (8, 8), LOG)
+    )
+    # At the upper border the window stays inside.
+    levels = np.array(Image.open(full_images / "line_2.png"))
+    np.testing.assert_array_equal(
+        mines["line_2/mine_0001"], prepare_snapshot(levels[0:12, 47:59], (8, 8), LOG)
+    )
+    assert not result.skipped
+
+
+def test_an_image_smaller_than_the_window_is_mirrored_evenly(full_images: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(update={"window": (80, 40)})
+    out = tmp_path / "out"
+    result = prepare_sonar(full_images, out, settings, annotations=box_table(full_images))
+    levels = np.pad(np.array(Image.open(full_images / "line_2.png")), ((8, 8), (0, 0)), mode="symmetric")
+    image, _ = records(out, result)["line_2/mine_0001"]
+    np.testing.assert_array_equal(image, prepare_snapshot(levels[:, 33:73], (8, 8), LOG))
+    assert {e.name.split("/")[1] for e in result.manifest.examples} == {"mine_0001", "mine_0002"}
+
+
+def annotated(images: Path, kind: str) -> Path:
+    if kind == "csv":
+        return box_table(images)
+    folder = images.parent / kind
+    folder.mkdir()
+    for name, corners in MINES.items():
+        if kind == "mask":
+            mask = np.zeros((64, 96), np.uint8)
+            for left, top in corners:
+                mask[top : top + 6, left : left + 6] = 9
+            Image.fromarray(mask).save(folder / f"{name}.png")
+        elif kind == "voc":
+            boxes = "".join(
+                f"<object><name>mine</name><bndbox><xmin>{x + 1}</xmin><ymin>{y + 1}</ymin>"
+                f"<xmax>{x + 6}</xmax><ymax>{y + 6}</ymax></bndbox></object>"
+                for x, y in corners
+            )
+            (folder / f"{name}.xml").write_text(f"<annotation>{boxes}</annotation>")
+        else:
+            lines = [f"0 {(x + 3) / 96} {(y + 3) / 64} {6 / 96} {6 / 64}" for x, y in corners]
+            (folder / f"{name}.txt").write_text("\n".join(lines))
+    if kind == "yolo":
+        (folder / "classes.txt").write_text("mine")
+    return folder
+
+
+def test_backgrounds_are_away_from_every_object(full_images: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(
+        update={
+            "window": (10, 12),
+            "background_ratio": 8.0,
+            "normalisation": SpeckleNormalisation(method="none"),
+        }
+    )
+    out = tmp_path / "out"
+    result = prepare_sonar(full_images, out, settings, annotations=box_table(full_images))
+    assert result.manifest.class_names == ("background", "mine")
+    counts = Counter(example.label for example in result.manifest.examples)
+    assert counts == {0: 24, 1: 3}
+    assert {(e.height, e.width) for e in result.manifest.examples} == {(10, 12)}
+    for name, (image, class_name) in records(out, result).items():
+        assert (image.max() > 200) == (class_name == "mine"), name  # only mines are bright
+    # The snapshots of one image stay together.
+    sides = {(e.name.split("/")[0], e.split) for e in result.manifest.examples}
+    assert len(sides) == 3
+    other = prepare_sonar(
+        full_images,
+        tmp_path / "other",
+        settings.model_copy(update={"seed": 1}),
+        annotations=box_table(full_images),
+    )
+    one, two = records(out, result), records(tmp_path / "other", other)
+    assert any(np.any(one[name][0] != two[name][0]) for name in one.keys() & two.keys())
+
+
+@pytest.mark.parametrize("marked", ["rejected box", "value without a name", "small components"])
+def test_what_is_marked_but_no_object_is_no_background(
+    full_images: Path, tmp_path: Path, marked: str
+) -> None:
+    if marked == "rejected box":
+        annotations = box_table(full_images, "line_3.png,-3,0,99,64,mine")
+    else:
+        annotations = annotated(full_images, "mask")
+        mask = np.zeros((64, 96), np.uint8)
+        mask[::8, ::8] = 9
+        if marked == "value without a name":
+            mask[:] = 7
+        Image.fromarray(mask).save(annotations / "line_3.png")
+    settings = SMALL.model_copy(update={"background_ratio": 8.0, "mask_names": {9: "mine"}})
+    result = prepare_sonar(full_images, tmp_path / "out", settings, annotations=annotations)
+    backgrounds = {e.name.split("/")[0] for e in result.manifest.examples if e.label == 0}
+    assert backgrounds == {"line_1", "line_2"}
+
+
+def test_clutter_stands_out_more_than_background(full_images: Path, tmp_path: Path) -> None:
+    path = full_images / "line_3.png"
+    levels = np.array(Image.open(path))
+    levels[40:46, 80:86] = 250  # a rock that nobody has marked
+    Image.fromarray(levels).save(path)
+    settings = SMALL.model_copy(
+        update={
+            "window": (16, 16),
+            "clutter_ratio": 1.0,
+            "normalisation": SpeckleNormalisation(method="none"),
+        }
+    )
+    out = tmp_path / "out"
+    result = prepare_sonar(full_images, out, settings, annotations=box_table(full_images))
+    assert result.manifest.class_names == ("background", "clutter", "mine")
+    of_line = {name: image for name, (image, _) in records(out, result).items() if name.startswith("line_3")}
+    assert of_line["line_3/clutter_0001"].max() > 200 > of_line["line_3/background_0001"].max()
+
+
+def test_bad_files_and_boxes_are_listed_and_the_rest_is_prepared(full_images: Path, tmp_path: Path) -> None:
+    Image.fromarray(speckle(9, (64, 96))).save(full_images / "line_4.png")
+    (full_images / "line_5.png").write_bytes(b"broken")
+    rows = "line_1.png,90,60,20,20,mine\nline_5.png,1,1,5,5,mine\nline_6.png,1,1,5,5,mine"
+    out = tmp_path / "out"
+    result = prepare_sonar(full_images, out, SMALL, annotations=box_table(full_images, rows))
+    assert result.manifest.num_examples == 6
+    assert "no annotation" in result.skipped[-1].reason  # behind what may be fewer
+    expected = [
+        r"boxes\.csv: boxes of 'line_6', but no such image",
+        r"line_1\.png: the box of 'mine' from column 90, row 60 to 110, 80 reaches outside the image of 96",
+        r"line_4\.png: no annotation in .*boxes\.csv\. Add one; an empty one if the image shows no object",
+        r"line_5\.png: unreadable or truncated",
+    ]
+    found = reasons(out)
+    assert len(found) == result.manifest.num_skipped == 4
+    for reason, pattern in zip(found, expected, strict=True):
+        assert re.search(pattern, reason), reason
+
+
+def test_an_object_too_long_for_a_snapshot_is_listed(full_images: Path, tmp_path: Path) -> None:
+    Image.fromarray(speckle(9, (8, 2760))).save(full_images / "line_4.png")
+    rows = "line_4.png,0,0,2730,8,mine\nline_4.png,0,0,2735,8,pipeline"  # with context 1.5
+    result = prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=box_table(full_images, rows))
+    assert {(e.height, e.width) for e in result.manifest.examples} == {(9, 9), (4095, 4095)}
+    (reason,) = reasons(tmp_path / "out")
+    assert "the box of 'pipeline' from column 0, row 0 to 2735, 8 needs a snapshot of 4102 x 4102" in reason
+
+
+def test_bad_class_folders_are_listed(class_folders: Path, tmp_path: Path) -> None:
+    (class_folders / "wreck").mkdir()
+    (class_folders / "fish").mkdir()
+    (class_folders / "fish" / "1.png").write_bytes(b"")
+    (class_folders / "mine" / "1.jpg").touch()
+    result = prepare_sonar(class_folders, tmp_path / "out", SMALL)
+    assert result.manifest.class_names == ("mine", "rock")
+    found = "\n".join(reasons(tmp_path / "out"))
+    for pattern in (
+        r"wreck: a class without an image file",
+        r"fish/1\.png: unreadable",
+        r"fish: none of the class's images can be read",
+        r"mine/1\.png: several files with the stem '1' \(1\.jpg, 1\.png\)",
+    ):
+        assert re.search(pattern, found), found
+
+
+def test_near_duplicates_stay_together(class_folders: Path, tmp_path: Path) -> None:
+    for copy in range(4):
+        image = np.array(Image.open(class_folders / "mine" / "1.png")).astype(float)
+        changed = np.clip(image[:, ::-1] * (0.5 + 0.2 * copy), 0, 255).astype(np.uint8)
+        Image.fromarray(changed).save(class_folders / "mine" / f"copy{copy}.png")
+    manifest = prepare_sonar(class_folders, tmp_path / "out", SMALL).manifest
+    together = {e.group for e in manifest.examples if "copy" in e.name or e.name == "mine/1"}
+    assert together == {"mine/1"}
+    apart = SMALL.model_copy(update={"duplicate_distance": -1})
+    manifest = prepare_sonar(class_folders, tmp_path / "apart", apart).manifest
+    assert len({e.group for e in manifest.examples}) == 16
+
+
+def test_survey_lines_and_lists(class_folders: Path, tmp_path: Path) -> None:
+    settings = SMALL.model_copy(update={"group_pattern": r"/(\d)", "folds": 3})
+    manifest = prepare_sonar(class_folders, tmp_path / "folds", settings).manifest
+    group = {e.name: (e.group, e.fold) for e in manifest.examples}
+    assert group["mine/1"] == group["mine/10"] == group["mine/11"]
+    assert {e.fold for e in manifest.examples} == {0, 1, 2}
+    names = tmp_path / "train.txt"
+    (class_folders / "rock" / "4.png").write_bytes(b"broken")
+    names.write_text("mine/1.png\nrock/0.png\nsomewhere/else/mine/2.png\nrock/4.png\nrock/lost.png\n")
+    settings = SMALL.model_copy(update={"train_list": names})
+    result = prepare_sonar(class_folders, tmp_path / "list", settings)
+    assert manifest_splits(result.manifest, selection_fraction=0).train == ("mine/1", "mine/2", "rock/0")
+    broken, lost = result.skipped
+    assert "rock/4.png" in broken.reason
+    assert "'rock/lost' is not among what there is to prepare" in lost.reason
+    names.write_text("mine/1.png\nmine/2.png\n")
+    one_sided = prepare_sonar(class_folders, tmp_path / "list", settings, overwrite=True).one_sided
+    assert len(one_sided) == 1
+    assert "class 'rock': all examples are on one side of the split" in one_sided[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("image,x,y,w,h,class\nline_1.png,,,,,", r"boxes\.csv: no object in any of 1 images"),
+        ("image,x,y,w,h,class\nline_9.png,1,1,2,2,m", r"lines: no image can be used\.\n  .*no such image"),
+        (
+            "image,x,y\n",
+            r"boxes\.csv: the first line is 'image,x,y', separated by ',', and has no column w, h",
+        ),
+    ],
+)
+def test_nothing_to_prepare(full_images: Path, tmp_path: Path, table: str, message: str) -> None:
+    path = tmp_path / "boxes.csv"
+    path.write_text(table)
+    with pytest.raises(InputError, match=message):
+        prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=path)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("suffix", [".xtf", ".XTF", ".png", ".PNG"])
+def test_names_in_lists_do_without_suffixes_of_any_case(suffix: str) -> None:
+    assert source_name(f"survey/LINE.7{suffix}") == "LINE.7"
+
+
+def test_folders_that_are_not_as_expected(full_images: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"lines: 0 class folders with image files; expected a folder for each"
+    ):
+        prepare_sonar(full_images, tmp_path / "out", SMALL)
+    with pytest.raises(InputError, match=r"lines: no annotation found"):
+        find_annotated_images(full_images, full_images)
+    only = SMALL.model_copy(update={"background_ratio": 0.0})
+    with pytest.raises(InputError, match=r"only the class 'mine'.*set background_ratio above 0"):
+        prepare_sonar(full_images, tmp_path / "out", only, annotations=box_table(full_images))
+    with pytest.raises(InputError, match="jobs is 0"):
+        prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=box_table(full_images), jobs=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size": (0, 8)}, "must be from 1 to 4096 pixels"),
+        ({"group_pattern": "("}, "not a regular expression"),
+        ({"folds": 3, "train_list": "a"}, "give either folds or lists"),
+        ({"clutter_name": "background"}, "are the same"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SonarPrepareSettings(**settings)

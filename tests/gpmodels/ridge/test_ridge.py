@@ -1,0 +1,141 @@
+"""The linear head with a penalty chosen by held-out groups."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.preprocessing import StandardScaler
+
+from gpmodels import HybridModel, RidgeLinearHead
+from gpmodels.heads.points import PointBatch
+from gpmodels.ridge import head as module
+from gpmodels.ridge.head import COSTS, chosen_cost
+from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
+
+
+class TestRidgeLinearHeadContract(LayerContract):
+    head_class = RidgeLinearHead
+    settings = {}  # noqa: RUF012
+    trainable_values = NUM_FEATURES + 1
+
+
+def grouped(num_groups: int = 12, each: int = 15, num_classes: int = 2) -> PointBatch:
+    """Points whose groups are shifted, so that a group says much of its own points and little of others."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(num_groups), each)
+    labels = groups % num_classes
+    shift = rng.standard_normal((num_groups, 20))
+    features = 0.3 * rng.standard_normal((len(groups), 20)) + shift[groups]
+    features[:, 0] += 1.5 * labels
+    return PointBatch(5.0 + 3.0 * features, labels, np.ones(len(labels)), groups)
+
+
+def model_for(num_classes: int) -> HybridModel:
+    model = HybridModel(keras.layers.Identity(), RidgeLinearHead(num_classes=num_classes), num_data=10)
+    model.build((None, 20))
+    return model
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_it_is_scikit_learns_with_the_cost_of_held_out_groups(num_classes):
+    points = grouped(num_classes=num_classes)
+    scaled = StandardScaler().fit_transform(points.features)
+    folds = list(StratifiedGroupKFold(5).split(scaled, points.labels, points.groups))
+    losses = []
+    for cost in COSTS:
+        fits = [LogisticRegression(C=cost, max_iter=5000).fit(scaled[a], points.labels[a]) for a, _ in folds]
+        losses.append(
+            sum(
+                log_loss(points.labels[b], fit.predict_proba(scaled[b]), labels=fit.classes_, normalize=False)
+                for fit, (_, b) in zip(fits, folds, strict=True)
+            )
+        )
+    best = COSTS[int(np.argmin(losses))]
+    model = model_for(num_classes)
+    model.fit_to((points.features, points.labels), groups=[f"patient_{group:02d}" for group in points.groups])
+    assert float(model.head.cost) == pytest.approx(best)
+    theirs = LogisticRegression(C=best, max_iter=5000).fit(scaled, points.labels).predict_proba(scaled)
+    ours = model(tf.constant(points.features, tf.float32))["probability"].numpy()
+    np.testing.assert_allclose(ours, theirs if num_classes > 2 else theirs[:, 1], atol=2e-3)
+
+
+def test_points_for_themselves_want_less_penalty_than_groups():
+    """Points of a group that is trained on are easy; those of a new group are not."""
+    points = grouped()
+    alone = points._replace(groups=np.arange(len(points.labels)))
+    assert chosen_cost(points, 2) < chosen_cost(alone, 2)
+    assert chosen_cost(points._replace(groups=np.zeros_like(points.groups)), 2) == chosen_cost(alone, 2)
+
+
+def test_a_class_that_no_point_has_is_nearly_impossible():
+    points = grouped()
+    model = model_for(4)
+    model.fit_to((points.features, points.labels), groups=points.groups)
+    probability = model(tf.constant(points.features, tf.float32))["probability"].numpy()
+    assert probability[:, 2:].max() < 1e-2
+    assert np.mean(probability.argmax(axis=1) == points.labels) > 0.9
+
+
+def test_points_of_one_class_are_refused():
+    with pytest.raises(ValueError, match="all of class 1"):
+        model_for(2).fit_to((np.random.default_rng(0).normal(size=(9, 20)), np.ones(9)))
+
+
+def test_no_points_that_count_are_refused():
+    points = grouped()
+    head = RidgeLinearHead()
+    head.build((None, 20))
+    for batches in ([], [points._replace(weights=np.zeros(len(points.labels)))]):
+        with pytest.raises(ValueError, match="No training point has a positive weight"):
+            head.fit_to(batches)
+
+
+@pytest.mark.parametrize("sizes", [(60, 60), (119, 1)])
+def test_groups_of_one_class_each_leave_the_choice_to_points(sizes):
+    """Without one of two groups there is one class: nothing can be judged by groups."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], sizes)
+    features = rng.standard_normal((120, 3)) + 3.0 * labels[:, None]
+    points = PointBatch(features, labels, np.ones(120), labels.astype(np.int64))
+    assert chosen_cost(points, 2) == chosen_cost(points._replace(groups=np.arange(120)), 2) > COSTS[0]
+
+
+def test_two_points_tell_nothing_about_the_penalty():
+    points = PointBatch(np.array([[-1.0], [1.0]]), np.array([0, 1]), np.ones(2), np.arange(2))
+    assert chosen_cost(points, 2) == 1.0
+
+
+def test_a_class_of_few_groups_is_spread_over_the_parts():
+    """Of ten groups the last two are of class 1: by size alone they could fall into one part."""
+    points = grouped(10)
+    labels = (points.groups >= 8).astype(int)
+    for train, held in module._folds(points._replace(labels=labels)):
+        assert set(labels[train]) == {0, 1}
+        assert not set(points.groups[train]) & set(points.groups[held])
+
+
+def test_a_constant_feature_does_no_harm():
+    points = grouped()
+    features = np.concatenate([points.features, np.full((len(points.labels), 1), 0.1)], axis=1)
+    assert features[:, -1].std() > 0.0  # by rounding
+    head = RidgeLinearHead()
+    head.build((None, 21))
+    head.fit_to([points._replace(features=features)])
+    kernel = head.kernel.numpy()
+    assert abs(kernel[-1]) < 1e-3 < np.abs(kernel).max()
+
+
+def test_a_sample_is_drawn_from_all_batches(monkeypatch):
+    monkeypatch.setattr(module, "MAX_POINTS", 100)
+    one = np.ones(50)
+    batches = [PointBatch(n * np.ones((50, 1)), one, one, n * one.astype(int)) for n in range(40)]
+    batches.append(PointBatch(np.ones((50, 1)), one, np.zeros(50), 99 * one.astype(int)))
+    drawn = module._sampled(iter(batches), np.random.default_rng(0))
+    assert 50 < len(drawn.labels) <= 100
+    assert len(set(drawn.groups.tolist())) > 25
+    assert drawn.groups.max() < 40
+    counts = [np.sum(drawn.groups < 20), np.sum(drawn.groups >= 20)]
+    assert min(counts) > 0.25 * len(drawn.labels)

@@ -1,0 +1,102 @@
+"""Lines of classified images, and the contact sheet of the least certain ones."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from data_prep.files.fitting import fit_image
+from pipelines.bundles.prediction import Source, UnreadableSourceError
+from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
+from pipelines.classify.prediction import ImagePrediction, ImagePredictor
+from pipelines.classify.settings import PredictSettings
+from pipelines.scores.pictures import REFERRED_COLOUR
+
+NAMES = ("apfel", "Dörrobst")
+
+
+def signature(images: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Says the mean level of the image as the probability of the second class."""
+    second = tf.reduce_mean(tf.cast(images, tf.float64), axis=[1, 2, 3]) / 255
+    probability = tf.stack([1 - second, second], axis=1)
+    return {
+        "probability": probability,
+        "label": tf.argmax(probability, axis=1),
+        "predictive_entropy": -tf.reduce_sum(probability * tf.math.log(probability), axis=1),
+        "mutual_information": tf.zeros_like(second),
+    }
+
+
+def predictor(**settings) -> ImagePredictor:
+    return ImagePredictor(signature, (8, 8), NAMES, "pad", PredictSettings(**settings))
+
+
+def test_a_line_is_of_the_image_as_training_saw_it(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
+    Image.fromarray(image).save(tmp_path / "a.png")
+    (line,) = predictor(refer_above=0.5)(Source(tmp_path / "a.png", "a"))
+    second = fit_image(image, (8, 8), "pad").mean() / 255
+    assert (line.height, line.width, line.label) == (30, 50, NAMES[int(second > 0.5)])
+    assert line.probability == pytest.approx({"apfel": 1 - second, "Dörrobst": second})
+    assert line.referred is True
+    assert line.cells().keys() == set(ImagePrediction.columns(NAMES, familiarity=True))
+
+
+def test_a_damaged_file_has_no_line(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"no image")
+    with pytest.raises(UnreadableSourceError, match=r"a\.png: unreadable"):
+        list(predictor()(Source(tmp_path / "a.png", "a")))
+
+
+def line(name: str, entropy: float, referred: bool = False) -> ImagePrediction:
+    return ImagePrediction(
+        file=name,
+        label="Dörrobst",
+        predictive_entropy=entropy,
+        probability={"Dörrobst": 0.7},
+        referred=referred,
+    )
+
+
+def test_the_sheet_keeps_the_least_certain_images_in_their_order(tmp_path):
+    sheet = ContactSheet(3, (8, 8), "crop")
+    assert sheet.write(tmp_path) is None
+    for level, entropy in ((10, 0.1), (40, 0.4), (30, 0.3), (41, 0.4), (20, 0.2)):
+        sheet.add(np.full((20, 30, 3), level, np.uint8), line(f"{level}.png", entropy, referred=level == 40))
+    picture = sheet.drawn()
+    assert picture.shape[1] == 3 * 176
+    centres = [picture[88, 88 + 176 * place].tolist() for place in range(3)]
+    assert centres == [[40] * 3, [41] * 3, [30] * 3]
+    framed = (picture == REFERRED_COLOUR).all(-1).reshape(len(picture), 3, 176).any((0, 2))
+    assert framed.tolist() == [True, False, False]
+    assert sheet.write(tmp_path) == tmp_path / SHEET_NAME
+    assert np.array_equal(np.asarray(Image.open(tmp_path / SHEET_NAME)), picture)
+
+
+def test_letters_of_other_alphabets_are_drawn_and_long_names_shortened():
+    def drawn(name: str) -> np.ndarray:
+        sheet = ContactSheet(1, (8, 4), "crop")
+        sheet.add(np.zeros((20, 30, 3), np.uint8), line(name, 0.5))
+        return sheet.drawn()
+
+    assert not np.array_equal(drawn("Größe"), drawn("Gr??e"))
+    long = drawn("IMG_20240131_121314_a_very_long_name_of_a_camera.jpg")
+    assert long.shape == drawn("a").shape
+    assert (long[176:, :4] == 255).all()
+    assert (long[176:, -4:] == 255).all()
+
+
+def test_no_sheet_is_made_where_none_is_wanted(tmp_path):
+    sheet = ContactSheet(0, (8, 8), "crop")
+    sheet.add(np.zeros((8, 8, 3), np.uint8), line("a.png", 0.5))
+    assert sheet.write(tmp_path) is None
+
+
+def test_the_sheet_costs_the_table_nothing(tmp_path):
+    Image.fromarray(np.full((9, 9, 3), 90, np.uint8)).save(tmp_path / "a.png")
+    one = predictor(sheet_images=1)
+    for _ in range(3):
+        list(one(Source(Path(tmp_path / "a.png"), "a")))
+    assert one.sheet.drawn().shape[1] == 176

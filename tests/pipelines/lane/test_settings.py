@@ -1,0 +1,53 @@
+"""Settings of the lane steps: what cannot be trained is refused before anything is written."""
+
+import pytest
+
+from data_prep.errors import InputError
+from gpmodels import SVGPHead
+from gpmodels.networks.encoder_decoder import encoder_decoder
+from pipelines.command.config import load_settings
+from pipelines.lane.settings import TrainSettings
+
+
+def load(*overrides: str) -> TrainSettings:
+    return load_settings(TrainSettings, overrides=overrides)
+
+
+@pytest.mark.parametrize("network", ["C1K1", "C4K5", "C9K9"])
+def test_networks_of_the_thesis(network):
+    assert load(f"network={network}").network == network
+    encoder_decoder(network)
+
+
+@pytest.mark.parametrize("network", ["C0K3", "C10K3", "C4K4", "K5C4", "c4k5", "C4K5x", "resnet"])
+def test_other_networks_are_refused(network):
+    with pytest.raises(InputError, match=f"network is {network}; expected text"):
+        load(f"network={network}")
+
+
+@pytest.mark.parametrize("kernel", ["squared_exponential", "matern12", "matern32", "matern52"])
+def test_kernels_are_those_of_the_heads(kernel):
+    SVGPHead(kernel=load(f"kernel={kernel}").kernel)
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(InputError, match=r"kernel is rbf; expected squared_exponential \| matern12"):
+        load("kernel=rbf")
+
+
+@pytest.mark.parametrize(
+    ("given", "heads"),
+    [
+        ("[hgp, linear]", ("linear", "hgp")),
+        ("[hgp, svgp, linear]", ("linear", "svgp", "hgp")),
+        ("[svgp]", ("svgp",)),
+    ],
+)
+def test_heads_have_the_order_of_the_report(given, heads):
+    assert load(f"heads={given}").heads == heads
+
+
+@pytest.mark.parametrize("given", ["[hgp, hgp]", "[linear, hgp, linear]", "[forest]", "[]"])
+def test_heads_that_cannot_be_compared_are_refused(given):
+    with pytest.raises(InputError, match="--set: heads is"):
+        load(f"heads={given}")

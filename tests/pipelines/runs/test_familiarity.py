@@ -1,0 +1,64 @@
+"""The familiarity of a run: points count by the group of their example, also after it was kept."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpmodels import HybridModel, LinearHead
+from pipelines.bundles.prediction import familiarity_fields
+from pipelines.runs import familiarity
+from pipelines.runs.familiarity import load_familiarity, measure_familiarity, save_familiarity
+
+
+@pytest.fixture(scope="module")
+def model() -> HybridModel:
+    model = HybridModel(keras.layers.Identity(), LinearHead(), num_data=9)
+    model.build((None, 3))
+    return model
+
+
+def test_pixels_are_of_the_group_of_their_image_and_are_kept_so(model, tmp_path):
+    x = np.random.default_rng(0).normal(size=(5, 6, 7, 3)).astype(np.float32)
+    x += 5 * np.random.default_rng(1).normal(size=(5, 1, 1, 3)).astype(np.float32)
+    weight = np.ones((5, 6, 7), np.float32)
+    weight[4].flat[3:] = 0.0
+    batches = tf.data.Dataset.from_tensor_slices((x, weight, weight)).batch(2)
+    found = measure_familiarity(model, batches, batches, groups=list("abacb"), seed=0)
+    sizes = np.unique(found.groups, return_counts=True)[1]
+    np.testing.assert_array_equal(sizes, [64, 35, 32])
+    save_familiarity(found, tmp_path)
+    loaded = load_familiarity(tmp_path)
+    np.testing.assert_array_equal(loaded.groups, found.groups)
+    np.testing.assert_array_equal(loaded(x), found(x))
+    assert loaded(-100 * x).numpy().min() >= 0.25
+    assert measure_familiarity(model, batches, batches, seed=0).num_groups == 5
+    save_familiarity(replace(found, groups=None), tmp_path)  # as earlier versions did
+    assert load_familiarity(tmp_path).num_groups == 131
+
+
+def test_examples_are_of_their_own_groups(model):
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    batches = tf.data.Dataset.from_tensor_slices((x, x)).batch(2)
+    assert measure_familiarity(model, batches, batches, groups=list("abacb"), seed=0).num_groups == 3
+    assert measure_familiarity(model, batches, batches, seed=0).num_groups == 5
+
+
+@pytest.mark.parametrize(("groups", "flagged"), [(99, False), (100, True)])
+def test_a_hundred_groups_are_needed_to_call_something_unfamiliar(groups, flagged):
+    least = float(np.float32(1 / (groups + 1)))
+    assert familiarity_fields(least) == {"familiarity": least, "unfamiliar": flagged}
+
+
+def test_of_many_held_out_examples_some_of_all_are_chosen(model, monkeypatch):
+    monkeypatch.setattr(familiarity, "_MOST_HELD_OUT", 40)
+    x = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
+    groups = [f"class {row // 100}" for row in range(400)]
+    batches = tf.data.Dataset.from_tensor_slices((x, x)).batch(30)
+    found = measure_familiarity(model, batches, batches, groups=groups, seed=0)
+    assert len(found.held_out) == 40
+    sizes = np.unique(found.groups, return_counts=True)[1]
+    assert len(sizes) == 4  # the first 40 are all of one class
+    assert sizes.min() >= 4

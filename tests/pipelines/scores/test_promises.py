@@ -1,0 +1,101 @@
+"""Promises of a method, compared with what came of them."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipelines.scores.metrics import metrics_content
+from pipelines.scores.promisable import TABLE_ERRORS
+from pipelines.scores.promises import ReferralErrors, method_promises
+from pipelines.scores.report import Gallery, render_report
+from pipelines.scores.risk_control import SelectiveErrors, referral_threshold
+from pipelines.scores.tables import promise_sentence
+from tests.pipelines.scores.test_report import CREATED
+
+
+def errors(seed: int, number: int = 2500) -> SelectiveErrors:
+    generator = np.random.default_rng(seed)
+    uncertainty = generator.random(number)
+    wrong = generator.random(number) < 0.3 * uncertainty**3
+    return SelectiveErrors(uncertainty, wrong.astype(float), np.arange(number), "images")
+
+
+@pytest.fixture
+def promises():
+    return method_promises(
+        errors(0), errors(1), judged_noun="images", max_errors=(0.001, 0.02, 0.1), source={"head": "hgp"}
+    )
+
+
+def test_rows_compare_the_promise_with_the_judged_part(promises):
+    impossible, small, large = promises.rows
+    assert impossible.promise.threshold is None
+    assert impossible.is_violated is None
+    assert "2995 images are needed" in impossible.promise.reason
+    kept, error = errors(1).reality(small.promise.threshold)
+    assert (small.judged_kept, small.judged_error) == (kept, error)
+    assert small.is_violated == (error > 0.02)
+    assert large.judged_kept > 0.99
+
+
+def test_the_table_has_the_thresholds_that_single_promises_have(promises):
+    table = dict(promises.table)
+    for max_error in TABLE_ERRORS:
+        assert table.get(max_error) == referral_threshold(errors(0), max_error).threshold
+    assert {0.001, 0.01, 0.02, 0.05, 0.1, 0.95} <= set(TABLE_ERRORS)
+    assert list(TABLE_ERRORS) == sorted(set(TABLE_ERRORS))
+
+
+def test_units_are_groups_where_there_are_groups():
+    found = ReferralErrors(("a", "b", "c"), np.array([0.1, 0.2, 0.3]), np.zeros(3))
+    alone = found.by({"a": "1", "b": "2", "c": "3"}, "images")
+    assert (alone.num_units, alone.noun) == (3, "images")
+    grouped = found.by({"a": "1", "b": "2", "c": "1"}, "images")
+    assert (grouped.unit.tolist(), grouped.noun) == ([0, 1, 0], "groups of images")
+    assert ReferralErrors((), np.zeros(0), np.zeros(0)).by({}, "images") is None
+
+
+def test_metrics_report_and_console_show_them(evaluation, promises):
+    name = evaluation.results[-1].name
+    judged = replace(evaluation, promises={name: promises})
+    content = json.loads(json.dumps(metrics_content(judged), allow_nan=False))
+    written = content["methods"][name]["promise"]
+    assert written["source"] == {"head": "hgp"}
+    assert written["rows"][0]["threshold"] is None
+    assert written["rows"][1]["judged_error"] == promises.rows[1].judged_error
+    assert written["table"][-1][0] == 0.95
+    assert content["methods"][evaluation.results[0].name]["promise"] is None
+    html = render_report("Title", judged, Gallery(), CREATED)
+    assert "Is the promise kept?" in html
+    assert "2995 images are needed" in html
+    assert promise_sentence(judged).startswith(f"Promises of {name}: at most 2 % wrong: ")
+    assert "0.1 %: not promised (for 0.1 %, at least 2995 images are needed" in promise_sentence(judged)
+
+
+def test_a_reason_for_no_promise_is_shown(evaluation):
+    judged = replace(evaluation, no_promise="The folder is another one.")
+    assert "No promise was made. The folder is another one." in render_report("T", judged, Gallery(), CREATED)
+    assert promise_sentence(judged).endswith("The folder is another one.")
+    assert "Is the promise kept?" not in render_report("T", evaluation, Gallery(), CREATED)
+
+
+def test_nothing_kept_is_no_violation():
+    selection = SelectiveErrors(np.zeros(100), np.zeros(100), np.arange(100), "images")
+    judged = SelectiveErrors(np.ones(10), np.ones(10), np.arange(10), "images")
+    (row,) = method_promises(selection, judged, judged_noun="images", max_errors=(0.1,), source={}).rows
+    assert (row.judged_kept, row.is_violated) == (0.0, None)
+    assert math.isnan(row.judged_error)
+
+
+def test_a_selection_part_without_anything_to_judge_by_gives_the_reason(evaluation):
+    promises = method_promises(None, errors(1), judged_noun="candidates", max_errors=(0.02, 0.1), source={})
+    assert (promises.units, promises.table) == (0, ())
+    assert [row.is_violated for row in promises.rows] == [None, None]
+    judged = replace(evaluation, promises={evaluation.results[-1].name: promises})
+    reason = "of the selection part's candidates none is referred or kept"
+    assert reason in promise_sentence(judged)
+    json.dumps(metrics_content(judged), allow_nan=False)
+    assert "none is referred or kept" in render_report("Title", judged, Gallery(), CREATED)

@@ -1,0 +1,46 @@
+"""Sonar snapshots as the shared steps see them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from data_prep.errors import InputError
+from data_prep.sonar.prepare import prepare_sonar
+from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
+from data_prep.splits.divide import manifest_splits
+from pipelines.sonar.application import SONAR
+from pipelines.sonar.settings import SonarRun
+
+
+def test_snapshots_normalised_in_another_way_are_not_judged(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for name in ("mine", "rock"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(4):
+            image = generator.integers(0, 256, (8, 8), dtype=np.uint8)
+            Image.fromarray(image).save(tmp_path / "images" / name / f"{number}.png")
+    methods = {
+        "log": SpeckleNormalisation(),
+        "again": SpeckleNormalisation(),
+        "none": SpeckleNormalisation(method="none"),
+        "stretched": SpeckleNormalisation(percentiles=(5.0, 95.0)),
+    }
+    for name, method in methods.items():
+        settings = SonarPrepareSettings(size=(8, 8), normalisation=method)
+        prepare_sonar(tmp_path / "images", tmp_path / name, settings)
+    data = SONAR.inputs.open(tmp_path / "log")
+    splits = manifest_splits(data.manifest, selection_fraction=0)
+    run = SonarRun(
+        application="sonar",
+        size=(8, 8),
+        batch_norm_momentum=0.9,
+        counts={},
+        manifest_sha256="",
+        **SONAR.inputs.all_facts(data, splits),
+    )
+    SONAR.inputs.require_fitting(SONAR.inputs.open(tmp_path / "again"), tmp_path / "run", run)
+    for name, found in (("none", "method='none'"), ("stretched", r"method='log' percentiles=\(5\.0, 95")):
+        with pytest.raises(InputError, match=rf"{name} has snapshots normalised by {found}.* but .*run was"):
+            SONAR.inputs.require_fitting(SONAR.inputs.open(tmp_path / name), tmp_path / "run", run)

@@ -1,0 +1,92 @@
+"""Boxes are judged by true ones at each threshold, whatever threshold the boxes are written at."""
+
+import csv
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.sonar.boxes import Box
+from data_prep.sonar.settings import SpeckleNormalisation
+from data_prep.sonar.sources import SonarSource
+from pipelines.bundles.metadata import Metadata, SignatureDescription
+from pipelines.sonar import steps as sonar
+from pipelines.sonar.detection import DetectionJudge
+from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing
+from pipelines.sonar.windows import Find
+from tests.pipelines.sonar.test_prediction import brightness
+from tests.pipelines.tiny_lane import quiet
+
+
+def find(left: float, score: float) -> Find:
+    return Find(Box("mine", left, 0, 8, 8), score, np.array([1 - score, score]), 0.1, 0.0)
+
+
+def test_counts_at_each_threshold(tmp_path: Path) -> None:
+    marked = {
+        tmp_path / name: SonarSource(name, tmp_path / name, boxes=tuple(boxes))
+        for name, boxes in {
+            "two": [Box("mine", 0, 0, 8, 8), Box("rock", 40, 0, 4, 4), Box("far", 400, 0, 4, 4)],
+            "none": [],
+        }.items()
+    }
+    judge = DetectionJudge(marked, (0.5, 0.2, 0.9))
+    judge.add(tmp_path / "two", (8, 64), [find(0, 0.8), find(3, 0.7), find(38, 0.3), find(20, 0.6)])
+    judge.add(tmp_path / "none", (8, 64), [find(0, 0.25)])
+    judge.add(tmp_path / "without annotation", (8, 64), [find(0, 1.0)])
+    low, middle, high = judge.scores()
+    assert (low.threshold, low.boxes, low.right_boxes, low.found) == (0.2, 5, 3, 2)
+    assert (low.objects, low.images) == (2, 2)  # one box lies outside the image
+    assert (low.precision, low.recall, low.false_alarms_per_image) == (0.6, 1.0, 1.0)
+    assert (middle.boxes, middle.right_boxes, middle.found) == (3, 2, 1)  # two boxes of one object
+    assert (high.precision, high.recall, high.false_alarms_per_image) == (None, 0.0, 0.0)
+
+
+@pytest.fixture
+def bundle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bundle that takes what is bright for an object."""
+    serving = SignatureDescription(inputs={}, outputs={})
+    facts_of_bundle = {
+        "network_size": (4, 4),
+        "class_names": ("background", "mine"),
+        "signatures": {"serving_default": serving},
+    }
+    facts = SnapshotPreprocessing(
+        normalisation=SpeckleNormalisation(method="none"), window=(8, 8), background_classes=("background",)
+    )
+    metadata = Metadata.model_construct(**facts_of_bundle)
+    monkeypatch.setattr(sonar, "open_bundle", lambda *_: (brightness, metadata))
+    monkeypatch.setattr(sonar, "bundle_preprocessing", lambda *_: facts)
+
+
+def predict(folder: Path, out: Path, annotations: Path, console: Console) -> None:
+    settings = PredictSettings(threshold=0.9)
+    sonar.predict(settings, inputs=[folder], model=folder, out=out, console=console, annotations=annotations)
+
+
+@pytest.mark.usefixtures("bundle")
+def test_predict_judges_below_the_threshold_that_it_writes_boxes_at(tmp_path: Path) -> None:
+    levels = np.full((32, 40), 3, np.uint8)
+    levels[:8, :8], levels[24:, 32:] = 255, 128
+    cv2.imwrite(str(tmp_path / "a.png"), levels)
+    truth = tmp_path / "truth.csv"
+    truth.write_text("image,x,y,w,h,class\na.png,1,1,6,6,mine\na.png,33,25,6,6,mine\n")
+    console = quiet()
+    predict(tmp_path, tmp_path / "out", truth, console)
+    with (tmp_path / "out" / "detection.csv").open() as file:
+        found = {row["threshold"]: (row["recall"], row["boxes"]) for row in csv.DictReader(file)}
+    assert (found["0.4"], found["0.9"]) == (("1", "2"), ("0.5", "1"))
+    assert len((tmp_path / "out" / "boxes" / "a.csv").read_text().splitlines()) == 2
+    assert "0.9 (used)" in console.file.getvalue()
+
+
+@pytest.mark.usefixtures("bundle")
+def test_annotations_of_other_images_are_refused(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), np.zeros((8, 8), np.uint8))
+    truth = tmp_path / "truth.csv"
+    truth.write_text("image,x,y,w,h,class\nb.png,1,1,6,6,mine\n")
+    with pytest.raises(InputError, match=r"truth\.csv has no annotation of any of 1 images"):
+        predict(tmp_path, tmp_path / "out", truth, quiet())

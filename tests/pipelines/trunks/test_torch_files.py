@@ -1,0 +1,94 @@
+"""Reading a state dict without PyTorch: both layouts, strides, and everything that is refused."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.errors import InputError
+from pipelines.trunks.torch_files import read_state
+from tests.pipelines.trunks.torch_file import legacy_file, zip_file
+
+LAYOUTS = [legacy_file, zip_file]
+
+
+def read(folder: Path, content: bytes) -> dict[str, np.ndarray]:
+    path = folder / "state.pth"
+    path.write_bytes(content)
+    return read_state(path, sha256=hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_arrays_come_back_with_their_strides_and_offsets(layout, tmp_path):
+    base = np.arange(60, dtype=np.float32)
+    cube = np.arange(24, dtype=np.float32)
+    arrays = {
+        "plain": np.arange(6, dtype=np.float32),
+        "transposed": cube.reshape(2, 3, 4).transpose(2, 0, 1),  # not contiguous
+        "part": base[7:55].reshape(4, 12)[1:3, 2:10:3],  # an offset, and steps
+        "shared": base[10:12],  # another view of the same storage
+        "halves": np.linspace(0, 1, 5).astype(np.float16),
+        "steps": np.array([3], np.int64).reshape(()),
+    }
+    found = read(tmp_path, layout(arrays))
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].flags.c_contiguous
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_file_of_another_content_is_not_parsed(tmp_path, monkeypatch):
+    path = tmp_path / "state.pth"
+    path.write_bytes(legacy_file({"a": np.zeros(3, np.float32)}))
+    monkeypatch.setattr(
+        "pipelines.trunks.torch_files._StateUnpickler", lambda _: pytest.fail("it was parsed")
+    )
+    with pytest.raises(
+        InputError, match=r"has the SHA-256 .* but 000000000000\.\.\. was expected.*not read further"
+    ):
+        read_state(path, sha256="0" * 64)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_state(tmp_path / "missing.pth", sha256="0" * 64)
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ("run",)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_name_that_no_state_dict_needs_is_refused(layout, tmp_path, capsys):
+    with pytest.raises(
+        InputError, match=r"asks for (builtins|__builtin__)\.print, which no state dict needs"
+    ):
+        read(tmp_path, layout({"a": np.zeros(3, np.float32), "b": Evil()}))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    content = legacy_file({"a": np.zeros(30, np.float32)})
+    for length in (10, len(content) // 2, len(content) - 5):
+        with pytest.raises(InputError, match="no state dict that can be read"):
+            read(tmp_path, content[:length])
+
+
+def test_a_view_beyond_its_storage_is_refused(tmp_path):
+    whole = legacy_file({"a": np.arange(100, dtype=np.float32)[:50]})
+    # The shape (50,) becomes (150,): K and a byte write a small whole number.
+    changed = whole.replace(b"K2\x85", b"K\x96\x85")
+    assert changed != whole
+    with pytest.raises(InputError, match="reaches beyond its 100 elements"):
+        read(tmp_path, changed)
+
+
+def test_other_files_are_refused(tmp_path):
+    for content in (
+        legacy_file({"a": np.zeros(3, np.float32)}, magic=7),
+        legacy_file({"a": 3.0}),
+        b"",
+        b"PK\x03\x04 no archive",
+    ):
+        with pytest.raises(InputError, match="no state dict that can be read"):
+            read(tmp_path, content)
