@@ -1,5 +1,6 @@
 """What preparing takes whatever the modality: worker processes, what was left out."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -50,16 +51,27 @@ def run_in_rounds(
     if jobs < 1:
         raise InputError(f"jobs is {jobs}; expected at least 1 process.")
     done = 0
+    folder = Path.cwd()
     for start in range(0, len(items), ROUND * jobs):  # in rounds, for results wait in memory
         round_items = items[start : start + ROUND * jobs]
         results = joblib.Parallel(n_jobs=jobs)(
-            joblib.delayed(function)(item, *arguments) for item in round_items
+            joblib.delayed(_in_folder)(folder, function, item, *arguments) for item in round_items
         )
         for item, result in zip(round_items, results, strict=True):
             done += 1
             if progress is not None:
                 progress(stage, done, len(items))
             yield item, result
+
+
+def _in_folder(folder: Path, function: Callable[..., Any], item: Any, *arguments: Any) -> Any:
+    """Call a function where relative paths mean what they mean to the caller.
+
+    Worker processes outlive a call and stay in the folder that they were started in.
+    """
+    if Path.cwd() != folder:
+        os.chdir(folder)
+    return function(item, *arguments)
 
 
 def without_skipped(results: Iterable[Result | Skipped], skipped: list[Skipped]) -> Iterator[Result]:

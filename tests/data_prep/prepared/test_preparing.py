@@ -43,3 +43,12 @@ def test_what_was_skipped_is_listed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'here: no image can be used\.\n  a\.png: "broken"'):
         require_good([], "image", Path("here"), skipped)
     require_good([1], "image", Path("here"), skipped)
+
+
+def test_relative_paths_are_those_of_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):  # the workers of the first folder work on for the second
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "here").write_text(name)
+        monkeypatch.chdir(tmp_path / name)
+        results = run_in_rounds("Reads", Path.read_text, [Path("here")] * 4, (), jobs=2, progress=None)
+        assert [text for _, text in results] == [name] * 4
