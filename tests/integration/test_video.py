@@ -25,8 +25,8 @@ from pipelines.video.application import VIDEO, open_videos
 pytestmark = pytest.mark.slow
 
 TINY = {
-    "pretraining_epochs": 12,
-    "learning_rate": 3e-3,
+    "pretraining_epochs": 20,
+    "learning_rate": 2e-3,
     "head_epochs": 2,
     "steps_per_epoch": 15,
     "batch_size": 12,
@@ -80,7 +80,7 @@ class Way:
 def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
     way, rng = Way(tmp_path_factory.mktemp("the whole way")), np.random.default_rng(0)
     for kind in CLASSES:
-        for group in range(1, 9):
+        for group in range(1, 17):
             write_video(way.videos / kind / f"v_{kind}_g{group:02d}_c01.avi", (kind,), rng)
     write_video(way.new / "both.avi", ("Dim", "Still"), rng, frames=40)
     (way.new / "Größe.mp4").write_bytes(b"no video")
@@ -114,8 +114,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_every_step_says_what_it_did(way):
-    assert "96 clips (4 x 16 x 16) of 24 videos written to" in way.said["prepare"]
-    assert "Still: 8, 2 of them to judge by" in way.said["prepare"]
+    assert "192 clips (4 x 16 x 16) of 48 videos written to" in way.said["prepare"]
+    assert "Still: 16, 5 of them to judge by" in way.said["prepare"]
     assert "hgp epoch 2: loss" in way.said["train"]
     assert "frames a second in the network" in way.said["features"]
     assert "RBF-SVM: C " in way.said["train on features"]
@@ -133,7 +133,7 @@ def test_videos_are_judged_and_not_clips(way):
     metrics = json.loads((way.evaluation / "metrics.json").read_text(), parse_constant=pytest.fail)
     assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP", "HGP + temperature"]
     tested = int(metrics["data"]["videos"])
-    assert tested == 6
+    assert tested == 15
     for method in metrics["methods"].values():
         assert np.sum(method["confusion"]) == tested
         assert list(method["recalls"]) == list(CLASSES)
