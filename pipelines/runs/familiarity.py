@@ -1,8 +1,8 @@
 """The familiarity of a run's models: fitted after the training of each head, kept beside its weights.
 
-Reference examples are of the training part, held-out ones of the whole selection part, of many a random choice;
-of maps they are some random pixels of each image. What is held out counts by groups, as pixels of an image are
-alike.
+Reference examples are of the training part, held-out ones of the whole selection part, of many a random
+choice; of maps they are some random pixels of each image. What is held out counts by groups, as pixels of an
+image are alike.
 """
 
 from __future__ import annotations

@@ -75,14 +75,9 @@ def _shifted_examples(
     ]
     if all(example.source is None for example in examples):
         return [replace(example, image=image) for example, image in zip(examples, images, strict=True)]
-    # The network is given features: those of all images at once are computed fastest.
-    single = [image.ndim == 3 for image in images]
-    stacks = [image[None] if alone else image for image, alone in zip(images, single, strict=True)]
-    seen = job.data.as_seen(np.concatenate(stacks))
-    parts = np.split(seen, np.cumsum([len(stack) for stack in stacks])[:-1])
     return [
-        replace(example, image=part[0] if alone else part, source=image)
-        for example, image, part, alone in zip(examples, images, parts, single, strict=True)
+        replace(example, image=seen, source=image)
+        for example, image, seen in zip(examples, images, job.data.all_as_seen(images), strict=True)
     ]
 
 

@@ -57,10 +57,8 @@ class NoveltyCollector:
         )
 
 
-def read_unfamiliar(
-    job: Job[Any, Any, Any], folder: Path, learned: frozenset[str]
-) -> dict[str, NDArray[np.uint8]]:
-    """Return the images of a folder as `predict` gives them to the network, by the names of their files.
+def read_unfamiliar(job: Job[Any, Any, Any], folder: Path, learned: frozenset[str]) -> list[JudgedExample]:
+    """Return the images of a folder as `predict` gives them to the network, without a truth.
 
     Args:
         job: Job on the run.
@@ -100,30 +98,21 @@ def read_unfamiliar(
         )
     if not images:
         raise InputError(f"--unfamiliar {folder}: not one image could be read.")
-    return images
+    seen_by_network = job.data.all_as_seen(list(images.values()))
+    return [JudgedExample(name, seen, None) for name, seen in zip(images, seen_by_network, strict=True)]
 
 
 def predict_unfamiliar(
-    job: Job[Any, Any, Any], predictor: Predictor, images: dict[str, NDArray[np.uint8]]
+    job: Job[Any, Any, Any], predictor: Predictor, examples: Sequence[JudgedExample]
 ) -> NoveltyCollector:
-    """Return the scores of a method for the images of `read_unfamiliar`."""
+    """Return the scores of a method for the examples of `read_unfamiliar`."""
     collector = NoveltyCollector()
-    shown: Sequence[tuple[str, NDArray[np.uint8]]] = list(images.items())
-    for name, image in track(
-        shown,
+    for example in track(
+        examples,
         f"{predictor.title}: unfamiliar",
         console=job.console,
         transient=True,
         disable=not job.console.is_terminal,
     ):
-        example = JudgedExample(name, seen_images(job, image), None)
         collector.add(example, job.application.judge.outputs(predictor, example))
     return collector
-
-
-def seen_images(job: Job[Any, Any, Any], images: NDArray[np.uint8]) -> NDArray[Any]:
-    """Return what the network is given of an image `[H, W, 3]`, or of several, `[K, H, W, 3]`."""
-    if images.ndim == 3:
-        (seen,) = job.data.as_seen(images[None])
-        return np.asarray(seen)
-    return np.asarray(job.data.as_seen(images))

@@ -45,7 +45,9 @@ def test_what_was_skipped_is_listed(tmp_path: Path) -> None:
     require_good([1], "image", Path("here"), skipped)
 
 
-def test_relative_paths_are_those_of_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_those_of_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("one", "two"):  # the workers of the first folder work on for the second
         (tmp_path / name).mkdir()
         (tmp_path / name / "here").write_text(name)
