@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.batches import batches, untuned
 from gpmodels.familiarity import Familiarity
 from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import tempered
 from gpmodels.registry import import_heads
-
-MAX_BATCH_VALUES = 2**20
-"""Most input values of a batch that is cut from arrays."""
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -273,10 +271,10 @@ class HybridModel(keras.Model):
             ValueError: The data holds no point, or a feature is not finite.
         """
         rng = np.random.default_rng(seed)
-        batches = list(itertools.islice(_batches(data), MAX_SAMPLED_BATCHES))
-        share = math.ceil(max_points / max(len(batches), 1))
+        sampled = list(itertools.islice(batches(data), MAX_SAMPLED_BATCHES))
+        share = math.ceil(max_points / max(len(sampled), 1))
         features, labels = [], []
-        for x, y, weight in batches:
+        for x, y, weight in sampled:
             batch = self.network(x, training=False)
             batch = np.asarray(tf.cast(flatten_points(batch), tf.float64))
             usable = np.arange(len(batch)) if weight is None else np.flatnonzero(weight)
@@ -318,7 +316,7 @@ class HybridModel(keras.Model):
             ValueError: No usable point, features that are not finite, or head steps without labels.
         """
         if not self.built:
-            first = next(_batches(data))[0]
+            first = next(batches(data))[0]
             self.build(tf.TensorShape([None, *first.shape[1:]]).as_list())
         sample = self.sample(data, max_points, seed=seed)
         self.head.initialize(sample.features, seed=seed)
@@ -349,7 +347,7 @@ class HybridModel(keras.Model):
         points = tf.data.Dataset.from_tensor_slices((features.astype(dtype), labels.astype(dtype)))
         # A few hundred features are one batch; copies of them would cost time and add nothing.
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
-        alone.fit(_untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
+        alone.fit(untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
 
     def fit_to(self, data: Any, *, groups: Iterable[Any] | None = None, seed: int = 0) -> None:
         """Complete a head by one pass over all training data, as those heads need that have `Head.fit_to`.
@@ -373,7 +371,7 @@ class HybridModel(keras.Model):
         each = 1.0 if self.num_effective is None else self.num_effective / self.num_data
         function = tf.function(lambda x: self.network(x, training=False), reduce_retracing=True)
         done = 0
-        for x, y, weight in _batches(data, shuffled=groups is None):
+        for x, y, weight in batches(data, shuffled=groups is None):
             if y is None:
                 raise ValueError("fit_to() needs labels: pass (inputs, labels) or such a dataset.")
             features = np.asarray(tf.cast(flatten_points(function(x)), tf.float64))
@@ -419,7 +417,7 @@ class HybridModel(keras.Model):
 
     def _count_assignments(self, data: Any) -> npt.NDArray[np.int64]:
         counts = np.zeros(self.head.num_experts, np.int64)
-        for x, _, weight in _batches(data):
+        for x, _, weight in batches(data):
             features = tf.cast(flatten_points(self.network(x, training=False)), self.head.compute_dtype)
             expert = self.head.assign(features).numpy()
             used = expert if weight is None else expert[weight.reshape(-1) > 0]
@@ -494,33 +492,3 @@ class HybridModel(keras.Model):
 def _zero_unless(finite: tf.Tensor, gradients: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
     """Return the gradients of a finite loss, else zeros: a NaN would spread to all weights."""
     return [None if g is None else tf.where(finite, g, tf.zeros_like(g)) for g in gradients]
-
-
-def _untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Return the data set without buffer tuning, for whose thread the end of a pass may wait seconds."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.with_options(options)
-
-
-def _batches(
-    data: Any, *, shuffled: bool = True
-) -> Iterator[tuple[Any, npt.NDArray[Any] | None, npt.NDArray[np.floating[Any]] | None]]:
-    """Return the batches `(x, y, weight)`; y may be None, weight None or of y's shape.
-
-    Arrays are shuffled unless told otherwise; a data set has its own order.
-    """
-    if not isinstance(data, tf.data.Dataset):
-        shape = np.shape(tf.nest.flatten(data)[0])
-        # Arrays may be sorted by class; images must not become one batch of gigabytes.
-        rows = int(np.clip(MAX_BATCH_VALUES // math.prod(shape[1:]), 1, 1024))
-        order = np.random.default_rng(0).permutation(shape[0]) if shuffled else np.arange(shape[0])
-        data = tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda a: np.asarray(a)[order], data))
-        data = _untuned(data.batch(rows))
-    for batch in data:
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-        y = None if y is None else np.asarray(y)
-        weight = None if weight is None else np.asarray(weight)
-        if weight is not None and y is not None:
-            weight = np.broadcast_to(weight.reshape(weight.shape + (1,) * (y.ndim - weight.ndim)), y.shape)
-        yield x, y, weight
