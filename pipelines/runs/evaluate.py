@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rich.console import Console
@@ -14,21 +15,26 @@ from rich.progress import track
 from data_prep.errors import InputError
 from pipelines.command.folders import METRICS, require_no_evaluation
 from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
-from pipelines.runs.description import head_folder
-from pipelines.runs.ensemble import trained_members
 from pipelines.runs.job import Job, trained_job
-from pipelines.runs.learned import LEARNED_NAME, read_learned
+from pipelines.runs.learned import read_learned
 from pipelines.runs.models import run_predictors
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.promises import ReferralCollector, no_promise_reason, run_promises
-from pipelines.runs.settings import EvaluateSettings, HeadRun
+from pipelines.runs.reservations import (
+    ensemble_warnings,
+    evaluation_warnings,
+    group_warnings,
+    head_epochs,
+    seen_warnings,
+    unchecked_warnings,
+)
+from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.shifted import require_images, shifted_results
 from pipelines.runs.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
 from pipelines.scores.metrics import write_metrics
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.report import write_report
 from pipelines.scores.results import (
-    FEW_EXAMPLES,
     Evaluation,
     MethodResult,
     compare,
@@ -36,7 +42,6 @@ from pipelines.scores.results import (
     selection_warnings,
 )
 from pipelines.scores.tables import promise_sentence, results_table
-from pipelines.training.stages import StageState, has_checkpoint
 
 REPORT = "report.html"
 
@@ -95,29 +100,8 @@ def evaluate_run(
     unknown = None
     if settings.unfamiliar is not None:
         unknown = read_unfamiliar(job, settings.unfamiliar, read_learned(job.folder) or frozenset())
-    results: list[MethodResult] = []
-    known = [NoveltyCollector() for _ in predictors]
-    collectors = [ReferralCollector(judge_by) for _ in predictors]
-    for predictor, collector, novelty in zip(predictors, collectors, known, strict=True):
-
-        def on_predicted(
-            example: JudgedExample,
-            outputs: Outputs,
-            collector: ReferralCollector = collector,
-            novelty: NoveltyCollector = novelty,
-        ) -> None:
-            collector.add(example, outputs)
-            novelty.add(example, outputs)
-
-        examples = track(
-            judge_by.examples(data, names) if results else judged_again.among(judge_by.examples(data, names)),
-            predictor.title,
-            total=num_judged,
-            console=job.console,
-            transient=True,
-            disable=not job.console.is_terminal,
-        )
-        results.append(judge(judge_by, predictor, examples, on_predicted=on_predicted))
+    judged = judge_all(job, predictors, names, judged_again)
+    results = judged.results
     no_promise = no_promise_reason(job, trained_here=trained_here, fold=fold)
     promises = (
         {}
@@ -125,7 +109,7 @@ def evaluate_run(
         else run_promises(
             job,
             predictors,
-            [collector.errors() for collector in collectors],
+            [collector.errors() for collector in judged.referral],
             names=names,
             max_errors=settings.max_errors,
         )
@@ -134,7 +118,7 @@ def evaluate_run(
     num_groups = len(set(groups.values()))
     evaluation = Evaluation(
         application=job.application.name,
-        results=tuple(results),
+        results=results,
         comparisons=tuple(
             compare(
                 results[-1], results[:-1], groups=groups, resamples=settings.resamples, seed=settings.seed
@@ -165,7 +149,7 @@ def evaluate_run(
         if unknown is None
         else {
             predictor.title: novelty.result(predict_unfamiliar(job, predictor, unknown))
-            for predictor, novelty in zip(predictors, known, strict=True)
+            for predictor, novelty in zip(predictors, judged.novelty, strict=True)
         },
         shifted=shifted_results(
             job,
@@ -187,12 +171,64 @@ def evaluate_run(
     return evaluation
 
 
+class Collector(Protocol):
+    """Collects what a method predicts."""
+
+    def add(self, example: JudgedExample, outputs: Outputs, /) -> None:
+        """Add what the method predicts of an example."""
+
+
+@dataclass(frozen=True)
+class JudgedMethods:
+    """What all methods did on the judged examples, each in the order of the methods.
+
+    Attributes:
+        results: Scores.
+        referral: Uncertainty and error of each example, for promises.
+        novelty: Scores that may tell unknown examples from these.
+    """
+
+    results: tuple[MethodResult, ...]
+    referral: tuple[ReferralCollector, ...]
+    novelty: tuple[NoveltyCollector, ...]
+
+
+def judge_all(
+    job: Job[Any, Any, Any], predictors: Sequence[Predictor], names: Sequence[str], seen: SeenExamples
+) -> JudgedMethods:
+    """Return what each method predicts of the judged examples, one of which is in memory at a time.
+
+    Args:
+        job: Job on the run and the judged folder.
+        predictors: The methods.
+        names: Names of the judged examples.
+        seen: Counts those that the run learned from, while the first method judges them.
+    """
+    judge_by = job.application.judge
+    total = judge_by.count(job.data, names)
+    results: list[MethodResult] = []
+    referral = tuple(ReferralCollector(judge_by) for _ in predictors)
+    novelty = tuple(NoveltyCollector() for _ in predictors)
+    for predictor, errors, scores in zip(predictors, referral, novelty, strict=True):
+        examples = judge_by.examples(job.data, names)
+        shown = track(
+            examples if results else seen.among(examples),
+            predictor.title,
+            total=total,
+            console=job.console,
+            transient=True,
+            disable=not job.console.is_terminal,
+        )
+        results.append(judge(judge_by, predictor, shown, collectors=(errors, scores)))
+    return JudgedMethods(tuple(results), referral, novelty)
+
+
 def judge(
     judge_by: Judge[Any],
     predictor: Predictor,
     examples: Iterable[JudgedExample],
     *,
-    on_predicted: Callable[[JudgedExample, Outputs], None] = lambda _example, _outputs: None,
+    collectors: Sequence[Collector] = (),
 ) -> MethodResult:
     """Return the scores of one method on the judged examples, with the time per image.
 
@@ -202,7 +238,7 @@ def judge(
         judge_by: Keeps the records and makes the scores.
         predictor: The method.
         examples: Examples to judge; one is in memory at a time.
-        on_predicted: Called with each example and what the method predicts of it.
+        collectors: Are given each example and what the method predicts of it.
     """
     records: list[Any] = []
     seconds = 0.0
@@ -213,7 +249,8 @@ def judge(
         outputs = judge_by.outputs(predictor, example)
         seconds += time.perf_counter() - started
         records.append(judge_by.record(example, outputs))
-        on_predicted(example, outputs)
+        for collector in collectors:
+            collector.add(example, outputs)
     return judge_by.result(
         predictor.title,
         records,
@@ -269,103 +306,3 @@ class SeenExamples:
             if self._learned:
                 self.number += not self._learned.isdisjoint(self._digests(example))
             yield example
-
-
-def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str) -> tuple[str, ...]:
-    """What to say where nothing tells what a run learned from.
-
-    Args:
-        model: The run.
-        learned: Digests of what it learned from, None where there are none.
-        judged: What is judged, in the plural.
-    """
-    if learned is not None:
-        return ()
-    warning = (
-        f"{model} has no {LEARNED_NAME}: whether the judged {judged} are other ones than those it learned "
-        "from was not checked."
-    )
-    return (warning,)
-
-
-def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...]:
-    """What to say where judged examples are the same as some that the run learned from.
-
-    Args:
-        num_seen: How many are.
-        num_judged: How many are judged.
-        judged: What they are, in the plural.
-    """
-    if not num_seen:
-        return ()
-    warning = (
-        f"{num_seen} of the {num_judged} {judged} hold what training was fitted to or chose its best epoch "
-        "by: the numbers flatter the model. Judge others, or the test part of the folder it was trained with."
-    )
-    return (warning,)
-
-
-def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:
-    """What to say where many judged examples are of few groups.
-
-    Args:
-        num_judged: How many there are.
-        num_groups: Of how many groups.
-        judged: What they are, in the plural.
-    """
-    if num_groups == num_judged or num_groups >= FEW_EXAMPLES:
-        return ()
-    warning = (
-        f"The {num_judged} {judged} are of {num_groups} groups, and those of one group are alike: the scores "
-        "are as uncertain as those of so few. Intervals and p-values resample groups, and are rough."
-    )
-    return (warning,)
-
-
-def ensemble_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
-    """What to say where a run has fewer members of its ensemble than its settings ask for."""
-    wanted, trained = job.settings.ensemble, len(trained_members(job)) or 1
-    if trained >= wanted:
-        return ()
-    judged = f"the ensemble is judged with {trained}" if trained > 1 else "no ensemble is judged"
-    warning = (
-        f"The settings ask for an ensemble of {wanted}, whose member {trained + 1} is not trained: {judged}. "
-        "Continue its training with --resume."
-    )
-    return (warning,)
-
-
-def head_epochs(model: Path, run: HeadRun) -> dict[str, int]:
-    """Epochs each head of a run was to be trained for, where its checkpoint says so.
-
-    Raises:
-        InputError: A checkpoint's state is damaged.
-    """
-    folders = {name: head_folder(model, name) for name in run.heads}
-    states = {name: StageState.load(folder) for name, folder in folders.items() if has_checkpoint(folder)}
-    return {name: state.epochs for name, state in states.items() if state.epochs is not None}
-
-
-def evaluation_warnings(
-    split: str, *, seen_fold: int | None, head_epochs: Mapping[str, int]
-) -> tuple[str, ...]:
-    """What a reader of the report must know.
-
-    Args:
-        split: Part of the data that is judged.
-        seen_fold: Fold that is judged but was trained on; None if it was left out.
-        head_epochs: Epochs of each head after the pretraining they share.
-    """
-    warnings = []
-    if len(set(head_epochs.values())) > 1:
-        epochs = ", ".join(f"{name} {count}" for name, count in head_epochs.items())
-        warnings.append(
-            f"The heads were trained for different numbers of epochs ({epochs}): no fair comparison."
-        )
-    seen = {"test": None, "selection": "chose the best epoch by", "train": "was fitted to"}[split]
-    if seen is None and seen_fold is not None:
-        seen = "was fitted to"
-        split = f"fold {seen_fold}"
-    if seen is not None:
-        warnings.append(f"Judged on the {split} part, which training {seen}: the numbers flatter the model.")
-    return tuple(warnings)

@@ -16,8 +16,8 @@ from pipelines.lane import steps as lane
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
 from pipelines.runs.ensemble import ensemble_predictor, member_job, trained_members
-from pipelines.runs.evaluate import ensemble_warnings
 from pipelines.runs.models import load_model
+from pipelines.runs.reservations import ensemble_warnings
 from pipelines.runs.settings import EvaluateSettings
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, job, quiet
 

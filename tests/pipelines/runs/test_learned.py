@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from data_prep.errors import InputError
-from pipelines.runs.evaluate import unchecked_warnings
 from pipelines.runs.learned import LEARNED_NAME, input_digests, read_learned, write_learned
+from pipelines.runs.reservations import unchecked_warnings
 
 
 def test_the_same_values_have_the_same_digest_and_blank_ones_none():
