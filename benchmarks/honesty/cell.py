@@ -60,12 +60,18 @@ class Room:
 _FEW_STEPS = {"pretraining_epochs": 5, "head_epochs": 5}
 """500 and 500 training steps of fifty images, instead of 2000 and 2000, for the many cells."""
 
-_TISSUE = Room(histopathology, TissueTrainSettings, TissueEvaluateSettings(by="image"), _FEW_STEPS)
-_SONAR = Room(sonar, SonarTrainSettings, EvaluateSettings(), _FEW_STEPS)
+_TISSUE = Room(
+    histopathology,
+    TissueTrainSettings,
+    # Every image is dozens of patches, each of which goes through the trunk once for each shift.
+    TissueEvaluateSettings(by="image", shifted_examples=8),
+    _FEW_STEPS,
+)
+_SONAR = Room(sonar, SonarTrainSettings, EvaluateSettings(shifted_examples=100), _FEW_STEPS)
 _LANE = Room(
     lane,
     LaneTrainSettings,
-    EvaluateSettings(),
+    EvaluateSettings(shifted_examples=30),
     {"pretraining_epochs": 20, "head_epochs": 10, "batch_size": 6, "num_experts": 4, "head_steps": 300},
 )
 ROOMS = {"colon": _TISSUE, "breast": _TISSUE, "debris": _SONAR, "side-scan": _SONAR, "walkable": _LANE}
@@ -103,7 +109,7 @@ def run_cell(cell: Cell, data: Path, out: Path, changes: Mapping[str, Any]) -> d
         trained = time.perf_counter() - started
         judging = {
             "unfamiliar": unknown_images(cell, data, out),
-            "shifted": cell.left_out is None and cell.network != "handmade",
+            "shifted": is_shifted(cell),
         }
         evaluation = room.steps.evaluate(
             room.evaluate.model_copy(update=judging),
@@ -125,6 +131,12 @@ def run_cell(cell: Cell, data: Path, out: Path, changes: Mapping[str, Any]) -> d
             for result in evaluation.results
         },
     }
+
+
+def is_shifted(cell: Cell) -> bool:
+    """Whether shifted images are judged: where there are images, with the most examples and all classes."""
+    is_largest = cell.size == SUBJECTS[cell.subject].largest
+    return is_largest and cell.left_out is None and cell.network != "handmade"
 
 
 def groups_of(prepared: Path) -> dict[str, str]:

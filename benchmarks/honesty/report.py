@@ -55,7 +55,7 @@ def write_report(out: Path, records: Iterable[Record]) -> None:
         parts.append("## Classes left out: AUROC for telling them\n\n" + unknown_table(left_out))
     if curves:
         parts.append("## Photographs of other things: AUROC for telling them\n\n" + unknown_table(curves))
-        parts.append("## ECE under the strongest shift\n\n" + shift_table(curves))
+        parts.append("## ECE under the strongest shift, with the most examples\n\n" + shift_table(curves))
         parts.append("## Promised and real error among kept predictions\n\n" + promise_table(curves))
         parts.append("## Milliseconds to predict one example\n\n" + cost_table(curves))
     with atomic_file(out / "report.md") as temporary:
@@ -163,11 +163,14 @@ def shift_table(records: Sequence[Record]) -> str:
 
     def worst(record: Record, method: str) -> float:
         rows = record["methods"][method]["shifted"]
-        strongest = max((row["strength"] for row in rows), default=0)
-        values = [row["ece"] for row in rows if row["strength"] == strongest]
-        return float(np.mean(values)) if values else math.nan
+        strongest = max(row["strength"] for row in rows)
+        return float(np.mean([row["ece"] for row in rows if row["strength"] == strongest]))
 
-    return _by_subject(records, worst)
+    return _by_subject([record for record in records if _is_shifted(record)], worst)
+
+
+def _is_shifted(record: Record) -> bool:
+    return all(method["shifted"] for method in record["methods"].values())
 
 
 def promise_table(records: Sequence[Record]) -> str:
