@@ -109,9 +109,16 @@ class _Block(keras.layers.Layer):
         self.steps: list[_Convolution] = []
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the weights for maps `[B, H, W, input_shape[-1]]`."""
+        """Create the weights for maps `[B, H, W, input_shape[-1]]`.
+
+        Raises:
+            ValueError: The number of channels is not known.
+        """
         own = {"is_trained": self.is_trained, "dtype": self.dtype_policy}
-        width = self.expansion * input_shape[-1]  # type: ignore[operator] # channels are known
+        channels = input_shape[-1]
+        if channels is None:
+            raise ValueError(f"the number of channels must be known, found maps {input_shape}")
+        width = self.expansion * channels
         if self.expansion > 1:
             self.steps.append(_Convolution(width, 1, name="expansion", **own))
         self.steps += [
@@ -122,7 +129,7 @@ class _Block(keras.layers.Layer):
         for step in self.steps:
             step.build(shape)
             shape = step.compute_output_shape(shape)
-        self.is_residual = self.stride == 1 and input_shape[-1] == self.channels
+        self.is_residual = self.stride == 1 and channels == self.channels
 
     def call(self, maps: tf.Tensor) -> tf.Tensor:
         """Transform maps `[B, H, W, C]` into `[B, H/stride, W/stride, channels]`."""

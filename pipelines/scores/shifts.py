@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import cv2
 import numpy as np
@@ -72,7 +73,7 @@ def shifted(kind: str, images: NDArray[np.uint8], strength: int, *, seed: int = 
     return np.stack([SHIFTS[kind](image, strength - 1, rng) for image in flat]).reshape(images.shape)
 
 
-def _levels(values: NDArray[np.floating]) -> Picture:  # type: ignore[type-arg]
+def _levels(values: NDArray[np.floating[Any]]) -> Picture:
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
