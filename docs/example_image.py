@@ -3,11 +3,13 @@
     gpimaging demo --out demo
     python docs/example_image.py demo
 
-Two of the demo's unseen scenes, each as input, truth, probability of lane and uncertainty: the one with
-the median F-measure, and the most uncertain one.
+One of the demo's unseen scenes as it is, and once more with an obstacle on the lane, each as input, truth,
+probability of lane, uncertainty, and the prediction with unfamiliar regions hatched. Of one scene in ten
+with an obstacle more is hatched than of this one.
 """
 # ruff: noqa: INP001 - a script, not a package
 
+import csv
 import sys
 from pathlib import Path
 
@@ -29,33 +31,29 @@ HEIGHT = 210  # pixels of one panel
 SIXTEEN_BIT = 65535
 
 
-def panels(demo: Path, name: str) -> Picture:
-    """One scene: input, truth, probability, uncertainty, side by side."""
-    scenes, predictions = demo / "unseen_scenes", demo / "predictions"
+def panels(scenes: Path, predictions: Path, name: str) -> Picture:
+    """One scene: input, truth, probability, uncertainty, prediction, side by side."""
     image = read_image(scenes / "images" / f"{name}.jpg")
     mask = (read_mask(scenes / "masks" / f"{name}.png") > 127).astype(np.uint8)
     probability, uncertainty = (
         read_mask(predictions / part / f"{name}.png") / SIXTEEN_BIT for part in ("probability", "uncertainty")
     )
     limit = 1.0  # the files hold shares of log 2
-    row = [image, truth_overlay(image, mask), probability_picture(probability)]
-    return side_by_side([_enlarged(picture) for picture in (*row, uncertainty_picture(uncertainty, limit))])
+    row = [
+        image,
+        truth_overlay(image, mask),
+        probability_picture(probability),
+        uncertainty_picture(uncertainty, limit),
+        read_image(predictions / "overlays" / f"{name}.jpg"),
+    ]
+    return side_by_side([_enlarged(picture) for picture in row])
 
 
-def f_measures(demo: Path) -> dict[str, float]:
-    """F-measure of each unseen scene, by the masks that were predicted."""
-    scores = {}
-    for path in sorted((demo / "predictions" / "masks").glob("*.png")):
-        lane = read_mask(path) > 127
-        truth = read_mask(demo / "unseen_scenes" / "masks" / path.name) > 127
-        scores[path.stem] = float(2 * np.sum(lane & truth) / max(np.sum(lane) + np.sum(truth), 1))
-    return scores
-
-
-def most_uncertain(demo: Path) -> str:
-    """The scene with the highest mean entropy."""
-    paths = (demo / "predictions" / "uncertainty").glob("*.png")
-    return max(sorted(paths), key=lambda path: float(read_mask(path).mean())).stem
+def well_flagged(predictions: Path) -> str:
+    """Name of the scene that has the upper decile of the shares that are hatched."""
+    with (predictions / "predictions.csv").open(encoding="utf-8") as file:
+        lines = sorted(csv.DictReader(file), key=lambda line: float(line["unfamiliar_fraction"]))
+    return Path(lines[9 * len(lines) // 10]["file"]).stem
 
 
 def _enlarged(picture: Picture) -> Picture:
@@ -66,9 +64,13 @@ def _enlarged(picture: Picture) -> Picture:
 def main() -> None:
     """Write the picture."""
     demo = Path(sys.argv[1])
-    scores = f_measures(demo)
-    typical = sorted(scores, key=scores.__getitem__)[len(scores) // 2]
-    rows = [panels(demo, name) for name in (typical, most_uncertain(demo))]
+    predictions = demo / "predictions"
+    obstructed = well_flagged(predictions / "obstacle")
+    free = obstructed.rpartition("_")[0]  # the last part is the obstacle
+    rows = [
+        panels(demo / "scenes", predictions / "unseen", free),
+        panels(demo / "obstacle_scenes", predictions / "obstacle", obstructed),
+    ]
     gap = np.full((4, rows[0].shape[1], 3), 255, np.uint8)
     picture = np.concatenate([rows[0], gap, rows[1]])
     encoded = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 88])[1]

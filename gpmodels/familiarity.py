@@ -17,6 +17,9 @@ would say too much. With G groups g of n_g held-out examples it is
 
 which holds for an example of a new group (hierarchical conformal prediction; Lee, Barber and Willett,
 "Distribution-free inference with hierarchical data", 2023), and is never below 1 / (G + 1).
+
+Single pixels of a map are strange wherever two things meet. What is unknown is strange throughout, so that of
+maps s is averaged over a square around each pixel, of held-out pixels as of new ones.
 """
 
 from __future__ import annotations
@@ -55,6 +58,8 @@ class Familiarity:
         of_inputs: Whether the features are what the network is given, as where these are features already,
             and not what it returns.
         groups: Number of the group of each of `held_out`, `[n]`; None where each is a group of its own.
+        neighbourhood: Side in pixels of the square over which the strangeness of maps is averaged; odd, 1 for
+            single pixels.
     """
 
     scale: npt.NDArray[np.float32]
@@ -62,6 +67,7 @@ class Familiarity:
     held_out: npt.NDArray[np.float32]
     of_inputs: bool = False
     groups: npt.NDArray[np.int32] | None = None
+    neighbourhood: int = 1
 
     @property
     def num_groups(self) -> int:
@@ -70,10 +76,11 @@ class Familiarity:
 
     @check_shapes("features: [batch..., D]", "return: [batch...]")
     def strangeness(self, features: tf.Tensor) -> tf.Tensor:
-        """Return s of feature vectors `[..., D]`, from 0 to 2."""
+        """Return s of feature vectors `[..., D]`, 0 to 2; of maps `[B, H, W, D]` means of squares."""
         points = _unit(tf.cast(flatten_points(features), tf.float32) / self.scale)
         nearest = tf.reduce_max(tf.matmul(points, tf.constant(self.reference), transpose_b=True), axis=-1)
-        return tf.reshape(1.0 - nearest, tf.shape(features)[:-1])
+        strange = tf.reshape(1.0 - nearest, tf.shape(features)[:-1])
+        return strange if self.neighbourhood == 1 else _averaged(strange, self.neighbourhood)
 
     @check_shapes("features: [batch..., D]", "return: [batch...]")
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
@@ -84,6 +91,26 @@ class Familiarity:
         below = tf.searchsorted(tf.constant(self.held_out), tf.reshape(strange, [-1]), side="left")
         share = tf.gather(tf.constant(self._shares()), below)
         return tf.ensure_shape(tf.reshape(share, tf.shape(strange)), features.shape[:-1])
+
+    def calibrated(
+        self, strange: FloatArray, groups: Sequence[str] | npt.NDArray[Any] | None = None
+    ) -> Familiarity:
+        """Return this familiarity with what held-out examples say of it.
+
+        Args:
+            strange: Strangeness of the held-out examples `[n]`.
+            groups: Group of each of them `[n]`; None where each is a group of its own.
+
+        Raises:
+            ValueError: A strangeness is not finite.
+        """
+        if not np.isfinite(strange).all():
+            raise ValueError("found a feature that is not finite; did the training diverge?")
+        order = np.argsort(strange, kind="stable")
+        numbers = None
+        if groups is not None:
+            numbers = np.unique(groups, return_inverse=True)[1][order].astype(np.int32)
+        return replace(self, held_out=np.asarray(strange, np.float32)[order], groups=numbers)
 
     def _shares(self) -> npt.NDArray[np.float32]:
         """Return p where 0, 1, ..., n of the held-out examples are less strange, `[n + 1]`."""
@@ -126,10 +153,29 @@ def fit_familiarity(
     """
     if not len(reference) or not len(held_out):
         raise ValueError(f"found {len(reference)} reference and {len(held_out)} held-out examples; need both")
-    if not (np.isfinite(reference).all() and np.isfinite(held_out).all()):
-        raise ValueError("found a feature that is not finite; did the training diverge?")
     if groups is not None and len(groups) != len(held_out):
         raise ValueError(f"found {len(groups)} groups of {len(held_out)} held-out examples; need one of each")
+    familiarity = refer_to(reference, of_inputs=of_inputs, seed=seed)
+    strange = familiarity.strangeness(tf.constant(held_out, tf.float32)).numpy()
+    return familiarity.calibrated(strange, groups)
+
+
+def refer_to(
+    reference: FloatArray, *, of_inputs: bool = False, seed: int = 0, neighbourhood: int = 1
+) -> Familiarity:
+    """Return a familiarity that knows strangeness alone: it waits for `Familiarity.calibrated`.
+
+    Args:
+        reference: Features of training examples `[R, D]`; of more than `MAX_REFERENCES` a random part counts.
+        of_inputs: Whether the features are what the network is given.
+        seed: Seed of the choice.
+        neighbourhood: Side in pixels of the square over which the strangeness of maps is averaged.
+
+    Raises:
+        ValueError: A feature is not finite.
+    """
+    if not np.isfinite(reference).all():
+        raise ValueError("found a feature that is not finite; did the training diverge?")
     chosen = np.random.default_rng(seed).permutation(len(reference))[:MAX_REFERENCES]
     points = np.asarray(reference, np.float64)[chosen]
     # Given features have units of their own; learned ones are as large as they matter.
@@ -137,13 +183,9 @@ def fit_familiarity(
     scale = np.where(scale > 0, scale, 1.0)
     points /= scale
     norms = np.maximum(np.linalg.norm(points, axis=1, keepdims=True), _SMALLEST_NORM)
-    familiarity = Familiarity(
-        scale.astype(np.float32), (points / norms).astype(np.float32), np.zeros(0, np.float32), of_inputs
-    )
-    strange = familiarity.strangeness(tf.constant(held_out, tf.float32)).numpy()
-    order = np.argsort(strange, kind="stable")
-    numbers = None if groups is None else np.unique(groups, return_inverse=True)[1][order].astype(np.int32)
-    return replace(familiarity, held_out=strange[order], groups=numbers)
+    unit = (points / norms).astype(np.float32)
+    nothing = np.zeros(0, np.float32)
+    return Familiarity(scale.astype(np.float32), unit, nothing, of_inputs, neighbourhood=neighbourhood)
 
 
 def pooled_familiarity(of_examples: FloatArray) -> float:
@@ -166,3 +208,9 @@ def pooled_familiarity(of_examples: FloatArray) -> float:
 
 def _unit(points: tf.Tensor) -> tf.Tensor:
     return points / tf.maximum(tf.norm(points, axis=-1, keepdims=True), _SMALLEST_NORM)
+
+
+def _averaged(maps: tf.Tensor, side: int) -> tf.Tensor:
+    """Return the mean of maps `[B, H, W]` over a square around each pixel, as far as it lies in the map."""
+    rows = tf.nn.avg_pool2d(maps[..., None], (side, 1), 1, "SAME")  # leaves out what lies beyond
+    return tf.nn.avg_pool2d(rows, (1, side), 1, "SAME")[..., 0]

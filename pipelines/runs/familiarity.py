@@ -1,8 +1,8 @@
 """The familiarity of a run's models: fitted after the training of each head, kept beside its weights.
 
 Reference examples are of the training part, held-out ones of the whole selection part, of many a random
-choice; of maps they are some random pixels of each image. What is held out counts by groups, as pixels of an
-image are alike.
+choice; of maps they are some random pixels of each image, and strangeness is averaged over a square around
+each. What is held out counts by groups, as pixels of an image are alike.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -20,13 +21,16 @@ from safetensors.numpy import save
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
-from gpmodels.familiarity import MAX_REFERENCES, Familiarity, fit_familiarity
+from gpmodels.familiarity import MAX_REFERENCES, Familiarity, refer_to
 
 FAMILIARITY_NAME = "familiarity.safetensors"
 """File beside the weights of a head."""
 
 _MOST_HELD_OUT = 5000
 _PIXELS_AN_IMAGE = 32
+_REFERENCE_PIXELS_AN_IMAGE = 4  # few, so that the references are of many images
+_SQUARES_A_SIDE = 5
+"""So many of the squares over which strangeness is averaged fit along the shorter side of a map."""
 
 
 def measure_familiarity(
@@ -50,60 +54,87 @@ def measure_familiarity(
         The familiarity; None where nothing is held out.
     """
     rng = np.random.default_rng(seed)
-    reference, _ = _first(_points(model, training, rng), MAX_REFERENCES)
-    judged, examples = _some(_points(model, held_out, rng), _MOST_HELD_OUT, seed)
-    if not len(reference) or not len(judged):
+    reference, side = _reference(model, training, rng)
+    if not len(reference):
         return None
-    members = examples if groups is None else np.asarray(groups)[examples]
-    return fit_familiarity(reference, judged, groups=members, of_inputs=model.takes_features, seed=seed)
+    found = refer_to(reference, of_inputs=model.takes_features, seed=seed, neighbourhood=side)
+    strange, examples = _some(_strangeness(found, model, held_out, rng), _MOST_HELD_OUT, seed)
+    if not len(strange):
+        return None
+    return found.calibrated(strange, examples if groups is None else np.asarray(groups)[examples])
 
 
-def _points(
-    model: HybridModel, batches: Iterable[Any], rng: np.random.Generator
-) -> Iterator[tuple[NDArray[np.floating[Any]], NDArray[np.intp]]]:
-    """Yield features `[N, D]` of each batch, of maps some pixels that count, and their examples' numbers."""
-    begin = 0
+def _features(model: HybridModel, batches: Iterable[Any]) -> Iterator[tuple[tf.Tensor, NDArray[np.bool_]]]:
+    """Yield the features `[B, ..., D]` of each batch and which of its points count, `[B, points]`."""
     for inputs, _, *weights in batches:
         features = inputs if model.takes_features else model.network(inputs, training=False)
-        values = np.asarray(features)
-        numbers = np.arange(begin, begin + len(values))
-        begin += len(values)
-        if values.ndim == 2:
-            yield values, numbers
-            continue
-        maps = values.reshape(len(values), -1, values.shape[-1])
-        counts = np.ones(maps.shape[:2]) if not weights else np.reshape(weights[0], [len(maps), -1])
-        counts = np.broadcast_to(counts, maps.shape[:2])
-        chosen = [rng.permutation(np.flatnonzero(row))[:_PIXELS_AN_IMAGE] for row in counts]
-        pixels = np.concatenate([image[places] for image, places in zip(maps, chosen, strict=True)])
-        yield pixels, np.repeat(numbers, [len(places) for places in chosen])
+        counts = np.ones((len(features), int(np.prod(features.shape[1:-1]))), np.bool_)
+        if weights and len(features.shape) > 2:
+            counts &= np.reshape(weights[0], [len(features), -1]) > 0
+        yield features, counts
 
 
-def _first(
-    parts: Iterator[tuple[NDArray[Any], NDArray[np.intp]]], number: int
-) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the first rows of some parts and their numbers, reading no more of them than needed."""
+def _reference(
+    model: HybridModel, batches: Iterable[Any], rng: np.random.Generator
+) -> tuple[NDArray[Any], int]:
+    """Return features of training points `[R, D]`, reading no more than needed, and the side of a square."""
     rows: list[NDArray[Any]] = []
-    numbers: list[NDArray[np.intp]] = []
-    while sum(map(len, rows)) < number and (part := next(parts, None)) is not None:
-        rows.append(part[0])
-        numbers.append(part[1])
-    if not rows:
-        return np.zeros((0, 0)), np.zeros(0, np.intp)
-    return np.concatenate(rows)[:number], np.concatenate(numbers)[:number]
+    side = 1
+    for features, counts in _features(model, batches):
+        maps = np.reshape(features, [*counts.shape, -1])
+        chosen = _choice(counts, _REFERENCE_PIXELS_AN_IMAGE, rng)
+        rows.append(maps[chosen])
+        if len(features.shape) == 4:
+            side = neighbourhood(*features.shape[1:3])
+        if sum(map(len, rows)) >= MAX_REFERENCES:
+            break
+    return (np.concatenate(rows)[:MAX_REFERENCES] if rows else np.zeros((0, 0))), side
+
+
+def neighbourhood(height: int, width: int) -> int:
+    """Return the odd side in pixels of the square over which the strangeness of a map is averaged.
+
+    Example:
+        >>> neighbourhood(42, 56), neighbourhood(1, 1)
+        (9, 1)
+    """
+    return 2 * round(min(height, width) / (2 * _SQUARES_A_SIDE)) + 1
+
+
+def _strangeness(
+    familiarity: Familiarity, model: HybridModel, batches: Iterable[Any], rng: np.random.Generator
+) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
+    """Yield the strangeness of each batch, of maps of some pixels that count, and their examples' numbers."""
+    begin = 0
+    for features, counts in _features(model, batches):
+        at_once = 1 if len(features.shape) > 2 else len(features)  # a map has many points
+        parts = [features[row : row + at_once] for row in range(0, len(features), at_once)]
+        strange = np.concatenate([familiarity.strangeness(part) for part in parts]).reshape(counts.shape)
+        chosen = _choice(counts, _PIXELS_AN_IMAGE, rng)
+        yield strange[chosen], begin + chosen[0]
+        begin += len(counts)
+
+
+def _choice(
+    counts: NDArray[np.bool_], number: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of at most `number` random points that count of each row `[B, points]`."""
+    columns = [rng.permutation(np.flatnonzero(row))[:number] for row in counts]
+    rows = np.repeat(np.arange(len(counts)), [len(places) for places in columns])
+    return rows, np.concatenate(columns)
 
 
 def _some(
     parts: Iterator[tuple[NDArray[Any], NDArray[np.intp]]], number: int, seed: int
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return that many rows of all parts, each as likely as any other, and their numbers, in their order.
+    """Return that many values of all parts, each as likely as any other, and their numbers, in their order.
 
-    Each row draws a key, and those with the smallest keys stay; so no more than them are in memory.
+    Each value draws a key, and those with the smallest keys stay; so no more than them are in memory.
     """
     rng = np.random.default_rng([seed, 1])
-    rows, numbers, keys = np.zeros((0, 0)), np.zeros(0, np.intp), np.zeros(0)
+    rows, numbers, keys = np.zeros(0), np.zeros(0, np.intp), np.zeros(0)
     for part, of_part in parts:
-        rows = np.concatenate([rows, part]) if len(rows) else part
+        rows = np.append(rows, part)
         numbers, keys = np.append(numbers, of_part), np.append(keys, rng.random(len(part)))
         kept = np.sort(np.argsort(keys, kind="stable")[:number])
         rows, numbers, keys = rows[kept], numbers[kept], keys[kept]
@@ -123,7 +154,10 @@ def save_familiarity(familiarity: Familiarity, folder: Path) -> None:
     }
     if familiarity.groups is not None:
         arrays["groups"] = familiarity.groups
-    metadata = {"of_inputs": json.dumps(familiarity.of_inputs)}
+    metadata = {
+        "of_inputs": json.dumps(familiarity.of_inputs),
+        "neighbourhood": json.dumps(familiarity.neighbourhood),
+    }
     with atomic_file(folder / FAMILIARITY_NAME) as temporary:
         temporary.write_bytes(save(arrays, metadata=metadata))
 
@@ -142,10 +176,12 @@ def load_familiarity(folder: Path) -> Familiarity | None:
             arrays = {name: file.get_tensor(name) for name in ("scale", "reference", "held_out")}
             if "groups" in set(file.keys()):  # not in files of earlier versions
                 arrays["groups"] = file.get_tensor("groups")
-            of_inputs = bool(json.loads(file.metadata()["of_inputs"]))
+            metadata = file.metadata()
+            of_inputs = bool(json.loads(metadata["of_inputs"]))
+            side = int(json.loads(metadata.get("neighbourhood", "1")))  # not in files of earlier versions
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} cannot be read ({error}). Expected the familiarity of a head. Remove it, and bundles "
             "and evaluations will have none, or train the head again."
         ) from error
-    return Familiarity(**arrays, of_inputs=of_inputs)
+    return Familiarity(**arrays, of_inputs=of_inputs, neighbourhood=side)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from scipy import stats
 
 from gpmodels import HybridModel, LinearHead
-from gpmodels.familiarity import MAX_REFERENCES, fit_familiarity, pooled_familiarity
+from gpmodels.familiarity import MAX_REFERENCES, fit_familiarity, pooled_familiarity, refer_to
 
 
 def known(generator: np.random.Generator, number: int) -> np.ndarray:
@@ -35,6 +35,40 @@ def test_it_equals_counting(given):
     np.testing.assert_allclose(familiarity(tf.constant(new, tf.float32)), counted, atol=1e-6)
     maps = tf.reshape(tf.constant(new, tf.float32), [2, 2, 5, 6])
     np.testing.assert_allclose(tf.reshape(familiarity(maps), [-1]), counted, atol=1e-6)
+
+
+def test_strangeness_of_maps_is_the_mean_over_a_square_as_far_as_it_lies_in_the_map():
+    generator = np.random.default_rng(4)
+    reference, maps = known(generator, 40), tf.constant(generator.normal(size=(2, 5, 7, 6)), tf.float32)
+    single = refer_to(reference).strangeness(maps).numpy()
+    averaged = refer_to(reference, neighbourhood=3).strangeness(maps).numpy()
+    for row, column in np.ndindex(5, 7):
+        square = single[:, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+        np.testing.assert_allclose(averaged[:, row, column], square.mean(axis=(1, 2)), rtol=1e-5)
+
+
+def test_a_patch_of_unknown_pixels_is_found_by_squares_where_single_pixels_tell_nothing():
+    """Half of the known pixels are as strange as the unknown ones, but nowhere do they lie together."""
+    generator = np.random.default_rng(5)
+
+    def maps(number: int) -> np.ndarray:
+        strange = generator.random((number, 20, 20, 1)) < 0.5
+        return np.where(strange, np.eye(6)[5], np.eye(6)[0]) + 0.1 * generator.normal(
+            size=(number, 20, 20, 6)
+        )
+
+    held_out, new = maps(150), maps(10)
+    new[:, 5:15, 5:15] = np.eye(6)[5] + 0.1 * generator.normal(size=(10, 10, 10, 6))
+    flagged = {}
+    for side in (1, 5):
+        found = refer_to(maps(1)[:, :1, :1].reshape(-1, 6) * 0 + np.eye(6)[0], neighbourhood=side)
+        strange = found.strangeness(tf.constant(held_out, tf.float32)).numpy()
+        groups = np.repeat(np.arange(150), 400)
+        familiar = found.calibrated(strange.ravel(), groups)(tf.constant(new, tf.float32)).numpy()
+        flagged[side] = np.mean(familiar[:, 7:13, 7:13] < 0.01), np.mean(familiar[:, :3] < 0.01)
+    assert flagged[1][0] < 0.05
+    assert flagged[5][0] > 0.95
+    assert flagged[5][1] < 0.03
 
 
 def test_it_is_uniform_for_exchangeable_examples_and_never_0():

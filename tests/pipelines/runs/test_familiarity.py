@@ -6,11 +6,18 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import load_file, save_file
 
 from gpmodels import HybridModel, LinearHead
 from pipelines.bundles.prediction import familiarity_fields
 from pipelines.runs import familiarity
-from pipelines.runs.familiarity import load_familiarity, measure_familiarity, save_familiarity
+from pipelines.runs.familiarity import (
+    FAMILIARITY_NAME,
+    load_familiarity,
+    measure_familiarity,
+    neighbourhood,
+    save_familiarity,
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +40,32 @@ def test_pixels_are_of_the_group_of_their_image_and_are_kept_so(model, tmp_path)
     loaded = load_familiarity(tmp_path)
     np.testing.assert_array_equal(loaded.groups, found.groups)
     np.testing.assert_array_equal(loaded(x), found(x))
+    assert loaded.neighbourhood == found.neighbourhood == neighbourhood(6, 7) == 3
     assert loaded(-100 * x).numpy().min() >= 0.25
     assert measure_familiarity(model, batches, batches, seed=0).num_groups == 5
     save_familiarity(replace(found, groups=None), tmp_path)  # as earlier versions did
     assert load_familiarity(tmp_path).num_groups == 131
+
+
+def test_a_file_of_an_earlier_version_judges_single_pixels(model, tmp_path):
+    x = np.random.default_rng(0).normal(size=(2, 6, 7, 3)).astype(np.float32)
+    found = measure_familiarity(model, [(x, x)], [(x, x)], seed=0)
+    save_familiarity(found, tmp_path)
+    path = tmp_path / FAMILIARITY_NAME
+    save_file(load_file(path), path, metadata={"of_inputs": "false"})
+    assert load_familiarity(tmp_path).neighbourhood == 1
+
+
+@pytest.mark.parametrize(("size", "side"), [((1, 1), 1), ((48, 64), 11), ((306, 306), 63)])
+def test_squares_are_odd_and_about_a_fifth_of_the_shorter_side(size, side):
+    assert neighbourhood(*size) == side == neighbourhood(*size[::-1])
+
+
+def test_references_are_of_many_images(model, monkeypatch):
+    monkeypatch.setattr(familiarity, "MAX_REFERENCES", 40)
+    x = np.broadcast_to(np.eye(3, dtype=np.float32)[np.arange(20) % 3][:, None, None], (20, 8, 8, 3))
+    found = measure_familiarity(model, [(x[:5], x), (x[5:10], x), (x[10:], x)], [(x, x)], seed=0)
+    assert len(found.reference) == 40  # 4 pixels of 10 images each
 
 
 def test_examples_are_of_their_own_groups(model):
