@@ -38,6 +38,9 @@ from gpmodels.heads.base import flatten_points
 UNFAMILIAR_BELOW = 0.01
 """Below this familiarity, what is predicted is flagged as unfamiliar."""
 
+POOLED_FACTOR = 2
+"""The familiarity of several examples as one is so many times their median."""
+
 MAX_REFERENCES = 500
 """Training examples that each input is compared with; of 50, 200 and all, 200 told as much as all."""
 
@@ -73,6 +76,11 @@ class Familiarity:
     def num_groups(self) -> int:
         """G, how many groups the held-out examples are of."""
         return self.held_out.size if self.groups is None else np.unique(self.groups).size
+
+    @property
+    def least(self) -> float:
+        """The least familiarity there can be, 1 / (G + 1); of few groups none is below `UNFAMILIAR_BELOW`."""
+        return 1.0 / (self.num_groups + 1.0)
 
     @check_shapes("features: [batch..., D]", "return: [batch...]")
     def strangeness(self, features: tf.Tensor) -> tf.Tensor:
@@ -188,6 +196,16 @@ def refer_to(
     return Familiarity(scale.astype(np.float32), unit, nothing, of_inputs, neighbourhood=neighbourhood)
 
 
+def is_unfamiliar(familiarity: float) -> bool:
+    """Return whether a familiarity is below `UNFAMILIAR_BELOW`, in float32, as it is computed.
+
+    Example:
+        >>> is_unfamiliar(1 / 100), is_unfamiliar(1 / 101)
+        (False, True)
+    """
+    return bool(np.float32(familiarity) < np.float32(UNFAMILIAR_BELOW))
+
+
 def pooled_familiarity(of_examples: FloatArray) -> float:
     """Return the familiarity of several examples as one: twice their median, at most 1.
 
@@ -203,7 +221,7 @@ def pooled_familiarity(of_examples: FloatArray) -> float:
     """
     # Of an even number the larger middle one: the mean of both would need another factor.
     ordered = np.sort(np.ravel(of_examples))
-    return float(min(1.0, 2.0 * ordered[len(ordered) // 2]))
+    return float(min(1.0, POOLED_FACTOR * ordered[len(ordered) // 2]))
 
 
 def _unit(points: tf.Tensor) -> tf.Tensor:

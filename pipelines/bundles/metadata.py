@@ -70,9 +70,10 @@ class Metadata(BaseModel):
     sha256: dict[str, str] = {}
 
     @property
-    def says_familiarity(self) -> bool:
-        """Whether the bundle has the output `familiarity`; those of earlier versions have not."""
-        return FAMILIARITY in self.signatures["serving_default"].outputs
+    def least_familiarity(self) -> float | None:
+        """The least value of the output `familiarity`; None where there is none, as in earlier versions."""
+        described = self.signatures["serving_default"].outputs.get(FAMILIARITY)
+        return None if described is None else described.range[0] or 0.0
 
     @field_validator("sha256")
     @classmethod
@@ -179,12 +180,19 @@ def view_signatures(
     return _default_signature(inputs, outputs, "One prediction for each example.")
 
 
-def with_familiarity(signatures: Mapping[str, SignatureDescription]) -> dict[str, SignatureDescription]:
-    """Return the signatures of a bundle with the output `familiarity`, of the shape of `label`."""
+def with_familiarity(
+    signatures: Mapping[str, SignatureDescription], least: float
+) -> dict[str, SignatureDescription]:
+    """Return the signatures of a bundle with the output `familiarity`, of the shape of `label`.
+
+    Args:
+        signatures: The signatures without it.
+        least: The least familiarity that there can be.
+    """
     meaning = "share of held-out examples that look at least as strange; below 0.01 it is unfamiliar"
     described = {}
     for name, signature in signatures.items():
-        familiarity = _tensor(signature.outputs["label"].shape, "float32", meaning, (0.0, 1.0))
+        familiarity = _tensor(signature.outputs["label"].shape, "float32", meaning, (least, 1.0))
         outputs = {**signature.outputs, FAMILIARITY: familiarity}
         described[name] = signature.model_copy(update={"outputs": outputs})
     return described

@@ -12,12 +12,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-import numpy as np
 import tensorflow as tf
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
@@ -28,7 +27,7 @@ from data_prep.files.atomic import atomic_file
 from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.files.tables import cell_text, write_table
 from data_prep.files.videos import VIDEO_SUFFIXES
-from gpmodels.familiarity import UNFAMILIAR_BELOW
+from gpmodels.familiarity import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, load_metadata
 from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
@@ -48,17 +47,19 @@ class PredictionLine:
     Attributes:
         own_columns: Names of the application's cells, in the order of the table.
         familiarity_columns: Names of the cells of familiarity, where the bundle says it.
+        familiarity_factor: What the least familiarity of an input is of the bundle's: 2 where it is pooled.
         file: The file that was predicted.
         referred: Whether a person should look.
         familiarity: Share of held-out examples of the training that look at least as strange; None where the
             bundle does not say.
-        unfamiliar: Whether that is below `UNFAMILIAR_BELOW`.
+        unfamiliar: Whether that is below `gpmodels.familiarity.UNFAMILIAR_BELOW`; None where nothing can be.
         seconds: Time for this line, without reading and writing.
         status: `ok`, or what was wrong.
     """
 
     own_columns: ClassVar[tuple[str, ...]] = ()
     familiarity_columns: ClassVar[tuple[str, ...]] = FAMILIARITY_COLUMNS
+    familiarity_factor: ClassVar[int] = 1
 
     file: str
     referred: bool | None = None
@@ -82,6 +83,15 @@ class PredictionLine:
     def cells(self) -> dict[str, object]:
         """Return the value of each column by its name."""
         return asdict(self)
+
+    def with_possible_flags(self, least_familiarity: float) -> Self:
+        """Return this line without flags that could never be raised.
+
+        Args:
+            least_familiarity: The least familiarity of which the bundle is capable.
+        """
+        possible = is_unfamiliar(self.familiarity_factor * least_familiarity)
+        return self if possible else replace(self, unfamiliar=None)
 
 
 @dataclass(frozen=True)
@@ -126,10 +136,14 @@ def class_fields(outputs: Outputs, class_names: Sequence[str], refer_above: floa
     }
 
 
-def familiarity_fields(familiarity: float | None) -> dict[str, Any]:
-    """Return the fields of a line that say how familiar an input is; None of a bundle that does not say."""
-    # In float32, as it is computed: 1 / 100 of 99 groups is not below the limit then, nor in a map.
-    unfamiliar = None if familiarity is None else bool(np.float32(familiarity) < np.float32(UNFAMILIAR_BELOW))
+def familiarity_fields(familiarity: float | None, least: float = 0.0) -> dict[str, Any]:
+    """Return the fields of a line that say how familiar an input is.
+
+    Args:
+        familiarity: Of the input; None of a bundle that does not say.
+        least: The least that there can be; where even this is not unfamiliar, it is not said.
+    """
+    unfamiliar = None if familiarity is None or not is_unfamiliar(least) else is_unfamiliar(familiarity)
     return {FAMILIARITY: familiarity, "unfamiliar": unfamiliar}
 
 
@@ -236,7 +250,7 @@ def predict_files(
     out: Path,
     *,
     class_names: Sequence[str] = (),
-    familiarity: bool = False,
+    least_familiarity: float | None = None,
     on_done: Callable[[Line], None] = lambda _: None,
     left_out: Sequence[Skipped] = (),
 ) -> list[Line]:
@@ -249,7 +263,7 @@ def predict_files(
         sources: Files to predict.
         out: Output folder; created, must not hold predictions yet.
         class_names: Classes whose probabilities are in the table.
-        familiarity: Whether the bundle says how familiar an input is.
+        least_familiarity: The least familiarity of which the bundle is capable; None if it says none.
         on_done: Called after each line, for progress.
         left_out: Further entries of `skipped.csv`, such as frames; `predict` may add to them.
 
@@ -266,12 +280,17 @@ def predict_files(
         lines: list[Line] = []
         stopped: KeyboardInterrupt | InputError | None = None
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            columns = line_class.columns(class_names, familiarity=familiarity)
+            columns = line_class.columns(class_names, familiarity=least_familiarity is not None)
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             try:
                 for source in sources:
-                    for line in _lines_of(line_class, predict, source):
+                    for found in _lines_of(line_class, predict, source):
+                        line = (
+                            found
+                            if least_familiarity is None
+                            else found.with_possible_flags(least_familiarity)
+                        )
                         cells = line.cells()
                         writer.writerow({key: cell_text(cells.get(key)) for key in columns})
                         lines.append(line)
@@ -303,7 +322,7 @@ def predict_sources(
     console: Console,
     *,
     class_names: Sequence[str] = (),
-    familiarity: bool = False,
+    least_familiarity: float | None = None,
     left_out: Sequence[Skipped] = (),
 ) -> list[Line]:
     """Predict every source, show the last one's name on the console; arguments as `predict_files`.
@@ -322,7 +341,7 @@ def predict_sources(
             sources,
             out,
             class_names=class_names,
-            familiarity=familiarity,
+            least_familiarity=least_familiarity,
             on_done=say,
             left_out=left_out,
         )

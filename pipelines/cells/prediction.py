@@ -104,6 +104,7 @@ class CellsPredictor:
         sequences: To predict.
         settings: Of the step.
         out: Output folder.
+        least_familiarity: The least familiarity of which the bundle is capable; None if it says none.
         found: Events of the sequences that are done, by the name of each; filled while predicting.
         left_out: Frames that cannot be used; filled while predicting.
     """
@@ -114,6 +115,7 @@ class CellsPredictor:
     sequences: Mapping[Source, CellSequence]
     settings: PredictSettings
     out: Path
+    least_familiarity: float | None = None
     found: dict[str, list[FoundEvent]] = field(default_factory=dict)
     left_out: list[Skipped] = field(default_factory=list)
 
@@ -187,8 +189,7 @@ class CellsPredictor:
         A sequence without events has a row with its name and nothing else, as `prepare` wants it.
         """
         header = ["sequence", "frame", "x", "y", "kind", "probability", *UNCERTAINTIES, "referred"]
-        told = any(event.familiarity is not None for events in self.found.values() for event in events)
-        header += FAMILIARITY_COLUMNS if told else ()
+        header += FAMILIARITY_COLUMNS if self.least_familiarity is not None else ()
         header += map(probability_column, self.class_names)
         rows: list[list[object]] = []
         for name, events in self.found.items():
@@ -199,6 +200,7 @@ class CellsPredictor:
                 row = [name, place.frame + self.settings.first_frame, round(place.column, 1)]
                 row += [round(place.row, 1), self.class_names[event.label], event.event_probability]
                 row += [event.predictive_entropy, event.mutual_information, self._is_referred(event)]
-                row += familiarity_fields(event.familiarity).values() if told else ()
+                if self.least_familiarity is not None:
+                    row += familiarity_fields(event.familiarity, self.least_familiarity).values()
                 rows.append([*row, *event.probability.tolist()])
         write_table(self.out / EVENTS, header, rows)

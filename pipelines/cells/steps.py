@@ -92,6 +92,7 @@ def predict(
         sequences=sequences,
         settings=settings,
         out=out,
+        least_familiarity=metadata.least_familiarity,
         left_out=left_out,
     )
     lines = predict_sources(
@@ -101,7 +102,7 @@ def predict(
         out,
         console,
         left_out=left_out,
-        familiarity=metadata.says_familiarity,
+        least_familiarity=metadata.least_familiarity,
     )
     found = sum(line.events or 0 for line in lines)
     referred = sum(line.referred_events or 0 for line in lines)

@@ -82,7 +82,7 @@ def predict(
         out,
         console,
         class_names=names,
-        familiarity=metadata.says_familiarity,
+        least_familiarity=metadata.least_familiarity,
     )
     if sheet := predictor.sheet.write(out):
         console.print(f"The least certain images: {sheet}", markup=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from data_prep.files.tables import write_table
 from data_prep.histopathology.features import describe_patch
 from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.settings import PatchSettings
+from gpmodels.familiarity import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.prediction import (
     UNCERTAINTIES,
@@ -47,6 +48,7 @@ class TissuePrediction(ClassPredictionLine):
     """
 
     own_columns = ("height", "width", "patches", "judged", "label", *UNCERTAINTIES)
+    familiarity_factor = POOLED_FACTOR
 
     height: int | None = None
     width: int | None = None

@@ -199,7 +199,7 @@ def predict(
         out,
         console,
         class_names=names,
-        familiarity=metadata.says_familiarity,
+        least_familiarity=metadata.least_familiarity,
     )
 
 

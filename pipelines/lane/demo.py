@@ -42,7 +42,7 @@ MARKER = "DEMO.txt"
 
 SETTINGS = TrainSettings(
     network="C3K3",
-    pretraining_epochs=12,
+    pretraining_epochs=9,
     head_epochs=1,
     batch_size=4,
     num_experts=4,

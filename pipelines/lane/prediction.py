@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data_prep.files.images import read_image, write_picture
 from data_prep.files.videos import read_frames
-from gpmodels.familiarity import UNFAMILIAR_BELOW, pooled_familiarity
+from gpmodels.familiarity import POOLED_FACTOR, UNFAMILIAR_BELOW, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.prediction import (
     FAMILIARITY_COLUMNS,
@@ -54,12 +54,18 @@ class LanePrediction(PredictionLine):
 
     own_columns = ("height", "width", "lane_fraction", "mean_entropy")
     familiarity_columns = (*FAMILIARITY_COLUMNS, "unfamiliar_fraction")
+    familiarity_factor = POOLED_FACTOR
 
     height: int | None = None
     width: int | None = None
     lane_fraction: float | None = None
     mean_entropy: float | None = None
     unfamiliar_fraction: float | None = None
+
+    def with_possible_flags(self, least_familiarity: float) -> LanePrediction:
+        """Return this line without flags that could never be raised; single pixels need fewer groups."""
+        line = super().with_possible_flags(least_familiarity)
+        return line if is_unfamiliar(least_familiarity) else replace(line, unfamiliar_fraction=None)
 
 
 def predict_lane(

@@ -40,7 +40,12 @@ def predict(
     settings = with_promise(settings, metadata.promise, bundle=model, judged="images", console=console)
     predictor = partial(predict_lane, signature=signature, out=out, settings=settings)
     return predict_sources(
-        LanePrediction, predictor, find_sources(inputs), out, console, familiarity=metadata.says_familiarity
+        LanePrediction,
+        predictor,
+        find_sources(inputs),
+        out,
+        console,
+        least_familiarity=metadata.least_familiarity,
     )
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.atomic import refuse_existing
 from gpmodels import HybridModel
+from gpmodels.familiarity import UNFAMILIAR_BELOW, is_unfamiliar
 from pipelines.bundles.metadata import with_familiarity
 from pipelines.bundles.saved_model import write_bundle
 from pipelines.command.config import CONFIG_NAME
@@ -82,7 +83,7 @@ def export_run(
     deployed = parts.deployed(trained, job.folder, run)
     signatures = metadata.signatures
     if deployed.familiarity is not None:
-        signatures = with_familiarity(signatures)
+        signatures = with_familiarity(signatures, deployed.familiarity.least)
     write_bundle(
         out,
         parts.server(deployed, run),
@@ -100,6 +101,13 @@ def export_run(
         job.say(
             "The bundle can promise nothing for --max-error: no error could be promised by the "
             f"{promise.units} {promise.noun} of the selection part that are referred or kept.",
+            soft_wrap=True,
+        )
+    if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
+        job.say(
+            f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
+            f"held-out groups, and it takes at least {round(1 / UNFAMILIAR_BELOW)}. Train with a larger "
+            "selection_fraction, or with more data.",
             soft_wrap=True,
         )
     check = f"gpimaging verify {shlex.quote(str(out))}"

@@ -143,7 +143,7 @@ def predict(
         out,
         console,
         class_names=names,
-        familiarity=metadata.says_familiarity,
+        least_familiarity=metadata.least_familiarity,
     )
     say_found(lines, settings, console)
     say_unsearched(predictor, lines, console)

@@ -15,6 +15,7 @@ from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
 from data_prep.video.clips import VideoClip, video_windows
 from data_prep.video.settings import ClipSettings
+from gpmodels.familiarity import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.prediction import (
     UNCERTAINTIES,
@@ -45,6 +46,7 @@ class VideoPrediction(ClassPredictionLine):
     """
 
     own_columns = ("duration", "windows", "segments", "label", *UNCERTAINTIES)
+    familiarity_factor = POOLED_FACTOR
 
     duration: float | None = None
     windows: int | None = None

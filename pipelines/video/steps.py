@@ -162,7 +162,7 @@ def predict(
         out,
         console,
         class_names=names,
-        familiarity=metadata.says_familiarity,
+        least_familiarity=metadata.least_familiarity,
     )
     console.print(predictor.speed(), markup=False)
     return lines

@@ -307,7 +307,7 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
 @pytest.fixture
 def without_bundle(monkeypatch) -> None:
     monkeypatch.setattr(
-        lane, "open_bundle", lambda *_: (redness, SimpleNamespace(promise=None, says_familiarity=False))
+        lane, "open_bundle", lambda *_: (redness, SimpleNamespace(promise=None, least_familiarity=None))
     )
 
 

@@ -3,11 +3,13 @@
 import json
 import re
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.files.images import read_image, write_picture
@@ -378,10 +380,18 @@ def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run
     assert line.familiarity == pytest.approx(
         min(1.0, 2 * np.sort(familiarity.ravel())[familiarity.size // 2])
     )
-    assert line.unfamiliar == (line.familiarity < 0.01)
-    assert line.unfamiliar_fraction == (familiarity < 0.01).mean()
+    assert load_metadata(lane_bundle).least_familiarity == pytest.approx(1 / 3)
+    assert line.unfamiliar is line.unfamiliar_fraction is None  # of two groups nothing can be below 0.01
     header = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0]
     assert ",referred,familiarity,unfamiliar,unfamiliar_fraction,seconds," in header
+
+
+def test_few_held_out_groups_are_said_to_flag_nothing(lane_run, tmp_path):
+    console = Console(file=StringIO(), width=200)
+    lane.export(
+        ExportSettings(), model=lane_run, out=tmp_path / "b", metrics=None, overwrite=False, console=console
+    )
+    assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in console.file.getvalue()
 
 
 def test_runs_of_earlier_versions_make_bundles_without_familiarity(lane_run, tmp_path):

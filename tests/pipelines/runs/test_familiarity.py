@@ -9,7 +9,9 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from gpmodels import HybridModel, LinearHead
+from gpmodels.familiarity import fit_familiarity
 from pipelines.bundles.prediction import familiarity_fields
+from pipelines.lane.prediction import LanePrediction
 from pipelines.runs import familiarity
 from pipelines.runs.familiarity import (
     FAMILIARITY_NAME,
@@ -18,6 +20,7 @@ from pipelines.runs.familiarity import (
     neighbourhood,
     save_familiarity,
 )
+from pipelines.sonar.prediction import SonarPrediction
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +78,25 @@ def test_examples_are_of_their_own_groups(model):
     assert measure_familiarity(model, batches, batches, seed=0).num_groups == 5
 
 
-@pytest.mark.parametrize(("groups", "flagged"), [(99, False), (100, True)])
+@pytest.mark.parametrize(("groups", "flagged"), [(99, None), (100, True)])
 def test_a_hundred_groups_are_needed_to_call_something_unfamiliar(groups, flagged):
-    least = float(np.float32(1 / (groups + 1)))
-    assert familiarity_fields(least) == {"familiarity": least, "unfamiliar": flagged}
+    found = fit_familiarity(np.eye(3), np.tile(np.eye(3), (groups, 1))[:groups])
+    least = float(found(-tf.ones([1, 3]))[0])
+    assert least == pytest.approx(found.least)
+    assert familiarity_fields(least, found.least) == {"familiarity": least, "unfamiliar": flagged}
+
+
+@pytest.mark.parametrize(
+    ("groups", "pixels", "image"), [(99, False, False), (100, True, False), (200, True, True)]
+)
+def test_what_can_never_be_flagged_is_not_called_familiar(groups, pixels, image):
+    line = LanePrediction("scene", familiarity=0.5, unfamiliar=False, unfamiliar_fraction=0.0)
+    told = line.with_possible_flags(1 / (groups + 1))
+    assert told.unfamiliar == (False if image else None)
+    assert told.unfamiliar_fraction == (0.0 if pixels else None)
+    assert told.familiarity == 0.5
+    alone = SonarPrediction("snapshot", familiarity=0.5, unfamiliar=False)
+    assert alone.with_possible_flags(1 / (groups + 1)).unfamiliar == (False if pixels else None)
 
 
 def test_of_many_held_out_examples_some_of_all_are_chosen(model, monkeypatch):
