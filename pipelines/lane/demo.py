@@ -28,7 +28,7 @@ from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.scores.promises import PromiseKept
 from pipelines.scores.tables import format_share
 
-SIZE = (42, 56)
+SIZE = (36, 48)
 TRAINING_TEXTURES = ("brick", "grass", "moon")
 UNSEEN_TEXTURE = "gravel"
 NUM_LEARNT, NUM_HELD_OUT, NUM_UNSEEN = 200, 160, 40
@@ -42,7 +42,7 @@ MARKER = "DEMO.txt"
 
 SETTINGS = TrainSettings(
     network="C3K3",
-    pretraining_epochs=9,
+    pretraining_epochs=12,
     head_epochs=1,
     batch_size=4,
     num_experts=4,
