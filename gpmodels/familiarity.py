@@ -93,12 +93,16 @@ class Familiarity:
     @check_shapes("features: [batch..., D]", "return: [batch...]")
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
         """Return the familiarity of feature vectors `[..., D]`, in (0, 1], least if not finite."""
-        strange = self.strangeness(features)
+        return self.of_strangeness(self.strangeness(features))
+
+    @check_shapes("strange: [batch...]", "return: [batch...]")
+    def of_strangeness(self, strange: tf.Tensor) -> tf.Tensor:
+        """Return the share of held-out examples that are at least as strange, by groups as given above."""
         # The search would put NaN first, where what is most familiar is.
         strange = tf.where(tf.math.is_finite(strange), strange, np.inf)
         below = tf.searchsorted(tf.constant(self.held_out), tf.reshape(strange, [-1]), side="left")
         share = tf.gather(tf.constant(self._shares()), below)
-        return tf.ensure_shape(tf.reshape(share, tf.shape(strange)), features.shape[:-1])
+        return tf.ensure_shape(tf.reshape(share, tf.shape(strange)), strange.shape)
 
     def calibrated(
         self, strange: FloatArray, groups: Sequence[str] | npt.NDArray[Any] | None = None

@@ -424,8 +424,12 @@ class HybridModel(keras.Model):
             counts += np.bincount(used, minlength=len(counts))
         return counts
 
-    def inference_function(self) -> Any:
-        """Return `inputs -> predictions` with the head folded into constants, for a SavedModel."""
+    def inference_function(self, *, says_strangeness: bool = False) -> Any:
+        """Return `inputs -> predictions` with the head folded into constants, for a SavedModel.
+
+        Args:
+            says_strangeness: Return the `strangeness` of which each familiarity is the rank, too.
+        """
         latent, temperature = self.head.for_inference(), self.head.prediction_temperature
         familiarity = self.familiarity
 
@@ -436,7 +440,9 @@ class HybridModel(keras.Model):
             outputs = tempered(self.head.predict_with(latent, features), temperature)
             if familiarity is None:
                 return outputs
-            return {**outputs, "familiarity": familiarity(inputs if familiarity.of_inputs else features)}
+            strange = familiarity.strangeness(inputs if familiarity.of_inputs else features)
+            told = {"strangeness": strange} if says_strangeness else {}
+            return {**outputs, "familiarity": familiarity.of_strangeness(strange), **told}
 
         return tf.autograph.experimental.do_not_convert(infer)
 

@@ -46,6 +46,7 @@ class Predictor:
 
 
 def predictor(title: str, model: HybridModel, **details: float | str) -> Predictor:
-    """Return the model as evaluation and export run it: folded, traced once for any batch."""
-    function = tf.function(model.inference_function(), reduce_retracing=True, autograph=False)
+    """Return the model as evaluation runs it: folded, traced once for any batch, with its strangeness."""
+    infer = model.inference_function(says_strangeness=True)
+    function = tf.function(infer, reduce_retracing=True, autograph=False)
     return Predictor(title, function, details)

@@ -369,12 +369,10 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         require_finite(model, {}, where, remedy)
 
     def _fit_temperature(self, name: str, model: HybridModel) -> None:
-        job, starts = self.job, head_family(name).starts_network
+        job = self.job
         groups = [example.group for example in job.data.manifest.select(job.splits.selection)]
-        temperature = selection_temperature(
-            model, self._selection_batches(), groups=None if starts else groups
-        )
-        if starts:
+        temperature = selection_temperature(model, self._selection_batches(), groups=groups)
+        if head_family(name).starts_network:
             self._update_run(temperature=temperature)
         else:
             self._update_run(temperatures={**job.run.temperatures, name: temperature})

@@ -21,10 +21,8 @@ from pipelines.runs.application import JudgedExample
 from pipelines.runs.job import Job
 from pipelines.runs.learned import input_digests
 from pipelines.runs.predictors import Predictor
-from pipelines.scores.novelty import UnfamiliarResult, novelty_scores
+from pipelines.scores.novelty import SCORE_TITLES, UnfamiliarResult, novelty_scores
 from pipelines.scores.pictures import Outputs
-
-UNFAMILIARITY = "unfamiliarity"
 
 
 @dataclass
@@ -35,11 +33,10 @@ class NoveltyCollector:
 
     def add(self, _example: JudgedExample, outputs: Outputs) -> None:
         """Add what a method predicts of an example; of maps and of several functions the mean."""
-        for key in ("predictive_entropy", "mutual_information", "latent_variance"):
+        for key in SCORE_TITLES:
             if key in outputs:
                 self._values[key].append(float(np.mean(outputs[key])))
         if FAMILIARITY in outputs:
-            self._values[UNFAMILIARITY].append(1.0 - float(np.mean(outputs[FAMILIARITY])))
             self._values["flagged"].append(float(np.mean(outputs[FAMILIARITY] < UNFAMILIAR_BELOW)))
 
     def result(self, unknown: NoveltyCollector) -> UnfamiliarResult:

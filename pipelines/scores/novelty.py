@@ -10,13 +10,16 @@ import scipy.stats
 
 from pipelines.scores.definitions import FloatArray
 
+STRANGENESS = "strangeness"
+"""Output of a model that is judged, see `gpmodels.familiarity`; bundles have the familiarity alone."""
+
 SCORE_TITLES: Mapping[str, str] = {
     "predictive_entropy": "Entropy",
     "mutual_information": "Mutual information",
     "latent_variance": "Latent variance",
-    "unfamiliarity": "Unfamiliarity",
+    STRANGENESS: "Strangeness",
 }
-"""What can tell unknown examples, larger where these are unknown; unfamiliarity is 1 less familiarity."""
+"""What can tell unknown examples, larger where these are unknown; familiarity is the rank of strangeness."""
 
 
 @dataclass(frozen=True)

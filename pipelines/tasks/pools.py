@@ -20,6 +20,7 @@ from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.serving import per_class
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
+from pipelines.scores.novelty import STRANGENESS
 from pipelines.scores.pictures import Outputs
 from pipelines.tasks.data import LabelledData
 
@@ -61,15 +62,20 @@ class Pools:
         return [example.name for example in data.manifest.examples if self.name_of(example) in wanted]
 
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
-        """Return the mean over the examples of a pool, see `mean_outputs`."""
+        """Return the mean over the examples of a pool, see `mean_outputs`, with that of their strangeness."""
         batches = [
             predictor.predict(tf.constant(example.image[start : start + self.predicted_at_once], tf.float32))
             for start in range(0, len(example.image), self.predicted_at_once)
         ]
         probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
         information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])
-        of_each = [batch[FAMILIARITY].numpy() for batch in batches if FAMILIARITY in batch]
-        return mean_outputs(probability, information, np.concatenate(of_each) if of_each else None)
+        if FAMILIARITY not in batches[0]:
+            return mean_outputs(probability, information)
+        familiarity, strange = (
+            np.concatenate([batch[key].numpy() for batch in batches]) for key in (FAMILIARITY, STRANGENESS)
+        )
+        outputs = mean_outputs(probability, information, familiarity)
+        return {**outputs, STRANGENESS: np.asarray(strange.mean())}
 
 
 def mean_outputs(

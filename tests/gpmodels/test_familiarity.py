@@ -188,6 +188,9 @@ def test_a_model_gives_it_beside_its_predictions(of_inputs):
     model.familiarity = fit_familiarity(features[:4], features[4:], of_inputs=of_inputs)
     outputs = model.inference_function()(inputs)
     np.testing.assert_array_equal(outputs["familiarity"], model.familiarity(tf.constant(features)))
+    judged = model.inference_function(says_strangeness=True)(inputs)
+    assert set(judged) == {*outputs, "strangeness"}
+    np.testing.assert_array_equal(judged["strangeness"], model.familiarity.strangeness(tf.constant(features)))
     trunk = keras.Sequential([keras.Input([3]), keras.layers.Rescaling(0.5)])
     behind = model.behind(trunk)
     whole = behind.inference_function()(2.0 * inputs)

@@ -79,10 +79,10 @@ def test_metrics_and_report_show_shifts_and_unfamiliar_images(evaluation):
         for strength in (0, *STRENGTHS)
     )
     assert mean_over_kinds(scores, "nll") == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5])
-    unfamiliar = UnfamiliarResult(7, {"unfamiliarity": novelty_scores(np.zeros(4), np.ones(7))}, 0.0, 0.5)
+    unfamiliar = UnfamiliarResult(7, {"strangeness": novelty_scores(np.zeros(4), np.ones(7))}, 0.0, 0.5)
     judged = replace(evaluation, shifted={name: scores}, unfamiliar={name: unfamiliar})
     written = json.loads(json.dumps(metrics_content(judged), allow_nan=False))["methods"]
-    assert written[name]["unfamiliar"]["scores"]["unfamiliarity"] == {"auroc": 1.0, "fpr95": 0.0}
+    assert written[name]["unfamiliar"]["scores"]["strangeness"] == {"auroc": 1.0, "fpr95": 0.0}
     assert written[name]["unfamiliar"]["number"] == 7
     first = written[name]["shifted"][0]
     assert first == {

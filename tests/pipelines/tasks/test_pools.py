@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipelines.runs.application import JudgedExample
+from pipelines.runs.predictors import Predictor
 from pipelines.tasks.pools import mean_outputs, pools_of
 from pipelines.video.application import VIDEO
 
@@ -15,6 +17,22 @@ def test_a_pool_is_the_mean_of_its_examples():
     # Examples that are sure of different classes make the pool unsure.
     assert outputs["predictive_entropy"] == pytest.approx(np.log(2))
     assert outputs["mutual_information"] == pytest.approx(0.2)
+
+
+def test_the_strangeness_of_a_pool_is_the_mean_and_its_familiarity_twice_the_median():
+    def predict(clips: tf.Tensor) -> dict[str, tf.Tensor]:
+        levels = tf.reduce_mean(clips, axis=[1, 2, 3, 4]) / 10.0
+        return {
+            "probability": tf.stack([levels, 1.0 - levels], axis=-1),
+            "mutual_information": levels,
+            "strangeness": levels,
+            "familiarity": levels / 10.0,
+        }
+
+    clips = np.ones((3, 2, 4, 4, 3), np.uint8) * np.array([1, 2, 6], np.uint8).reshape(3, 1, 1, 1, 1)
+    outputs = VIDEO.judge.outputs(Predictor("HGP", predict, {}), JudgedExample("a", clips, 0))
+    assert outputs["strangeness"] == pytest.approx(0.3)
+    assert outputs["familiarity"] == pytest.approx(0.04)
 
 
 def test_pools_are_what_names_begin_with():
