@@ -6,6 +6,7 @@ Groups (patients, cores, near-duplicates, frames that follow each other) never l
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -88,13 +89,15 @@ def _tissue(cell: Cell, data: Path, out: Path, work: Path) -> Path:
 
 
 def _groups_with_both(labels: dict[str, set[int]], cell: Cell) -> set[str]:
-    """Return groups drawn at random so that each class is on both sides."""
+    """Return groups drawn at random: each class is on both sides, and one can be held out of the training."""
     rng = np.random.default_rng([cell.seed, cell.size])
     groups, every = sorted(labels), set().union(*labels.values())
     for _ in range(10_000):
         drawn = set(rng.choice(groups, cell.size, replace=False).tolist())
         sides = (drawn, set(groups) - drawn)
-        if all(set().union(*(labels[group] for group in side)) == every for side in sides):
+        of_class = Counter(label for group in drawn for label in labels[group])
+        both = all(set().union(*(labels[group] for group in side)) == every for side in sides)
+        if both and max(of_class.values()) > 1:
             return drawn
     raise ValueError(
         f"{cell.name}: no draw of {cell.size} of {len(groups)} groups has each class on both sides. "
