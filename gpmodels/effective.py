@@ -50,23 +50,31 @@ def design_effect(group_sizes: npt.ArrayLike, intraclass_correlation: float) -> 
     return float(sizes.sum() / effective)
 
 
-def intraclass_correlation(groups: npt.ArrayLike, residuals: npt.ArrayLike) -> float:
+def intraclass_correlation(
+    groups: npt.ArrayLike, residuals: npt.ArrayLike, *, held_out: bool = False
+) -> float:
     """Return the correlation ρ of two residuals of one group, by one-way analysis of variance.
 
     With G groups of n_g observations, N in all, the mean squares between and within groups, and
     n_0 = (N - Σ n_g² / N) / (G - 1), the estimate is ρ = (MSB - MSW) / (MSB + (n_0 - 1) MSW), cut to [0, 1].
     Residuals of several columns, one for each class or output, add their mean squares.
 
+    Of groups that trained nothing, a calibrated model's residuals have the mean 0, which then need not be
+    estimated: MSB = Σ n_g m_g² / G with the means m_g of the groups, and n_0 = N / G. So one group is enough,
+    and what a model gets wrong of all new groups counts as repeated too.
+
     Args:
         groups: Group of each observation, of any type that compares for equality, `[N]`.
         residuals: What the model got wrong, label less prediction, `[N]` or `[N, C]`.
+        held_out: Whether the model was not fitted to these groups.
 
     Returns:
         ρ in [0, 1]; 0 where no group has two observations, and where all residuals are equal, for then
         nothing that varies repeats itself.
 
     Raises:
-        ValueError: There is only one group, shapes differ, or a residual is not finite.
+        ValueError: There is only one group, of which the model was trained; shapes differ, or a residual is
+            not finite.
 
     Source:
         A. Donner, A review of inference procedures for the intraclass correlation coefficient in the one-way
@@ -78,7 +86,7 @@ def intraclass_correlation(groups: npt.ArrayLike, residuals: npt.ArrayLike) -> f
     """
     index, sizes, values = _grouped(groups, residuals)
     num_groups, count = len(sizes), len(index)
-    if num_groups < 2:
+    if num_groups < 2 and not held_out:
         raise ValueError(
             "The correlation within groups needs at least two groups, but all observations are of one. Give "
             "each observation its group, or count them all."
@@ -87,15 +95,21 @@ def intraclass_correlation(groups: npt.ArrayLike, residuals: npt.ArrayLike) -> f
         return 0.0
     sums = np.stack([np.bincount(index, column, num_groups) for column in values.T], axis=1)
     means = sums / sizes[:, None]
-    between = float(np.sum(sizes[:, None] * (means - values.mean(axis=0)) ** 2)) / (num_groups - 1)
     within = float(np.sum((values - means[index]) ** 2)) / (count - num_groups)
-    typical_size = (count - float(np.sum(sizes**2)) / count) / (num_groups - 1)
+    if held_out:
+        between = float(np.sum(sizes[:, None] * means**2)) / num_groups
+        typical_size = count / num_groups
+    else:
+        between = float(np.sum(sizes[:, None] * (means - values.mean(axis=0)) ** 2)) / (num_groups - 1)
+        typical_size = (count - float(np.sum(sizes**2)) / count) / (num_groups - 1)
     total = between + (typical_size - 1.0) * within
     rounding = count * (np.finfo(np.float64).eps * np.abs(values).max()) ** 2 * values.shape[1]
     return float(np.clip((between - within) / total, 0.0, 1.0)) if total > 100.0 * rounding else 0.0
 
 
-def effective_observations(groups: npt.ArrayLike, residuals: npt.ArrayLike) -> float:
+def effective_observations(
+    groups: npt.ArrayLike, residuals: npt.ArrayLike, *, held_out: bool = False
+) -> float:
     """Return N_eff, how many independent observations grouped ones are worth, from a model's residuals.
 
     Residuals of the examples that the model was fitted to are smaller and less alike than those of others:
@@ -104,6 +118,7 @@ def effective_observations(groups: npt.ArrayLike, residuals: npt.ArrayLike) -> f
     Args:
         groups: Group of each observation, `[N]`.
         residuals: Label less prediction, `[N]`, or `[N, C]` for several classes or outputs.
+        held_out: Whether the model was not fitted to these groups, as in `intraclass_correlation`.
 
     Returns:
         N_eff, from the number of groups to N; N where each observation is its own group.
@@ -119,7 +134,8 @@ def effective_observations(groups: npt.ArrayLike, residuals: npt.ArrayLike) -> f
         4.0
     """
     _, sizes, _ = _grouped(groups, residuals)
-    return float(sizes.sum()) / design_effect(sizes, intraclass_correlation(groups, residuals))
+    correlation = intraclass_correlation(groups, residuals, held_out=held_out)
+    return float(sizes.sum()) / design_effect(sizes, correlation)
 
 
 def _grouped(

@@ -35,39 +35,77 @@ class Observations:
     effective: float
 
 
-def count_observations(
-    model: HybridModel, batches: tf.data.Dataset, groups: Sequence[str], *, seed: int
-) -> Observations | None:
-    """Return what training points are worth by a trained model's residuals; None if all are of one group.
+@dataclass(frozen=True)
+class Grouped:
+    """Batches of examples in order, and their groups.
 
-    Of an example with many points a random sample tells the correlation; all of them count.
+    Attributes:
+        batches: Of inputs, labels and, where points may be ignored, weights; each example once.
+        groups: Group of each example.
+    """
+
+    batches: tf.data.Dataset
+    groups: Sequence[str]
+
+
+def count_observations(
+    model: HybridModel, training: Grouped, held_out: Grouped | None, *, seed: int
+) -> Observations | None:
+    """Return what training points are worth by a trained model's residuals.
+
+    How much points of a group repeat each other is told by groups that trained nothing: what a model gets
+    wrong of its own training says little, as much as it has learned by heart. Of an example with many points
+    a random sample tells the correlation; all of them count.
 
     Args:
         model: Trained model, best of the linear head: a Gaussian process fits its points too well.
-        batches: Of inputs, labels and, where points may be ignored, weights; each example once.
-        groups: Group of each example in the order of the batches.
+        training: What is counted.
+        held_out: Examples of groups that trained nothing; None where there are none.
         seed: Seed of the sample.
+
+    Returns:
+        None if nothing is held out and the training is all of one group.
     """
-    rng = np.random.default_rng(seed)
-    residuals, members, sizes = [], [], dict.fromkeys(groups, 0)
-    remaining = iter(groups)
-    for inputs, label, *weight in batches:
-        labels = label.numpy().reshape(label.shape[0], -1)
+    sizes = [size for size in _group_sizes(training).values() if size]
+    if held_out is None and len(sizes) < 2:
+        return None
+    members, residuals = _residuals(model, held_out or training, np.random.default_rng(seed))
+    correlation = intraclass_correlation(members, residuals, held_out=held_out is not None)
+    effective = sum(sizes) / design_effect(sizes, correlation)
+    return Observations(sum(sizes), len(sizes), correlation, effective)
+
+
+def _group_sizes(examples: Grouped) -> dict[str, int]:
+    """Return how many points of each group count."""
+    sizes, remaining = dict.fromkeys(examples.groups, 0), iter(examples.groups)
+    for _, label, *weight in examples.batches:
+        for used in _used(label, weight):
+            sizes[next(remaining)] += int(used.sum())
+    return sizes
+
+
+def _residuals(
+    model: HybridModel, examples: Grouped, rng: np.random.Generator
+) -> tuple[list[str], NDArray[Any]]:
+    """Return group `[N]` and residual `[N]` or `[N, C]` of some points of each example."""
+    members: list[str] = []
+    residuals, remaining = [], iter(examples.groups)
+    for inputs, label, *weight in examples.batches:
+        used = _used(label, weight)
+        labels = label.numpy().reshape(used.shape)
         logits = model.head.logits(model(inputs, training=False)).numpy()
         logits = logits.reshape(*labels.shape, *logits.shape[label.shape.rank :])
-        used = weight[0].numpy().reshape(labels.shape) > 0 if weight else np.ones(labels.shape, bool)
-        for example in range(len(labels)):
-            group, points = next(remaining), np.flatnonzero(used[example])
-            sizes[group] += len(points)
-            chosen = rng.permutation(points)[:POINTS_PER_EXAMPLE]
+        for example, group in zip(range(len(labels)), remaining, strict=False):
+            chosen = rng.permutation(np.flatnonzero(used[example]))[:POINTS_PER_EXAMPLE]
             residuals.append(residuals_of(logits[example, chosen], labels[example, chosen]))
             members += [group] * len(chosen)
-    counted = [size for size in sizes.values() if size]
-    if len(counted) < 2:
-        return None
-    correlation = intraclass_correlation(members, np.concatenate(residuals))
-    effective = sum(counted) / design_effect(counted, correlation)
-    return Observations(sum(counted), len(counted), correlation, effective)
+    return members, np.concatenate(residuals)
+
+
+def _used(label: tf.Tensor, weight: Sequence[tf.Tensor]) -> NDArray[np.bool_]:
+    """Return which points of a batch count, `[B, points]`."""
+    counts = weight[0].numpy() > 0 if weight else np.ones(label.shape, np.bool_)
+    return np.asarray(counts.reshape(label.shape[0], -1))
 
 
 def worth(logits: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any], groups: NDArray[Any]) -> float:
@@ -77,14 +115,11 @@ def worth(logits: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any], gro
         logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.
         labels: Classes `[N]`.
         weights: Weights `[N]`; points of weight 0 do not count.
-        groups: Group of each point `[N]`. Points of only one group are worth one observation, for nothing
-            tells how much they repeat each other.
+        groups: Group of each point `[N]`, none of which trained the model.
     """
     used = weights > 0
-    group = groups[used]
-    if len(np.unique(group)) == 1:
-        return 1.0 / len(group)
-    return effective_observations(group, residuals_of(logits[used], labels[used])) / len(group)
+    residuals = residuals_of(logits[used], labels[used])
+    return effective_observations(groups[used], residuals, held_out=True) / int(used.sum())
 
 
 def residuals_of(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
@@ -26,7 +27,7 @@ from pipelines.runs.familiarity import measure_familiarity, save_familiarity
 from pipelines.runs.job import Job
 from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
-from pipelines.runs.observations import count_observations
+from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.schedule import continued_run, stage_settings
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import selection_warnings
@@ -294,9 +295,11 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         if wanted != "auto":
             self._update_run(num_effective=None if wanted == "all" else wanted)
             return
-        groups = [example.group for example in job.data.manifest.select(job.splits.train)]
-        batches = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
-        found = count_observations(pretrained, batches, groups, seed=job.settings.seed)
+        plain = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
+        training, held_out = Grouped(plain, self._groups(job.splits.train)), None
+        if job.splits.selection:
+            held_out = Grouped(self._selection_batches(), self._groups(job.splits.selection))
+        found = count_observations(pretrained, training, held_out, seed=job.settings.seed)
         if found is None:
             job.say(
                 "All training examples are of one group, so nothing tells how much they repeat each other: "
@@ -350,9 +353,12 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _complete(self, model: HybridModel) -> None:
         """Let the head see all training examples once, with their groups."""
         job = self.job
-        group_of = {example.name: example.group for example in job.data.manifest.examples}
         batches = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
-        model.fit_to(batches, groups=[group_of[name] for name in job.splits.train], seed=job.settings.seed)
+        model.fit_to(batches, groups=self._groups(job.splits.train), seed=job.settings.seed)
+
+    def _groups(self, names: Sequence[str]) -> list[str]:
+        """Return the group of each example."""
+        return [example.group for example in self.job.data.manifest.select(names)]
 
     def _place(self, model: HybridModel) -> None:
         """Put the head's units where the features lie, and train the head alone for a start."""
@@ -370,7 +376,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
 
     def _fit_temperature(self, name: str, model: HybridModel) -> None:
         job = self.job
-        groups = [example.group for example in job.data.manifest.select(job.splits.selection)]
+        groups = self._groups(job.splits.selection)
         temperature = selection_temperature(model, self._selection_batches(), groups=groups)
         if head_family(name).starts_network:
             self._update_run(temperature=temperature)
@@ -383,10 +389,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         job = self.job
         if not job.splits.selection or not self.keeps_familiarity:
             return
-        groups = [example.group for example in job.data.manifest.select(job.splits.selection)]
-        found = measure_familiarity(
-            model, self._plain_batches(), self._selection_batches(), groups=groups, seed=job.settings.seed
-        )
+        groups, seed = self._groups(job.splits.selection), job.settings.seed
+        training, held_out = self._plain_batches(), self._selection_batches()
+        found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
         if found is not None:
             save_familiarity(found, head_folder(job.folder, name))
 

@@ -18,7 +18,7 @@ from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import PRETRAINING, head_folder, load_run
 from pipelines.runs.models import make_model, run_predictors
-from pipelines.runs.observations import POINTS_PER_EXAMPLE, count_observations, residuals_of
+from pipelines.runs.observations import POINTS_PER_EXAMPLE, Grouped, count_observations, residuals_of
 from pipelines.runs.train import HeadTraining
 from tests.pipelines.tiny_lane import SETTINGS, job, quiet
 
@@ -45,7 +45,7 @@ def simulated(correlation: float, examples: int = 900) -> tuple[np.ndarray, np.n
 def test_examples_are_counted_by_their_residuals(model, correlation):
     x, y, groups = simulated(correlation)
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(64)
-    found = count_observations(model, batches, groups, seed=0)
+    found = count_observations(model, Grouped(batches, groups), None, seed=0)
     residuals = y - model(x)["probability"].numpy()
     assert found.points == 900
     assert found.groups == 90
@@ -61,11 +61,17 @@ def test_pixels_that_count_are_counted_and_a_sample_tells_how_much_they_repeat_e
     weight = np.ones((6, 40, 50), np.float32)
     weight[:, :10] = 0.0
     batches = tf.data.Dataset.from_tensor_slices((x, y.astype(np.float32), weight)).batch(4)
-    found = count_observations(model, batches, list("aabbcc"), seed=0)
+    found = count_observations(model, Grouped(batches, list("aabbcc")), None, seed=0)
     assert found.points == 6 * 30 * 50 > 6 * POINTS_PER_EXAMPLE
     assert found.groups == 3
     assert 3.0 <= found.effective < 30.0
-    assert count_observations(model, batches, ["one"] * 6, seed=0) is None
+    one = Grouped(batches, ["one"] * 6)
+    assert count_observations(model, one, None, seed=0) is None
+    # One held-out group tells, too: all of its labels are 0.
+    new = tf.data.Dataset.from_tensor_slices((x[:3], y[:3].astype(np.float32), weight[:3])).batch(2)
+    of_one = count_observations(model, one, Grouped(new, ["new"] * 3), seed=0)
+    assert of_one.groups == 1
+    assert 1.0 <= of_one.effective < found.effective
 
 
 def test_residuals_of_classes_are_label_less_probability():
