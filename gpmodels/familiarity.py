@@ -200,14 +200,19 @@ def refer_to(
     return Familiarity(scale.astype(np.float32), unit, nothing, of_inputs, neighbourhood=neighbourhood)
 
 
+def flagged(familiarity: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return where a familiarity of any shape is below `UNFAMILIAR_BELOW`, in float32, as it is computed."""
+    return np.asarray(np.asarray(familiarity, np.float32) < np.float32(UNFAMILIAR_BELOW))
+
+
 def is_unfamiliar(familiarity: float) -> bool:
-    """Return whether a familiarity is below `UNFAMILIAR_BELOW`, in float32, as it is computed.
+    """Return whether one familiarity is `flagged`.
 
     Example:
         >>> is_unfamiliar(1 / 100), is_unfamiliar(1 / 101)
         (False, True)
     """
-    return bool(np.float32(familiarity) < np.float32(UNFAMILIAR_BELOW))
+    return bool(flagged(familiarity))
 
 
 def pooled_familiarity(of_examples: FloatArray) -> float:

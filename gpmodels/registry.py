@@ -35,11 +35,13 @@ class HeadTask:
         likelihood: Likelihood of an SVGP or HGP head; None takes the head's own choice by the number of
             classes.
         views: Columns of each view of the features; None where the features come in one piece.
+        seed: Seed of what a head draws once and for all, as random features and masks.
     """
 
     num_classes: int = 2
     likelihood: str | None = None
     views: tuple[slice, ...] | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -258,12 +260,18 @@ def _make_laplace(_: BaseModel, task: HeadTask) -> Head:
 
 def _make_dropout(settings: DropoutSettings, task: HeadTask) -> Head:
     return _dropout_class()(
-        rate=settings.rate, num_samples=settings.num_samples, num_classes=task.num_classes, name="dropout"
+        rate=settings.rate,
+        num_samples=settings.num_samples,
+        num_classes=task.num_classes,
+        seed=task.seed,
+        name="dropout",
     )
 
 
 def _make_sngp(settings: SNGPSettings, task: HeadTask) -> Head:
-    return _sngp_class()(num_features=settings.num_features, num_classes=task.num_classes, name="sngp")
+    return _sngp_class()(
+        num_features=settings.num_features, num_classes=task.num_classes, seed=task.seed, name="sngp"
+    )
 
 
 def _make_svgp(settings: UnitSettings, task: HeadTask) -> Head:

@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.honesty.data_sets import share
 from benchmarks.honesty.plan import SUBJECTS, Cell, plan_cells
 from benchmarks.honesty.report import write_report
 
@@ -43,10 +44,13 @@ def main() -> None:
     records.mkdir(parents=True, exist_ok=True)
     missing = [cell for cell in cells if not _is_done(records, cell, changes)]
     print(f"{len(cells)} cells, {len(cells) - len(missing)} of them computed before", flush=True)
+    share(missing, arguments.data, arguments.out)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for line in pool.map(lambda cell: _run(cell, arguments.data, arguments.out, changes), missing):
             print(line, flush=True)
     write_report(arguments.out, [json.loads(path.read_text()) for path in sorted(records.glob("*.json"))])
+    if failed := [cell.name for cell in missing if not (records / f"{cell.name}.json").exists()]:
+        raise SystemExit(f"Not in the report, for they failed: {', '.join(failed)}")
 
 
 def _run(cell: Cell, data: Path, out: Path, changes: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ from pipelines.scores.results import MethodResult
 from pipelines.sonar import steps as sonar
 from pipelines.sonar.settings import TrainSettings as SonarTrainSettings
 
-HEADS = ("linear", "laplace", "sngp", "dropout", "svgp", "hgp")
+HEADS = ("linear", "ridge_linear", "laplace", "sngp", "dropout", "svgp", "hgp")
 ENSEMBLE = 5
 
 

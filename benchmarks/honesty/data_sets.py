@@ -46,6 +46,13 @@ def divided(cell: Cell, data: Path, out: Path, work: Path) -> Path:
     return _DIVIDE[cell.subject](cell, data, out, work)
 
 
+def share(cells: Collection[Cell], data: Path, out: Path) -> None:
+    """Write what several cells share, before they run beside each other."""
+    for subject in {cell.subject for cell in cells if _DIVIDE[cell.subject] is _tissue}:
+        prepared_once(data, out, subject)
+    photographs(out)
+
+
 def unknown_images(cell: Cell, data: Path, out: Path) -> Path | None:
     """Return a folder of images of the class that was left out, else of photographs of other subjects.
 
@@ -168,6 +175,7 @@ def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: A
         size=WALKABLE_SIZE,
         lane_values=(3, 4),
         ignore_values=(11,),
+        group_pattern=r"(\w+_\d{3})\d*",  # frames of a few seconds are alike
         test_list=_name_list(work / "test.txt", [Path(name).stem for name in judged]),
     )
     prepare_lane(work / "images", work / "masks", work / "prepared", settings)

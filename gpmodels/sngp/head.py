@@ -35,7 +35,7 @@ class SNGPHead(GaussianLogits):
         Σ_c⁻¹ = I + Σ_n w_n p_nc (1 - p_nc) φ_n φ_nᵀ
 
     and until then the variance is 0. The paper's other half, a network that keeps distances by spectral
-    normalisation, is the network's affair, not the head's.
+    normalisation, is not the head's affair; the networks of this package do not have it.
 
     Args:
         num_features: F.

@@ -71,7 +71,13 @@ Settings = TypeVar("Settings", bound=ReferralSettings)
 
 
 def with_promise(
-    settings: Settings, record: PromiseRecord | None, *, bundle: Path, judged: str, console: Any
+    settings: Settings,
+    record: PromiseRecord | None,
+    *,
+    bundle: Path,
+    judged: str,
+    console: Any,
+    part: str = "",
 ) -> Settings:
     """Return the settings with the threshold of the promise that they ask for, and say what is promised.
 
@@ -81,6 +87,7 @@ def with_promise(
         bundle: The bundle, for messages.
         judged: What the predict step refers, in the plural: the promise must be of that.
         console: Where the promise is said.
+        part: What of these is right or wrong, as "pixels of the "; empty for each as a whole.
 
     Returns:
         Settings whose `refer_above` is the threshold; the same settings where nothing is to be promised.
@@ -104,9 +111,9 @@ def with_promise(
         )
     promised, limit = record.threshold(settings.max_error)
     console.print(
-        f"Referred above an entropy of {limit:.6g} nats: of the other {judged} at most {promised:.4g} are "
-        f"wrong, with {record.confidence:.0%} confidence, if they are like the {record.units} {record.noun} "
-        "that this was found with",
+        f"Referred above an entropy of {limit:.6g} nats: of the {part}other {judged} at most {promised:.4g} "
+        f"are wrong, with {record.confidence:.0%} confidence, if they are like the {record.units} "
+        f"{record.noun} that this was found with",
         markup=False,
     )
     return settings.model_copy(update={"refer_above": limit})

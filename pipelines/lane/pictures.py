@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from data_prep.lane.dataset import lane_records
 from data_prep.lane.manifest import LaneManifest
 from gpmodels import HybridModel
-from gpmodels.familiarity import UNFAMILIAR_BELOW
+from gpmodels.familiarity import flagged
 from pipelines.scores import pictures as overlays
 from pipelines.scores.definitions import AnyFloatArray, FloatArray
 from pipelines.scores.pictures import Picture
@@ -152,7 +152,7 @@ def _panels(image: LaneImage) -> tuple[Panel, ...]:
     panels.append(Panel("Probability", probability, is_photograph=False))
     panels.append(Panel("Uncertainty", uncertainty, is_photograph=False))
     if image.familiarity is not None:
-        unfamiliar = overlays.unfamiliar_outline(image.image, image.familiarity < UNFAMILIAR_BELOW)
+        unfamiliar = overlays.unfamiliar_outline(image.image, flagged(image.familiarity))
         panels.append(Panel("Unfamiliar, in red", unfamiliar))
     return tuple(panels)
 

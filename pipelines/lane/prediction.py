@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data_prep.files.images import read_image, write_picture
 from data_prep.files.videos import read_frames
-from gpmodels.familiarity import POOLED_FACTOR, UNFAMILIAR_BELOW, is_unfamiliar, pooled_familiarity
+from gpmodels.familiarity import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.prediction import (
     FAMILIARITY_COLUMNS,
@@ -99,9 +99,7 @@ def predict_lane(
             mean_entropy=entropy,
             referred=is_referred(entropy, settings.refer_above),
             **familiarity_fields(None if familiarity is None else pooled_familiarity(familiarity)),
-            unfamiliar_fraction=None
-            if familiarity is None
-            else float((familiarity < UNFAMILIAR_BELOW).mean()),
+            unfamiliar_fraction=None if familiarity is None else float(flagged(familiarity).mean()),
             seconds=seconds,
         )
 
@@ -134,7 +132,7 @@ def write_maps(out: Path, stem: str, image: Picture, lane: NDArray[np.bool_], ma
     """
     overlay = lane_overlay(image, lane)
     if FAMILIARITY in maps:
-        overlay = unfamiliar_outline(overlay, maps[FAMILIARITY] < UNFAMILIAR_BELOW)
+        overlay = unfamiliar_outline(overlay, flagged(maps[FAMILIARITY]))
     overlay_suffix = ".jpg" if max(lane.shape) <= _LONGEST_JPEG_SIDE else ".png"
     pictures: dict[str, tuple[str, NDArray[Any]]] = {
         "masks": (".png", np.where(lane, 255, 0).astype(np.uint8)),

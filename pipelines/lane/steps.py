@@ -37,7 +37,14 @@ def predict(
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
     signature, metadata = open_bundle(model, LANE.name)
-    settings = with_promise(settings, metadata.promise, bundle=model, judged="images", console=console)
+    settings = with_promise(
+        settings,
+        metadata.promise,
+        bundle=model,
+        judged="images",
+        console=console,
+        part="pixels of the ",
+    )
     predictor = partial(predict_lane, signature=signature, out=out, settings=settings)
     return predict_sources(
         LanePrediction,

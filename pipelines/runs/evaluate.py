@@ -208,7 +208,7 @@ def judge_all(
     total = judge_by.count(job.data, names)
     results: list[MethodResult] = []
     referral = tuple(ReferralCollector(judge_by) for _ in predictors)
-    novelty = tuple(NoveltyCollector() for _ in predictors)
+    novelty = tuple(NoveltyCollector(predictor.flags) for predictor in predictors)
     for predictor, errors, scores in zip(predictors, referral, novelty, strict=True):
         examples = judge_by.examples(job.data, names)
         shown = track(

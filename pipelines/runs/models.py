@@ -32,6 +32,7 @@ def head_task(
         num_classes=run.num_classes,
         likelihood=application.network.likelihood_of(settings),
         views=None if views is None else tuple(views.values()),
+        seed=settings.seed,
     )
 
 

@@ -115,11 +115,15 @@ def worth(logits: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any], gro
         logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.
         labels: Classes `[N]`.
         weights: Weights `[N]`; points of weight 0 do not count.
-        groups: Group of each point `[N]`, none of which trained the model.
+        groups: Group of each point `[N]`, none of which trained the model. Points of only one group are worth
+            one observation: another group may need another temperature.
     """
     used = weights > 0
+    group = groups[used]
+    if len(np.unique(group)) == 1:
+        return 1.0 / len(group)
     residuals = residuals_of(logits[used], labels[used])
-    return effective_observations(groups[used], residuals, held_out=True) / int(used.sum())
+    return effective_observations(group, residuals, held_out=True) / len(group)
 
 
 def residuals_of(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from gpmodels import HybridModel
+from gpmodels.familiarity import is_unfamiliar
 from pipelines.scores.pictures import Outputs, Picture
 
 
@@ -31,6 +32,7 @@ class Predictor:
         details: Facts for the report, for example the fitted temperature.
         head: Name of the head of the run; None for another method, which cannot be exported.
         temperature: Temperature of the head; None without one.
+        flags: Whether it can call anything unfamiliar: of few held-out groups no familiarity is low enough.
     """
 
     title: str
@@ -38,6 +40,7 @@ class Predictor:
     details: dict[str, float | int | str]
     head: str | None = None
     temperature: float | None = None
+    flags: bool = False
 
     def outputs(self, image: Picture) -> Outputs:
         """Return the outputs of one uint8 image `[H, W, 3]` of the network's size."""
@@ -49,4 +52,5 @@ def predictor(title: str, model: HybridModel, **details: float | str) -> Predict
     """Return the model as evaluation runs it: folded, traced once for any batch, with its strangeness."""
     infer = model.inference_function(says_strangeness=True)
     function = tf.function(infer, reduce_retracing=True, autograph=False)
-    return Predictor(title, function, details)
+    known = model.familiarity
+    return Predictor(title, function, details, flags=known is not None and is_unfamiliar(known.least))

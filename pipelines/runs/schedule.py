@@ -15,7 +15,8 @@ from pipelines.training.stages import StageSettings, has_checkpoint, require_sam
 
 _FIXED = ("batch_size", "selection_fraction", "fold", "seed")
 _FIXED_BY_A_HEAD = ("pretraining_epochs", "learning_rate")
-_FIXED_BY_A_GP_HEAD = ("head_rate_factor", "effective_observations")
+_FIXED_BY_A_GP_HEAD = ("head_rate_factor",)
+_FIXED_BY_A_COUNT = ("effective_observations",)
 
 _REACHED = ("heads", "temperature", "temperatures", "num_effective", "seconds", "view_weights")
 """What a run's description says of how far the run is; everything else in it is of the data."""
@@ -81,6 +82,7 @@ def _changed_settings(job: Job[Any, Any, Any], former: HeadTrainSettings) -> lis
         *_FIXED,
         *job.application.fixed_settings,
         *(_FIXED_BY_A_HEAD if begun else ()),
+        *(_FIXED_BY_A_COUNT if any(family.counts_effective for family in begun) else ()),
         *((*flat, *_FIXED_BY_A_GP_HEAD, *job.application.fixed_gp_settings) if gp_begun else ()),
     )
     tables = [family for family in begun if family.own_table and family.settings is not None]

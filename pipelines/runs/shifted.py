@@ -11,7 +11,7 @@ import numpy as np
 from rich.progress import track
 
 from data_prep.errors import InputError
-from gpmodels.familiarity import UNFAMILIAR_BELOW
+from gpmodels.familiarity import flagged
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.job import Job
@@ -95,8 +95,8 @@ def _judged(
         outputs = judge_by.outputs(predictor, example)
         records.append(judge_by.record(example, outputs))
         uncertainty.append(float(np.mean(outputs["predictive_entropy"])))
-        if FAMILIARITY in outputs:
-            unfamiliar.append(float(np.mean(outputs[FAMILIARITY] < UNFAMILIAR_BELOW)))
+        if predictor.flags:
+            unfamiliar.append(float(np.mean(flagged(outputs[FAMILIARITY]))))
     scores = judge_by.result(predictor.title, records).scores
     share = float(np.mean(unfamiliar)) if unfamiliar else np.nan
     return ShiftedScores(kind, strength, scores["nll"], scores["ece"], np.nan, share), np.array(uncertainty)

@@ -36,5 +36,6 @@ def selection_temperature(
         examples += [flat_label.size // label.shape[0]] * label.shape[0]
     logits, labels, weights = (np.concatenate(parts) for parts in (logits, labels, weights))
     if groups is not None:
-        weights = weights * worth(logits, labels, weights, np.repeat(groups, examples))
+        numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
+        weights = weights * worth(logits, labels, weights, np.repeat(numbers, examples))
     return fit_temperature(logits, labels, weights, prior_deviation=LOG_ODDS_DEVIATION)

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES
-from gpmodels.familiarity import UNFAMILIAR_BELOW
+from gpmodels.familiarity import flagged
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.prediction import UnreadableSourceError, find_sources, reading
 from pipelines.runs.application import JudgedExample
@@ -27,7 +27,13 @@ from pipelines.scores.pictures import Outputs
 
 @dataclass
 class NoveltyCollector:
-    """Collects, for each example that a method predicts, the scores that may tell unknown ones."""
+    """Collects, for each example that a method predicts, the scores that may tell unknown ones.
+
+    Attributes:
+        flags: Whether the method can call anything unfamiliar.
+    """
+
+    flags: bool
 
     _values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -36,21 +42,21 @@ class NoveltyCollector:
         for key in SCORE_TITLES:
             if key in outputs:
                 self._values[key].append(float(np.mean(outputs[key])))
-        if FAMILIARITY in outputs:
-            self._values["flagged"].append(float(np.mean(outputs[FAMILIARITY] < UNFAMILIAR_BELOW)))
+        if self.flags:
+            self._values["flagged"].append(float(np.mean(flagged(outputs[FAMILIARITY]))))
 
     def result(self, unknown: NoveltyCollector) -> UnfamiliarResult:
         """Return how well each score tells the examples of another collector from these."""
         found = {key: np.array(values) for key, values in self._values.items()}
         other = {key: np.array(values) for key, values in unknown._values.items()}
-        flagged = [
+        shares = [
             float(values["flagged"].mean()) if "flagged" in values else np.nan for values in (found, other)
         ]
         return UnfamiliarResult(
             number=max(map(len, other.values())),
             scores={key: novelty_scores(found[key], other[key]) for key in found if key != "flagged"},
-            flagged_known=flagged[0],
-            flagged_unknown=flagged[1],
+            flagged_known=shares[0],
+            flagged_unknown=shares[1],
         )
 
 
@@ -103,7 +109,7 @@ def predict_unfamiliar(
     job: Job[Any, Any, Any], predictor: Predictor, examples: Sequence[JudgedExample]
 ) -> NoveltyCollector:
     """Return the scores of a method for the examples of `read_unfamiliar`."""
-    collector = NoveltyCollector()
+    collector = NoveltyCollector(predictor.flags)
     for example in track(
         examples,
         f"{predictor.title}: unfamiliar",

@@ -201,7 +201,7 @@ def referral_threshold(
     if passed == start:
         kept = judged.kept[start]
         return refused(
-            f"of the {kept / num_units:.0%} most certain {judged.kept_error[start] / kept:.2%} are wrong, "
+            f"of the {kept / num_units:.0%} most certain {judged.kept_error[start] / kept:.4g} are wrong, "
             f"not clearly less than {max_error:.6g}: the model is too often wrong where it is certain, or "
             f"{num_units} {judged.noun} are too few to tell"
         )

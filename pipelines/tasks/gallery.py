@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpmodels.familiarity import UNFAMILIAR_BELOW
+from gpmodels.familiarity import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.scores.pictures import OTHER_COLOUR, TRUE_COLOUR, Outputs, Picture, enlarged, probability_bars
 from pipelines.scores.report import Gallery, GalleryImage, LegendEntry, Panel, gallery_sections
@@ -115,5 +115,5 @@ def _familiarity_caption(outputs: Outputs) -> tuple[tuple[str, str], ...]:
     if FAMILIARITY not in outputs:
         return ()
     familiarity = float(outputs[FAMILIARITY])
-    flag = " (unfamiliar)" if familiarity < UNFAMILIAR_BELOW else ""
+    flag = " (unfamiliar)" if is_unfamiliar(familiarity) else ""
     return (("familiarity", f"{format_number(familiarity, 3)}{flag}"),)

@@ -132,7 +132,7 @@ def test_a_refusal_says_why():
     )
     bad = SelectiveErrors(np.arange(1000.0), (np.arange(1000) % 2).astype(float), np.arange(1000))
     said = referral_threshold(bad, 0.1).reason
-    assert said.startswith("of the 10% most certain 49.50% are wrong, not clearly less than 0.1: ")
+    assert said.startswith("of the 10% most certain 0.495 are wrong, not clearly less than 0.1: ")
 
 
 def test_reality_counts_each_unit_the_same():
