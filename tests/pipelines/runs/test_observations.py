@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -126,6 +128,14 @@ def test_a_resumed_run_keeps_what_its_heads_counted(lane_data, lane_run):
         HeadTraining(LANE, changed, data=lane_data, out=lane_run, resume=True, console=quiet())
     states = {name: head_folder(lane_run, name) / "state.json" for name in (PRETRAINING, "hgp")}
     assert all(json.loads(path.read_text())["epochs_done"] for path in states.values())
+
+
+def test_laplace_alone_fixes_what_points_are_worth_too(lane_data, lane_run, tmp_path):
+    run = Path(shutil.copytree(lane_run, tmp_path / "run"))
+    head_folder(run, "hgp").rename(head_folder(run, "laplace"))
+    changed = SETTINGS.model_copy(update={"effective_observations": "auto", "heads": ("linear", "laplace")})
+    with pytest.raises(InputError, match="cannot be resumed: effective_observations changed"):
+        HeadTraining(LANE, changed, data=lane_data, out=run, resume=True, console=quiet())
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "some", ".nan", ".inf"])

@@ -11,9 +11,10 @@ from data_prep.errors import InputError
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import load_settings
 from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
-from pipelines.runs.models import load_model
+from pipelines.runs.models import load_model, make_model
 from pipelines.runs.settings import EvaluateSettings
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, export, job, quiet
 
@@ -31,6 +32,14 @@ def test_those_with_settings_have_a_table_of_them():
     chosen = load_settings(TrainSettings, overrides=["sngp.num_features=64", "dropout.rate=0.5"])
     assert chosen.sngp.num_features == 64
     assert chosen.dropout.rate == 0.5
+
+
+def test_random_features_and_masks_are_drawn_by_the_seed_of_the_run(lane_run):
+    of_run = job(lane_run)
+    seeds = [of_run.settings.model_copy(update={"seed": seed}) for seed in (0, 0, 1)]
+    for name in ("sngp", "dropout"):
+        drawn = [make_model(name, LANE, settings, of_run.run).head.get_config()["seed"] for settings in seeds]
+        assert drawn == [0, 0, 1]
 
 
 @pytest.mark.slow  # trains six heads
