@@ -167,6 +167,16 @@ def save_familiarity(familiarity: Familiarity, folder: Path) -> None:
         temporary.write_bytes(save(arrays, metadata=metadata))
 
 
+def is_measured(folder: Path) -> bool:
+    """Return whether the familiarity in a head's folder was measured after its weights were last written.
+
+    A resumed run need not measure it again, and on several threads it would differ in its last digits.
+    """
+    measured = folder / FAMILIARITY_NAME
+    weights = [path.stat().st_mtime_ns for path in folder.glob("*.weights.h5")]
+    return measured.exists() and measured.stat().st_mtime_ns > max(weights, default=0)
+
+
 def load_familiarity(folder: Path) -> Familiarity | None:
     """Return the familiarity beside the weights of a head; None where an earlier version left none.
 

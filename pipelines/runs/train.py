@@ -23,7 +23,7 @@ from pipelines.command.folders import RUN, require_no_run
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
-from pipelines.runs.familiarity import measure_familiarity, save_familiarity
+from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
 from pipelines.runs.job import Job
 from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
@@ -386,14 +386,14 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
 
     def _measure_familiarity(self, name: str, model: HybridModel) -> None:
         """Keep how familiar an input is to the model, by the selection examples and their groups."""
-        job = self.job
-        if not job.splits.selection or not self.keeps_familiarity:
+        job, folder = self.job, head_folder(self.job.folder, name)
+        if not job.splits.selection or not self.keeps_familiarity or is_measured(folder):
             return
         groups, seed = self._groups(job.splits.selection), job.settings.seed
         training, held_out = self._plain_batches(), self._selection_batches()
         found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
         if found is not None:
-            save_familiarity(found, head_folder(job.folder, name))
+            save_familiarity(found, folder)
 
     def _weigh_views(self, model: HybridModel) -> None:
         """Write down how much each view counts over the training examples."""

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy import special
 
 from data_prep.errors import InputError
 from data_prep.files.images import read_image, write_picture
@@ -215,7 +216,10 @@ def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run, tmp_path):
     told = load_metadata(lane_bundle).training_data["temperature"]
     assert told == f"{run.temperatures['hgp']:.4g}, fitted on the selection examples"
     plain = load_signatures(export(lane_run, tmp_path / "plain", tempered=False))["serving_default"]
-    assert np.ptp(plain(images=image[None])["probability"] - served["probability"]) > 1e-3
+    p, tempered = plain(images=image[None])["probability"].numpy(), served["probability"].numpy()
+    temperature = run.temperatures["hgp"]
+    assert abs(temperature - 1.0) > 1e-3
+    np.testing.assert_allclose(special.logit(tempered), special.logit(p) / temperature, atol=1e-5)
 
 
 def test_an_existing_bundle_is_refused_before_the_work(lane_bundle, lane_run, monkeypatch):

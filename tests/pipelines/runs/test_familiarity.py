@@ -1,5 +1,6 @@
 """The familiarity of a run: points count by the group of their example, also after it was kept."""
 
+import os
 from dataclasses import replace
 
 import keras
@@ -15,6 +16,7 @@ from pipelines.lane.prediction import LanePrediction
 from pipelines.runs import familiarity
 from pipelines.runs.familiarity import (
     FAMILIARITY_NAME,
+    is_measured,
     load_familiarity,
     measure_familiarity,
     neighbourhood,
@@ -109,3 +111,14 @@ def test_of_many_held_out_examples_some_of_all_are_chosen(model, monkeypatch):
     sizes = np.unique(found.groups, return_counts=True)[1]
     assert len(sizes) == 4  # the first 40 are all of one class
     assert sizes.min() >= 4
+
+
+def test_it_is_measured_anew_only_after_the_weights_were_written(tmp_path):
+    weights, measured = tmp_path / "best.weights.h5", tmp_path / FAMILIARITY_NAME
+    assert not is_measured(tmp_path)
+    for path, written in ((weights, 1), (measured, 2)):
+        path.touch()
+        os.utime(path, (written, written))
+    assert is_measured(tmp_path)
+    os.utime(weights, (3, 3))
+    assert not is_measured(tmp_path)

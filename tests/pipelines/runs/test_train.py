@@ -25,6 +25,7 @@ from pipelines.runs import evaluate as head_evaluation
 from pipelines.runs import train as head_training
 from pipelines.runs.description import load_run
 from pipelines.runs.models import load_model
+from pipelines.runs.observations import worth
 from pipelines.runs.train import HeadTraining, selection_warning
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.scores.results import selection_warnings
@@ -78,6 +79,7 @@ def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane
     run, manifest = load_run(lane_run, LaneRun), load_manifest(lane_data, LaneManifest)
     splits = manifest_splits(manifest, selection_fraction=SETTINGS.selection_fraction)
     model = load_model(job(lane_run), "linear")
+    group_of = {example.name: example.group for example in manifest.examples}
 
     def fitted(names: tuple[str, ...]) -> float:
         logits, labels, weights = [], [], []
@@ -85,8 +87,11 @@ def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane
             logits.append(model(image[None].astype(np.float32))["latent_mean"][0].numpy())
             labels.append(mask == 1)
             weights.append(mask != 255)
-        stacked = np.stack(logits), np.stack(labels), np.stack(weights)
-        return fit_temperature(*stacked, prior_deviation=LOG_ODDS_DEVIATION)
+        flat = (np.ravel(part) for part in (logits, labels, weights))
+        logit, label, weight = (np.asarray(part, np.float32) for part in flat)
+        groups = np.repeat([group_of[name] for name in names], logit.size // len(names))
+        weight = weight * worth(logit, label, weight, groups)
+        return fit_temperature(logit, label, weight, prior_deviation=LOG_ODDS_DEVIATION)
 
     assert run.temperature == pytest.approx(fitted(splits.selection), rel=1e-4)
     for others in (splits.train, splits.test, splits.train + splits.selection):
