@@ -18,8 +18,11 @@ _FIXED_BY_A_HEAD = ("pretraining_epochs", "learning_rate")
 _FIXED_BY_A_GP_HEAD = ("head_rate_factor",)
 _FIXED_BY_A_COUNT = ("effective_observations",)
 
-_REACHED = ("heads", "temperature", "temperatures", "num_effective", "seconds", "view_weights")
-"""What a run's description says of how far the run is; everything else in it is of the data."""
+_REACHED = (
+    *("heads", "temperature", "temperatures", "temperature_by_groups"),
+    *("num_effective", "seconds", "view_weights"),
+)
+"""What a run's description says of how far the run is, and how; everything else in it is of the data."""
 
 
 def stage_settings(name: str, settings: HeadTrainSettings) -> StageSettings:

@@ -25,13 +25,15 @@ class HeadRun(RunDescription):
     the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`. `temperatures`
     are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
     examples, and none in a run of an earlier version. `num_effective` is how many observations the training
-    points are worth to the GP heads; None counts all `num_data`.
+    points are worth to the GP heads; None counts all `num_data`. `temperature_by_groups` is False in a run
+    that a version began whose linear temperature counted every point.
     """
 
     heads: tuple[HeadName, ...] = ()
     view_weights: dict[str, float] = Field(default_factory=dict)
     temperatures: dict[str, float] = Field(default_factory=dict)
     num_effective: float | None = None
+    temperature_by_groups: bool = False
 
     def temperature_of(self, head: str) -> float | None:
         """Return the fitted temperature of a trained head; None where none was fitted."""

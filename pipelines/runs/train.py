@@ -376,9 +376,11 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
 
     def _fit_temperature(self, name: str, model: HybridModel) -> None:
         job = self.job
-        groups = self._groups(job.splits.selection)
+        starts = head_family(name).starts_network
+        # The first head of a run that an earlier version began keeps its temperature.
+        groups = None if starts and not job.run.temperature_by_groups else self._groups(job.splits.selection)
         temperature = selection_temperature(model, self._selection_batches(), groups=groups)
-        if head_family(name).starts_network:
+        if starts:
             self._update_run(temperature=temperature)
         else:
             self._update_run(temperatures={**job.run.temperatures, name: temperature})
@@ -486,6 +488,7 @@ def described(
         batch_norm_momentum=momentum_for(steps_per_epoch),
         counts={part: len(getattr(splits, part)) for part in ("train", "selection", "test")},
         manifest_sha256=data.sha256,
+        temperature_by_groups=True,
         **application.inputs.all_facts(data, splits),
     )
 
