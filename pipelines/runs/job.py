@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Self
 
+import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -67,6 +68,22 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
         return replace(
             self, opened=(data, manifest_splits(data.manifest, fold=fold, selection_fraction=fraction))
         )
+
+    def batches(self, part: str) -> tf.data.Dataset:
+        """Return batches of all examples of a part, e.g. `"train"`, as they are and in their order."""
+        return self._plain_batches(part, shuffled=False)
+
+    def shuffled_batches(self, part: str) -> tf.data.Dataset:
+        """Return batches of all examples of a part as they are, in one random order."""
+        return self._plain_batches(part, shuffled=True)
+
+    def _plain_batches(self, part: str, *, shuffled: bool) -> tf.data.Dataset:
+        names = getattr(self.splits, part)
+        return self.application.inputs.plain_batches(self.data, names, self.settings, shuffled)
+
+    def groups(self, part: str) -> list[str]:
+        """Return the group of each example of a part, in its order."""
+        return [example.group for example in self.data.manifest.select(getattr(self.splits, part))]
 
     def say(self, text: str, **options: Any) -> None:
         """Write a line of plain text on the console."""

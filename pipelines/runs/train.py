@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import shlex
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
-import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -30,13 +28,11 @@ from pipelines.runs.models import load_model, make_head, make_model, momentum_fo
 from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.schedule import continued_run, stage_settings
 from pipelines.runs.temperatures import selection_temperature
-from pipelines.scores.results import selection_warnings
+from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import factorisation_errors, require_finite
-from pipelines.training.progress import EpochProgress
+from pipelines.training.progress import EpochProgress, epoch_lines
 from pipelines.training.stages import (
     BEST,
-    EpochHook,
-    EpochReport,
     StageData,
     has_checkpoint,
     load_checkpoint,
@@ -46,8 +42,6 @@ from pipelines.training.stages import (
     train_stage,
 )
 from pipelines.training.tensorboard import TensorBoardHook
-
-_MUCH_LARGER = 2.0
 
 
 def train(
@@ -168,10 +162,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _say_warnings(self) -> None:
         """Say what a user should know before the training, and check what it will need."""
         job, network = self.job, self.application.network
-        warnings = selection_warnings(len(job.splits.selection))
-        if warning := selection_warning(job.splits, job.settings.selection_fraction):
-            warnings = (*warnings, warning)
-        for warning in warnings:
+        selected, trained = len(job.splits.selection), len(job.splits.train)
+        few = selection_warnings(selected)
+        for warning in (*few, *much_selected_warnings(selected, trained, job.settings.selection_fraction)):
             job.say(f"Warning: {warning}")
         if network.require_start is not None and not self._goes_on(PRETRAINING):
             network.require_start(job.settings, job.run)
@@ -282,7 +275,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         """Train the network with the linear head."""
         start = self.application.network.start
         if start is not None and not self._goes_on(PRETRAINING):
-            start(model.network, self.job.settings, self._plain_batches())
+            start(model.network, self.job.settings, self.job.shuffled_batches("train"))
         self._stage(PRETRAINING, model)
 
     def _count_observations(self, pretrained: HybridModel) -> None:
@@ -295,10 +288,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         if wanted != "auto":
             self._update_run(num_effective=None if wanted == "all" else wanted)
             return
-        plain = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
-        training, held_out = Grouped(plain, self._groups(job.splits.train)), None
+        training, held_out = Grouped(job.batches("train"), job.groups("train")), None
         if job.splits.selection:
-            held_out = Grouped(self._selection_batches(), self._groups(job.splits.selection))
+            held_out = Grouped(job.batches("selection"), job.groups("selection"))
         found = count_observations(pretrained, training, held_out, seed=job.settings.seed)
         if found is None:
             job.say(
@@ -353,12 +345,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _complete(self, model: HybridModel) -> None:
         """Let the head see all training examples once, with their groups."""
         job = self.job
-        batches = self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, False)
-        model.fit_to(batches, groups=self._groups(job.splits.train), seed=job.settings.seed)
-
-    def _groups(self, names: Sequence[str]) -> list[str]:
-        """Return the group of each example."""
-        return [example.group for example in self.job.data.manifest.select(names)]
+        model.fit_to(job.batches("train"), groups=job.groups("train"), seed=job.settings.seed)
 
     def _place(self, model: HybridModel) -> None:
         """Put the head's units where the features lie, and train the head alone for a start."""
@@ -367,7 +354,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         remedy = "Lower head_step_learning_rate and start again with --resume."
         with factorisation_errors(model, where, remedy):
             model.initialize(
-                self._plain_batches(),
+                self.job.shuffled_batches("train"),
                 seed=settings.seed,
                 head_steps=settings.head_steps,
                 head_learning_rate=settings.head_step_learning_rate,
@@ -378,8 +365,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         job = self.job
         starts = head_family(name).starts_network
         # The first head of a run that an earlier version began keeps its temperature.
-        groups = None if starts and not job.run.temperature_by_groups else self._groups(job.splits.selection)
-        temperature = selection_temperature(model, self._selection_batches(), groups=groups)
+        groups = None if starts and not job.run.temperature_by_groups else job.groups("selection")
+        temperature = selection_temperature(model, self.job.batches("selection"), groups=groups)
         if starts:
             self._update_run(temperature=temperature)
         else:
@@ -391,8 +378,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         job, folder = self.job, head_folder(self.job.folder, name)
         if not job.splits.selection or not self.keeps_familiarity or is_measured(folder):
             return
-        groups, seed = self._groups(job.splits.selection), job.settings.seed
-        training, held_out = self._plain_batches(), self._selection_batches()
+        groups, seed = job.groups("selection"), job.settings.seed
+        training, held_out = self.job.shuffled_batches("train"), self.job.batches("selection")
         found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
         if found is not None:
             save_familiarity(found, folder)
@@ -400,7 +387,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _weigh_views(self, model: HybridModel) -> None:
         """Write down how much each view counts over the training examples."""
         views = self.application.network.view_columns(self.job.settings, self.job.run)
-        features = [model.network(inputs, training=False).numpy() for inputs, *_ in self._plain_batches()]
+        features = [
+            model.network(inputs, training=False).numpy() for inputs, *_ in self.job.shuffled_batches("train")
+        ]
         weights = model.head.view_weights(np.concatenate(features))
         if views is None or weights is None:
             raise TypeError(f"The head {model.head.name} weighs views, but the features come in one piece.")
@@ -421,7 +410,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 self._stage_data(),
                 folder=head_folder(job.folder, name),
                 resume=self.resume,
-                hooks=[board, self._say(name)],
+                hooks=[board, epoch_lines(name, self.application.judge.epoch_scores, job.say)],
                 callbacks=[progress],
             )
         finally:
@@ -436,43 +425,16 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         return StageData(
             batches=lambda epoch: inputs.training_batches(job.data, job.splits.train, job.settings, epoch),
             steps_per_epoch=self.steps_per_epoch,
-            routing=self._plain_batches(),
-            selection=self._selection_batches(),
+            routing=self.job.shuffled_batches("train"),
+            selection=self.job.batches("selection"),
             scores=lambda model: self.application.judge.selection_scores(
                 model, job.data, job.splits.selection
             ),
         )
 
-    def _plain_batches(self) -> tf.data.Dataset:
-        """Return all training examples as they are, in one random order."""
-        job = self.job
-        return self.application.inputs.plain_batches(job.data, job.splits.train, job.settings, True)
-
-    def _selection_batches(self) -> tf.data.Dataset:
-        """Return all selection examples as they are, in their order."""
-        job = self.job
-        return self.application.inputs.plain_batches(job.data, job.splits.selection, job.settings, False)
-
     def _update_run(self, **changes: Any) -> None:
         self.job = replace(self.job, run=self.job.run.model_copy(update=changes))
         self.job.run.save(self.job.folder)
-
-    def _say(self, name: str) -> EpochHook:
-        def say(report: EpochReport) -> None:
-            numbers = report.numbers
-            shown = {
-                "loss": "loss",
-                "selection_loss": "selection loss",
-                "selection_nll": "NLL",
-                "selection_accuracy": "accuracy",
-                **{f"selection_{key}": title for key, title in self.application.judge.epoch_scores.items()},
-            }
-            values = ", ".join(
-                f"{title} {numbers[key]:.4f}" for key, title in shown.items() if key in numbers
-            )
-            self.job.say(f"{name} epoch {report.epoch}: {values}{' *' if report.is_best else ''}")
-
-        return say
 
 
 def described(
@@ -490,16 +452,4 @@ def described(
         manifest_sha256=data.sha256,
         temperature_by_groups=True,
         **application.inputs.all_facts(data, splits),
-    )
-
-
-def selection_warning(splits: Splits, asked: float) -> str | None:
-    """Return a warning where so few groups made the selection part much larger than asked for."""
-    selected, trained = len(splits.selection), len(splits.train)
-    share = selected / (selected + trained)
-    if share <= _MUCH_LARGER * asked:
-        return None
-    return (
-        f"{selected} of {selected + trained} training examples ({share:.0%}) choose the best epoch, "
-        f"not {asked:.0%}, for there are few groups. More and smaller groups leave more to train on."
     )

@@ -39,6 +39,9 @@ FEW_EXAMPLES = 20
 _FEW_SELECTED = 30
 """With fewer selection examples than this, reports warn."""
 
+_MUCH_SELECTED = 2.0
+"""With so many times the selection examples that were asked for, training warns."""
+
 
 @dataclass(frozen=True)
 class MethodResult:
@@ -285,6 +288,28 @@ def selection_warnings(num_selected: int) -> tuple[str, ...]:
         f"So few selection examples ({num_selected}) leave the best epochs and the temperature of the linear "
         "head to chance, and that may do harm. Train with a larger selection_fraction, or let `prepare` keep "
         "fewer examples to judge by."
+    )
+    return (warning,)
+
+
+def much_selected_warnings(num_selected: int, num_trained: int, asked: float) -> tuple[str, ...]:
+    """Return a warning where so few groups made the selection part much larger than asked for.
+
+    Args:
+        num_selected: Number of examples that choose the best epochs.
+        num_trained: Number of examples that the training is fitted to.
+        asked: Share of both that was to be selected.
+
+    Example:
+        >>> much_selected_warnings(15, 85, 0.15), len(much_selected_warnings(22, 23, 0.15))
+        ((), 1)
+    """
+    share = num_selected / (num_selected + num_trained)
+    if share <= _MUCH_SELECTED * asked:
+        return ()
+    warning = (
+        f"{num_selected} of {num_selected + num_trained} training examples ({share:.0%}) choose the best "
+        f"epoch, not {asked:.0%}, for there are few groups. More and smaller groups leave more to train on."
     )
     return (warning,)
 

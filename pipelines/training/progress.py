@@ -1,7 +1,8 @@
-"""The progress bar of Keras' `fit`, with the time left."""
+"""What is shown of a training: the bar of Keras' `fit` with the time left, and a line for each epoch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -14,6 +15,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from pipelines.training.stages import EpochHook, EpochReport
 
 
 class EpochProgress(keras.callbacks.Callback):
@@ -60,3 +63,27 @@ class EpochProgress(keras.callbacks.Callback):
     def close(self) -> None:
         """Take the bar off the screen, also after an interrupted training."""
         self._bar.stop()
+
+
+def epoch_lines(stage: str, scores: Mapping[str, str], say: Callable[[str], None]) -> EpochHook:
+    """Return a hook that says the losses and scores of each epoch in one line; `*` marks the best until then.
+
+    Args:
+        stage: Name of the stage.
+        scores: Titles of the scores that an application adds, by their names.
+        say: What writes a line.
+    """
+    shown = {
+        "loss": "loss",
+        "selection_loss": "selection loss",
+        "selection_nll": "NLL",
+        "selection_accuracy": "accuracy",
+        **{f"selection_{key}": title for key, title in scores.items()},
+    }
+
+    def hook(report: EpochReport) -> None:
+        numbers = report.numbers
+        values = ", ".join(f"{title} {numbers[key]:.4f}" for key, title in shown.items() if key in numbers)
+        say(f"{stage} epoch {report.epoch}: {values}{' *' if report.is_best else ''}")
+
+    return hook

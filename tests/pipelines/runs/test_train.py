@@ -16,7 +16,7 @@ from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.prepare import prepare_lane
 from data_prep.lane.settings import LanePrepareSettings
 from data_prep.prepared.manifest import file_sha256, load_manifest
-from data_prep.splits.divide import Splits, manifest_splits
+from data_prep.splits.divide import manifest_splits
 from gpmodels import HybridModel, LinearHead
 from pipelines.errors import TrainingDiverged
 from pipelines.lane.application import LANE
@@ -26,10 +26,10 @@ from pipelines.runs import train as head_training
 from pipelines.runs.description import load_run
 from pipelines.runs.models import load_model
 from pipelines.runs.observations import worth
-from pipelines.runs.train import HeadTraining, selection_warning
+from pipelines.runs.train import HeadTraining
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
-from pipelines.scores.results import selection_warnings
-from pipelines.training.stages import StageData, StageSettings, StageState
+from pipelines.scores.results import much_selected_warnings, selection_warnings
+from pipelines.training.stages import EpochReport, StageData, StageSettings, StageState
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, job, prepare, quiet, train
 
 
@@ -406,7 +406,7 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
 
     def stage(model: HybridModel, *_: object, folder: Path, hooks: list, **__: object) -> StageState:
         folder.mkdir(parents=True)
-        hooks[1](head_training.EpochReport(1, numbers, True, model))
+        hooks[1](EpochReport(1, numbers, True, model))
         return StageState(best=0.25, best_epoch=next(best_epochs), epochs_done=1)
 
     monkeypatch.setattr(head_training, "train_stage", stage)
@@ -448,13 +448,9 @@ def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):
     assert list(stages.started) == ["pretraining", "linear"]
 
 
-def test_few_groups_that_give_much_to_the_selection_are_told_of() -> None:
-    def names(number: int) -> tuple[str, ...]:
-        return tuple(map(str, range(number)))
-
-    assert selection_warning(Splits(names(80), names(20), names(50)), asked=0.15) is None
-    warning = selection_warning(Splits(names(23), names(22), names(50)), asked=0.15)
-    assert warning is not None
+def test_few_groups_that_give_much_to_the_selection_are_told_of():
+    assert much_selected_warnings(20, 80, 0.15) == ()
+    (warning,) = much_selected_warnings(22, 23, 0.15)
     assert "22 of 45 training examples (49%) choose the best epoch, not 15%" in warning
 
 
