@@ -74,7 +74,7 @@ class Patches:
 def divisions(data: Path, out: Path, splits: int) -> Iterator[tuple[Patches, Patches, Patches]]:
     """Training, temperature and judged patches of every division of every data set."""
     for data_set in SETS:
-        prepared = prepared_once(data, out, data_set)
+        prepared = prepared_once(data, out, data_set, "handmade")
         manifest = load_manifest(prepared, HistopathologyManifest)
         views = read_views(prepared, manifest)
         features = np.concatenate([views[name] for name in manifest.views], axis=1)

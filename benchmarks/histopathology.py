@@ -95,6 +95,9 @@ SETS: dict[str, tuple[str, HistopathologyPrepareSettings]] = {
         ),
     ),
 }
+TRUNK_SIZE = (160, 160)
+"""Height and width at which patches are stored for trunks, which make more of them than small networks."""
+
 SHARES = {"half": 0.5, "quarter": 0.25}
 """Share of the groups that trains."""
 
@@ -148,7 +151,7 @@ def main() -> None:
     }
     records = []
     for data_set, share in product(arguments.sets, arguments.shares):
-        prepared = prepared_once(arguments.data, arguments.out, data_set)
+        prepared = prepared_once(arguments.data, arguments.out, data_set, arguments.features)
         for seed in distinct_seeds(load_manifest(prepared, HistopathologyManifest), share, arguments.splits):
             cell = Cell(data_set, share, arguments.features, seed)
             path = arguments.out / "cells" / f"{cell.name}.json"
@@ -161,10 +164,20 @@ def main() -> None:
         write_report(arguments.out, records)
 
 
-def prepared_once(data: Path, out: Path, data_set: str) -> Path:
-    """The prepared folder of a data set, whose features are computed once for all splits."""
+def prepared_once(data: Path, out: Path, data_set: str, features: str) -> Path:
+    """Return the prepared folder of a data set, whose features are computed once for all splits.
+
+    Args:
+        data: Folder of the data sets.
+        out: Folder of the benchmark.
+        data_set: Key of `SETS`.
+        features: What the heads see; for a trunk the patches are stored at `TRUNK_SIZE`.
+    """
     folder, settings = SETS[data_set]
     prepared = out / "prepared" / data_set
+    if is_trunk(features):
+        settings = settings.model_copy(update={"size": TRUNK_SIZE})
+        prepared = out / "prepared" / f"{data_set}_for_trunks"
     if prepared.exists() and load_manifest(prepared, HistopathologyManifest).extractor == EXTRACTOR:
         return prepared
     prepared.parent.mkdir(parents=True, exist_ok=True)

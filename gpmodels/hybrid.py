@@ -24,10 +24,11 @@ MAX_SAMPLED_BATCHES = 32
 
 
 class Sample(NamedTuple):
-    """Feature vectors drawn from a data set: `features [N, D]`, `labels [N]` or None without labels."""
+    """Points of a data set: `features [N, D]`, `labels [N]` or None without labels, `weights [N]`."""
 
     features: npt.NDArray[np.floating[Any]]
     labels: npt.NDArray[np.floating[Any]] | None
+    weights: npt.NDArray[np.floating[Any]]
 
 
 class _Points(NamedTuple):
@@ -259,7 +260,7 @@ class HybridModel(keras.Model):
         return self.compute_metrics(None, *column, sample_weight=points.weights)
 
     def sample(self, data: Any, max_points: int, *, seed: int = 0) -> Sample:
-        """Return the features (and labels) of at most `max_points` random points with positive weight.
+        """Return features, labels and weights of at most `max_points` random points of positive weight.
 
         Args:
             data: Inputs, `(inputs, labels)`, `(inputs, labels, weights)`, or a `tf.data.Dataset` of
@@ -273,13 +274,14 @@ class HybridModel(keras.Model):
         rng = np.random.default_rng(seed)
         sampled = list(itertools.islice(batches(data), MAX_SAMPLED_BATCHES))
         share = math.ceil(max_points / max(len(sampled), 1))
-        features, labels = [], []
+        features, labels, weights = [], [], []
         for x, y, weight in sampled:
             batch = self.network(x, training=False)
             batch = np.asarray(tf.cast(flatten_points(batch), tf.float64))
-            usable = np.arange(len(batch)) if weight is None else np.flatnonzero(weight)
-            chosen = rng.permutation(usable)[:share]
+            counts = np.ones(len(batch)) if weight is None else weight.reshape(-1)
+            chosen = rng.permutation(np.flatnonzero(counts))[:share]
             features.append(batch[chosen])
+            weights.append(counts[chosen])
             if y is not None:
                 labels.append(np.asarray(y).reshape(-1)[chosen])
         if not sum(map(len, features)):
@@ -291,7 +293,8 @@ class HybridModel(keras.Model):
             raise ValueError(
                 "The network's features hold NaN or infinity; lower the learning rate of its training."
             )
-        return Sample(stacked, np.concatenate(labels)[:max_points] if labels else None)
+        labelled = np.concatenate(labels)[:max_points] if labels else None
+        return Sample(stacked, labelled, np.concatenate(weights)[:max_points])
 
     def initialize(
         self,
@@ -308,8 +311,9 @@ class HybridModel(keras.Model):
             data: As for `sample`.
             max_points: Size of the sample of features.
             seed: Seed of sampling and clustering.
-            head_steps: Then train the head alone on the sample for so many Adam steps, which costs seconds
-                and spares the network the gradients of an untrained head. Needs labels.
+            head_steps: Then train the head alone on the sample, by the weights of its points, for so many
+                Adam steps, which costs seconds and spares the network the gradients of an untrained head.
+                Needs labels.
             head_learning_rate: Learning rate of those steps.
 
         Raises:
@@ -323,20 +327,14 @@ class HybridModel(keras.Model):
         if sample.labels is not None:
             self.head.initialize_from_labels(sample.features, sample.labels, seed=seed)
         if head_steps:
-            if sample.labels is None:
-                raise ValueError(
-                    "initialize(head_steps=...) needs labels: pass (inputs, labels) or such a dataset."
-                )
-            self._fit_head(sample.features, sample.labels, head_steps, head_learning_rate)
+            self._fit_head(sample, head_steps, head_learning_rate)
 
-    def _fit_head(
-        self,
-        features: npt.NDArray[np.floating[Any]],
-        labels: npt.NDArray[Any],
-        steps: int,
-        learning_rate: float,
-        batch_size: int = 2048,
-    ) -> None:
+    def _fit_head(self, sample: Sample, steps: int, learning_rate: float, batch_size: int = 2048) -> None:
+        features, labels, weights = sample
+        if labels is None:
+            raise ValueError(
+                "initialize(head_steps=...) needs labels: pass (inputs, labels) or such a dataset."
+            )
         alone = HybridModel(
             keras.layers.Identity(), self.head, num_data=self.num_data, num_effective=self.num_effective
         )
@@ -344,7 +342,9 @@ class HybridModel(keras.Model):
             optimizer=keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(learning_rate, steps))
         )
         dtype = self.head.compute_dtype
-        points = tf.data.Dataset.from_tensor_slices((features.astype(dtype), labels.astype(dtype)))
+        points = tf.data.Dataset.from_tensor_slices(
+            tuple(part.astype(dtype) for part in (features, labels, weights))
+        )
         # A few hundred features are one batch; copies of them would cost time and add nothing.
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
         alone.fit(untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)

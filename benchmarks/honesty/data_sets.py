@@ -48,8 +48,9 @@ def divided(cell: Cell, data: Path, out: Path, work: Path) -> Path:
 
 def share(cells: Collection[Cell], data: Path, out: Path) -> None:
     """Write what several cells share, before they run beside each other."""
-    for subject in {cell.subject for cell in cells if _DIVIDE[cell.subject] is _tissue}:
-        prepared_once(data, out, subject)
+    for subject, network in {(cell.subject, cell.network) for cell in cells}:
+        if _DIVIDE[subject] is _tissue:
+            prepared_once(data, out, subject, network)
     photographs(out)
 
 
@@ -84,7 +85,7 @@ def photographs(out: Path) -> Path:
 
 def _tissue(cell: Cell, data: Path, out: Path, work: Path) -> Path:
     """So many patients or cores to train on, drawn at random with both classes on both sides."""
-    prepared = prepared_once(data, out, cell.subject)
+    prepared = prepared_once(data, out, cell.subject, cell.network)
     manifest = load_manifest(prepared, HistopathologyManifest)
     group_of = {example.name: example.group for example in manifest.examples}
     labels: dict[str, set[int]] = {}

@@ -25,6 +25,7 @@ from pipelines.tasks.classes import (
     require_classes,
     steps_per_epoch,
     training_batches,
+    weigh,
 )
 from pipelines.tasks.data import PreparedViews, open_views
 from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
@@ -88,6 +89,7 @@ CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
         open=partial(open_views, manifest=CellsManifest),
         training_batches=training_batches,
         plain_batches=plain_batches,
+        weigh=weigh,
         facts=(class_facts, _FEATURES.of_run),
         checks=(separable_classes, lacking_classes),
         fitting=(require_size, require_classes, _FEATURES.require_same),

@@ -36,6 +36,7 @@ from pipelines.tasks.classes import (
     require_classes,
     steps_per_epoch,
     training_batches,
+    weigh,
 )
 from pipelines.tasks.data import LabelledData, open_images, open_views
 from pipelines.tasks.pools import Pools
@@ -191,6 +192,7 @@ _TOWERS: TissueApplication = Application(
         open=partial(open_images, manifest=HistopathologyManifest),
         training_batches=training_batches,
         plain_batches=plain_batches,
+        weigh=weigh,
         facts=(class_facts, patch_facts, no_feature_facts),
         checks=(lacking_classes, survival_alone),
         fitting=(require_size, require_classes),
@@ -213,6 +215,7 @@ TISSUE_FEATURES: TissueApplication = replace(
         open=partial(open_views, manifest=HistopathologyManifest),
         training_batches=training_batches,
         plain_batches=plain_batches,
+        weigh=weigh,
         facts=(class_facts, patch_facts, _FEATURES.of_run),
         checks=(separable_classes, lacking_classes, survival_alone),
         fitting=(require_size, require_classes, _FEATURES.require_same),

@@ -61,6 +61,14 @@ class TrainSettings(TrunkSettings, ViewsTrainSettings):
         description="Principal components of the features, fitted on the training examples: of a trunk's, of "
         "all views together, or for dfgp_mkl of each view.",
     )
+    class_balance: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="How much the training makes up for rare classes: a patch of a class with n of N patches "
+        "weighs (N / n) to this power. 1 lets every class count alike: a few patients do not tell how often "
+        "others have a class, and what they seem to tell does harm. 0 leaves them as frequent as they are.",
+    )
     augmentation: LabelledAugmentation | None = Field(
         default=LabelledAugmentation(vertical_flip_probability=0.5),
         description="With cnn, or a trunk and unfreeze_blocks: random changes of the training patches; "

@@ -110,6 +110,8 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
             the examples, the settings and the number of the epoch from 0: a pure function of these.
         plain_batches: Returns one pass over the examples as they are, from the data, their names, the
             settings and whether they are shuffled.
+        weigh: Returns plain batches with the weights that `training_batches` give the same examples, from
+            the batches, the data, the names and the settings; None where these have no further weights.
         facts: Each returns a part of what the run's description says of the data and its splits; one of them
             gives `num_data`, the number of training points.
         checks: Each refuses what would go wrong (`InputError`), before anything is written, and returns
@@ -126,6 +128,7 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
     open: Callable[[Path], DataKind]
     training_batches: Callable[[DataKind, Sequence[str], SettingsKind, int], tf.data.Dataset]
     plain_batches: Callable[[DataKind, Sequence[str], SettingsKind, bool], tf.data.Dataset]
+    weigh: Callable[[tf.data.Dataset, DataKind, Sequence[str], SettingsKind], tf.data.Dataset] | None = None
     facts: tuple[Callable[[DataKind, Splits], dict[str, Any]], ...]
     checks: tuple[Callable[[DataKind, Splits, SettingsKind], Sequence[str]], ...] = ()
     fitting: tuple[Callable[[DataKind, Path, RunKind], None], ...]

@@ -69,6 +69,11 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
             self, opened=(data, manifest_splits(data.manifest, fold=fold, selection_fraction=fraction))
         )
 
+    def weighed_batches(self, *, shuffled: bool) -> tf.data.Dataset:
+        """Return batches of all training examples as they are, each weighing what it does in the training."""
+        batches, weigh = self._plain_batches("train", shuffled=shuffled), self.application.inputs.weigh
+        return batches if weigh is None else weigh(batches, self.data, self.splits.train, self.settings)
+
     def batches(self, part: str) -> tf.data.Dataset:
         """Return batches of all examples of a part, e.g. `"train"`, as they are and in their order."""
         return self._plain_batches(part, shuffled=False)

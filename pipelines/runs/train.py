@@ -345,7 +345,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _complete(self, model: HybridModel) -> None:
         """Let the head see all training examples once, with their groups."""
         job = self.job
-        model.fit_to(job.batches("train"), groups=job.groups("train"), seed=job.settings.seed)
+        model.fit_to(job.weighed_batches(shuffled=False), groups=job.groups("train"), seed=job.settings.seed)
 
     def _place(self, model: HybridModel) -> None:
         """Put the head's units where the features lie, and train the head alone for a start."""
@@ -354,7 +354,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         remedy = "Lower head_step_learning_rate and start again with --resume."
         with factorisation_errors(model, where, remedy):
             model.initialize(
-                self.job.shuffled_batches("train"),
+                self.job.weighed_batches(shuffled=True),
                 seed=settings.seed,
                 head_steps=settings.head_steps,
                 head_learning_rate=settings.head_step_learning_rate,

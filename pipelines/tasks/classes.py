@@ -53,7 +53,6 @@ def training_batches(
     data: LabelledData[Any], names: Sequence[str], settings: LabelledTrainSettings, epoch: int
 ) -> tf.data.Dataset:
     """Return batches of input, label and weight of every training example, for an epoch from 0."""
-    weights = tf.constant(class_weights(data.manifest, names, settings.class_balance), tf.float32)
     batches = data.dataset(
         names,
         batch_size=settings.batch_size,
@@ -63,6 +62,17 @@ def training_batches(
         augmentation=settings.augmentation,
         steps=settings.steps_per_epoch,
     )
+    return weigh(batches, data, names, settings)
+
+
+def weigh(
+    batches: tf.data.Dataset,
+    data: LabelledData[Any],
+    names: Sequence[str],
+    settings: LabelledTrainSettings,
+) -> tf.data.Dataset:
+    """Return batches of input and label with the weight of each training example, by its class."""
+    weights = tf.constant(class_weights(data.manifest, names, settings.class_balance), tf.float32)
     return batches.map(lambda image, label: (image, label, tf.gather(weights, label)))
 
 

@@ -22,6 +22,7 @@ from pipelines.tasks.classes import (
     require_classes,
     steps_per_epoch,
     training_batches,
+    weigh,
 )
 from pipelines.tasks.data import PreparedImages, open_images
 from pipelines.tasks.settings import ImageTrainSettings, LabelledRun
@@ -66,6 +67,7 @@ def image_inputs(
         open=partial(open_images, manifest=manifest),
         training_batches=training_batches,
         plain_batches=plain_batches,
+        weigh=weigh,
         facts=(class_facts, facts),
         checks=(lacking_classes,),
         fitting=(require_size, require_classes, fitting),

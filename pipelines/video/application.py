@@ -45,6 +45,7 @@ from pipelines.tasks.classes import (
     require_classes,
     steps_per_epoch,
     training_batches,
+    weigh,
 )
 from pipelines.tasks.data import LabelledData, PreparedImages, PreparedMatrix
 from pipelines.tasks.pools import Pools, pool_of, pools_of
@@ -304,6 +305,7 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
         open=open_videos,
         training_batches=training_batches,
         plain_batches=plain_batches,
+        weigh=weigh,
         facts=(class_facts, video_facts),
         checks=(lacking_classes, learned_warnings, separable_classes, unheeded_settings),
         fitting=(require_size, require_classes, require_kind),

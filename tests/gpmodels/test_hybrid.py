@@ -320,6 +320,15 @@ def test_head_steps_train_the_head_alone():
         np.testing.assert_array_equal(ours, old)
 
 
+def test_head_steps_count_points_by_their_weights():
+    x = np.random.default_rng(0).normal(size=(80, 2)).astype("float32")
+    y = (np.arange(80) % 2).astype("float32")  # says nothing of x
+    model = identity_model()
+    model.initialize((x, y, np.where(y == 1.0, 9.0, 1.0)), head_steps=200, head_learning_rate=0.05)
+    probability = model.head.predictions(model.head.latent(tf.constant(x)))["probability"]
+    assert 0.8 < np.mean(probability) < 0.95
+
+
 def test_initialize_refuses_data_it_cannot_use():
     x, y = blobs()
     model = identity_model()

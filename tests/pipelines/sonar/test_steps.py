@@ -4,12 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
+from gpmodels import HybridModel
 from pipelines.sonar import steps as sonar
+from pipelines.sonar.settings import TrainSettings
 
 
 def test_a_searched_size_is_shown_and_taken(tmp_path: Path) -> None:
@@ -66,3 +70,44 @@ def test_a_folder_that_exists_is_refused_before_the_search(tmp_path: Path) -> No
             overwrite=False,
             console=Console(quiet=True),
         )
+
+
+def test_classes_count_alike_wherever_a_head_is_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        folder = tmp_path / "images" / ("rare" if number % 4 == 0 else "usual")
+        folder.mkdir(parents=True, exist_ok=True)
+        image = np.random.default_rng(number).integers(0, 255, (16, 16), np.uint8)
+        Image.fromarray(image).save(folder / f"{number}.png")
+    quiet, weights = Console(quiet=True), {}
+
+    def recorded(name: str) -> None:
+        original = getattr(HybridModel, name)
+
+        def method(model: HybridModel, data: tf.data.Dataset, **options: object) -> None:
+            seen = [(label, weight) for _, label, weight in data]
+            labels, weighed = (np.concatenate(part) for part in zip(*seen, strict=True))
+            weights[name, model.head.name] = [weighed[labels == label].sum() for label in (0, 1)]
+            original(model, data, **options)
+
+        monkeypatch.setattr(HybridModel, name, method)
+
+    recorded("initialize")
+    recorded("fit_to")
+    settings = SonarPrepareSettings(size=(16, 16))
+    prepare_sonar(tmp_path / "images", tmp_path / "prepared", settings)
+    chosen = {"heads": ("linear", "ridge_linear", "laplace", "svgp"), "class_balance": 1.0}
+    short = {
+        "pretraining_epochs": 1,
+        "head_epochs": 1,
+        "steps_per_epoch": 1,
+        "head_steps": 1,
+        "batch_size": 4,
+    }
+    train_settings = TrainSettings.model_validate({**chosen, **short, "selection_fraction": 0.25})
+    sonar.train(train_settings, data=tmp_path / "prepared", out=tmp_path / "run", resume=False, console=quiet)
+    assert set(weights) == {("fit_to", "ridge_linear"), ("fit_to", "laplace"), ("initialize", "svgp")}
+    for rare, usual in weights.values():
+        assert rare == pytest.approx(usual, rel=1e-5)
+        assert rare > 1.0

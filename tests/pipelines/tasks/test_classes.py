@@ -18,7 +18,7 @@ from pipelines.scores.classification import classification_record
 from pipelines.scores.results import classification_result
 from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun, TrainSettings
-from pipelines.tasks.classes import ClassJudge, class_weights
+from pipelines.tasks.classes import ClassJudge, class_weights, weigh
 from pipelines.tasks.gallery import LabelledImage, labelled_gallery, select_labelled
 from pipelines.tasks.pools import Pools, pool_of
 
@@ -57,6 +57,14 @@ def test_rare_classes_weigh_more_and_all_weigh_one_on_average(balance, ratio):
     assert weights[1] / weights[0] == pytest.approx(ratio)
     assert 0.8 * weights[0] + 0.2 * weights[1] == pytest.approx(1.0)
     assert np.isfinite(weights[2])  # of a class without training images
+
+
+def test_plain_batches_of_training_examples_weigh_what_these_do_in_the_training():
+    labels = {f"{number}": int(number >= 6) for number in range(8)}
+    data = SimpleNamespace(manifest=manifest(labels))
+    plain = tf.data.Dataset.from_tensor_slices((np.zeros((8, 2)), list(labels.values()))).batch(3)
+    *_, weights = zip(*weigh(plain, data, tuple(labels), TrainSettings(class_balance=1.0)), strict=True)
+    np.testing.assert_allclose(np.concatenate(weights), [2 / 3] * 6 + [2.0] * 2, rtol=1e-6)
 
 
 def result(probabilities: list[list[float]], labels: list[int]):
