@@ -72,7 +72,9 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
     def weighed_batches(self, *, shuffled: bool) -> tf.data.Dataset:
         """Return batches of all training examples as they are, each weighing what it does in the training."""
         batches, weigh = self._plain_batches("train", shuffled=shuffled), self.application.inputs.weigh
-        return batches if weigh is None else weigh(batches, self.data, self.splits.train, self.settings)
+        if weigh is None or not self.run.weighs_every_fit:
+            return batches
+        return weigh(batches, self.data, self.splits.train, self.settings)
 
     def batches(self, part: str) -> tf.data.Dataset:
         """Return batches of all examples of a part, e.g. `"train"`, as they are and in their order."""

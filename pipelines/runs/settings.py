@@ -26,7 +26,8 @@ class HeadRun(RunDescription):
     are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
     examples, and none in a run of an earlier version. `num_effective` is how many observations the training
     points are worth to the GP heads; None counts all `num_data`. `temperature_by_groups` is False in a run
-    that a version began whose linear temperature counted every point.
+    that a version began whose linear temperature counted every point, and `weighs_every_fit` in one whose
+    version weighed classes in epochs alone: such a run goes on as it began.
     """
 
     heads: tuple[HeadName, ...] = ()
@@ -34,6 +35,7 @@ class HeadRun(RunDescription):
     temperatures: dict[str, float] = Field(default_factory=dict)
     num_effective: float | None = None
     temperature_by_groups: bool = False
+    weighs_every_fit: bool = False
 
     def temperature_of(self, head: str) -> float | None:
         """Return the fitted temperature of a trained head; None where none was fitted."""

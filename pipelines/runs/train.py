@@ -451,5 +451,6 @@ def described(
         counts={part: len(getattr(splits, part)) for part in ("train", "selection", "test")},
         manifest_sha256=data.sha256,
         temperature_by_groups=True,
+        weighs_every_fit=True,
         **application.inputs.all_facts(data, splits),
     )
