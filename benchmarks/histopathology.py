@@ -384,7 +384,7 @@ def write_report(out: Path, records: Sequence[Mapping[str, Any]]) -> None:
         for by in members[0]["judged"]:
             title = f"## {key[0]}, {key[2]} features, {key[1]} to train on, by {by} ({len(members)} splits)"
             parts += [title, _table([record["judged"][by] for record in members])]
-        parts += [_counts(members), _weights(members)]
+        parts += [_counts(members), *([_weights(members)] if members[0]["view_weights"] else [])]
     with atomic_file(out / "report.md") as temporary:
         temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print("\n\n".join(parts))

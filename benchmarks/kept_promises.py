@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -53,8 +52,8 @@ class Counts:
         divisions: How often it was asked for.
         promised: How often it could be promised.
         kept: How often no more was wrong than promised.
-        share: Mean share of the judged half that was kept, where it was promised; NaN if never.
-        error: Mean error among what was kept; NaN if never.
+        share: Mean share of the judged half that was kept, where it was promised; None if never.
+        error: Mean error among what was kept; None if never.
     """
 
     subject: str
@@ -64,8 +63,8 @@ class Counts:
     divisions: int
     promised: int
     kept: int
-    share: float
-    error: float
+    share: float | None
+    error: float | None
 
 
 def halves(errors: ReferralErrors, groups: Sequence[str], seed: int) -> tuple[ReferralErrors, ReferralErrors]:
@@ -105,10 +104,9 @@ def counted(
         for by in ("groups", "examples"):
             real = np.array(seen[max_error, by]).reshape(-1, 2)
             broken = int(np.sum(real[:, 1] > max_error))
-            share, error = np.nanmean(real, axis=0) if len(real) else (math.nan, math.nan)
+            share, error = np.round(np.nanmean(real, axis=0), 4).tolist() if len(real) else (None, None)
             yield Counts(
-                *(subject, method, max_error, by, divisions, len(real), len(real) - broken),
-                *(round(float(share), 4), round(float(error), 4)),
+                subject, method, max_error, by, divisions, len(real), len(real) - broken, share, error
             )
 
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.prepared.manifest import LabelledManifest
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from gpmodels.networks.trunks import make_trunk
@@ -28,6 +29,9 @@ from pipelines.tasks.data import LabelledData
 from pipelines.trunks.features import LoadedTrunk, TrunkFeatures, TrunkImages
 from pipelines.trunks.settings import TrunkFacts, is_trunk
 from pipelines.trunks.weights import arrays_sha256, load_trunk, save_trunk
+
+LARGE_ENOUGH = 160
+"""Side in pixels of an image from which features of a trunk gain little by more."""
 
 TRUNK_FILE = "trunk.safetensors"
 """File of a run with the weights of its frozen trunk."""
@@ -106,15 +110,33 @@ def through_trunk(
     )
     loaded = LoadedTrunk(network=network, facts=facts)
     if run_folder is None and min(data.manifest.size) < settings.smallest_side:
-        height, width = data.manifest.size
-        console.print(
-            f"The images of {height} x {width} are smaller than {settings.network} makes use of: it enlarges "
-            f"them so that the shorter side has {settings.smallest_side} pixels (smallest_side)",
-            markup=False,
-        )
+        console.print(enlargement(data.manifest, settings.network, settings.smallest_side), markup=False)
     if settings.unfreeze_blocks:
         return TrunkImages(data.folder, data.manifest, loaded)
     return TrunkFeatures(data.folder, data.manifest, loaded, console)
+
+
+def enlargement(manifest: LabelledManifest, network: str, smallest_side: int) -> str:
+    """Return what to say of images that a trunk enlarges, and what to do where preparing made them small.
+
+    Args:
+        manifest: Manifest of the prepared images.
+        network: Name of the trunk.
+        smallest_side: Pixels to which it enlarges the shorter side.
+    """
+    height, width = manifest.size
+    said = (
+        f"The images of {height} x {width} are smaller than {network} makes use of: it enlarges them so that "
+        f"the shorter side has {smallest_side} pixels (smallest_side)."
+    )
+    original = int(np.median([min(example.height, example.width) for example in manifest.examples]))
+    if original <= min(manifest.size):
+        return said
+    side = min(original, LARGE_ENOUGH)
+    return (
+        f"{said} Preparing made them smaller than they are: their shorter sides have {original} pixels. "
+        f"Prepare with --set size=[{side},{side}] to let it see more of them."
+    )
 
 
 def trunk_facts(data: LabelledData[Any], _splits: Splits) -> dict[str, Any]:
