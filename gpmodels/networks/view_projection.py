@@ -11,6 +11,9 @@ import tensorflow as tf
 from check_shapes import check_shapes
 from sklearn.decomposition import PCA
 
+_LEAST_VARIANCE = 1e-10
+"""Least variance of a component, in shares of the first one's."""
+
 
 @keras.saving.register_keras_serializable(package="gpimaging")
 class ViewProjection(keras.layers.Layer):
@@ -139,6 +142,10 @@ def _principal_components(centred: npt.NDArray[np.float64], wanted: int) -> npt.
     rows, columns = centred.shape
     # Of many rows the covariance is small, where a singular value decomposition takes copies of all of them.
     solver = "covariance_eigh" if rows > columns else "full"
-    directions = PCA(found, svd_solver=solver).fit(centred).components_.T
-    projection[:, :found] = directions * _inverse_deviation(centred @ directions)
+    fitted = PCA(found, svd_solver=solver).fit(centred)
+    # N centred examples vary along N - 1 directions. What rounding makes of a further one is nothing in
+    # training and anything in new examples.
+    varying = fitted.explained_variance_ > _LEAST_VARIANCE * fitted.explained_variance_[0]
+    directions = fitted.components_[varying].T
+    projection[:, : directions.shape[1]] = directions * _inverse_deviation(centred @ directions)
     return projection

@@ -82,6 +82,14 @@ def test_fewer_examples_than_components_leave_zeros(features):
     assert np.isfinite(found).all()
 
 
+def test_what_no_training_example_varies_along_says_nothing_of_new_ones(features):
+    layer = adapted(features[:5], components=8)
+    assert np.abs(layer(features[:5].astype("f")).numpy()).max(axis=0)[:4].min() > 0.1
+    assert (
+        layer(features.astype("f")).numpy()[:, 4:] == 0.0
+    ).all()  # five examples vary along four directions
+
+
 @pytest.mark.parametrize(("by_view", "expected"), [(False, [1, 0, 0]), (True, [1, 0, 0, 1, 0, 0, 1])])
 def test_typical_features_are_among_the_examples(features, by_view, expected):
     layer = adapted(features, components=3, by_view=by_view)
