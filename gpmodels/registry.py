@@ -36,12 +36,14 @@ class HeadTask:
             classes.
         views: Columns of each view of the features; None where the features come in one piece.
         seed: Seed of what a head draws once and for all, as random features and masks.
+        kernel_variance: σ² with which the global unit of an SVGP or HGP head starts.
     """
 
     num_classes: int = 2
     likelihood: str | None = None
     views: tuple[slice, ...] | None = None
     seed: int = 0
+    kernel_variance: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -280,6 +282,7 @@ def _make_svgp(settings: UnitSettings, task: HeadTask) -> Head:
         kernel=settings.kernel,
         num_classes=task.num_classes,
         likelihood=task.likelihood,
+        kernel_variance=task.kernel_variance,
         name="svgp",
     )
 
@@ -293,6 +296,7 @@ def _make_hgp(settings: HGPSettings, task: HeadTask) -> Head:
         kernel=settings.kernel,
         num_classes=task.num_classes,
         likelihood=task.likelihood,
+        kernel_variance=task.kernel_variance,
         name="hgp",
     )
 

@@ -137,7 +137,15 @@ class ConjugateHead(GPHead, abc.ABC):
         """Return the arguments that make an equal head."""
         return {**super().get_config(), "lengthscale_spread": self.lengthscale_spread}
 
-    def _make_units(self, num_units: int, num_inducing: int, num_features: int, role: str) -> SparseUnits:
+    def _make_units(
+        self,
+        num_units: int,
+        num_inducing: int,
+        num_features: int,
+        role: str,
+        *,
+        kernel_variance: float = 1.0,
+    ) -> SparseUnits:
         return SparseUnits(
             num_units=num_units,
             num_inducing=num_inducing,
@@ -146,6 +154,7 @@ class ConjugateHead(GPHead, abc.ABC):
             shared_kernel=self.class_kernels == "shared",
             kernel=self.kernel_name,
             lengthscale_spread=self.lengthscale_spread,
+            kernel_variance=kernel_variance,
             dtype=self.variable_dtype,
             role=f"{role} of {self.name}",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,9 @@ class SVGPHead(ConjugateHead):
 
     Args:
         num_inducing: M, inducing points of the unit.
+        kernel_variance: σ² of the unit at the start, from which training moves it. The logits of a softmax
+            need one of about 100 where the classes are well apart, and a few hundred steps from 1 do not
+            reach it.
         **kwargs: `lengthscale_spread` of `ConjugateHead`; `kernel`, `num_classes`, `likelihood`,
             `class_kernels` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
 
@@ -49,20 +53,31 @@ class SVGPHead(ConjugateHead):
         TensorShape([2, 7])
     """
 
-    def __init__(self, *, num_inducing: int = 50, **kwargs: Any) -> None:
+    def __init__(self, *, num_inducing: int = 50, kernel_variance: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_inducing < 1:
             raise ValueError(f"num_inducing must be at least 1, but is {num_inducing}.")
+        if not 0.0 < kernel_variance < math.inf:
+            raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.num_inducing = num_inducing
+        self.kernel_variance = kernel_variance
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal head."""
-        return {**super().get_config(), "num_inducing": self.num_inducing}
+        return {
+            **super().get_config(),
+            "num_inducing": self.num_inducing,
+            "kernel_variance": self.kernel_variance,
+        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         self.global_unit = self._make_units(
-            1, self.num_inducing, self._num_features(input_shape), "global unit"
+            1,
+            self.num_inducing,
+            self._num_features(input_shape),
+            "global unit",
+            kernel_variance=self.kernel_variance,
         )
         self.adopt(self.global_unit, "global")
         super().build(input_shape)

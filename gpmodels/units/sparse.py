@@ -121,6 +121,7 @@ class SparseUnits(gpflow.Module):
         kernel: Name of the kernel, see `gpmodels.units.kernels.kernel_profile`.
         lengthscale_spread: s of the prior that holds the lengthscales of a kernel together, see
             `gpmodels.units.priors`; None leaves each of them free.
+        kernel_variance: σ² at the start.
         dtype: `"float32"` or `"float64"`.
         role: What messages call these units, e.g. `"global unit"`.
         fixed: Names of the parameters (as below) that training leaves alone.
@@ -150,6 +151,7 @@ class SparseUnits(gpflow.Module):
         shared_kernel: bool = True,
         kernel: str = "squared_exponential",
         lengthscale_spread: float | None = None,
+        kernel_variance: float = 1.0,
         dtype: str = "float64",
         role: str = "sparse units",
         fixed: Collection[str] = (),
@@ -190,7 +192,7 @@ class SparseUnits(gpflow.Module):
             if lengthscale_spread is None
             else parameter(np.ones((k, d)), "typical_lengthscales", trainable=False)
         )
-        self.variance = parameter(np.ones((k, j)), "variance", tfp.bijectors.Exp())
+        self.variance = parameter(np.full((k, j), kernel_variance), "variance", tfp.bijectors.Exp())
         self.q_mean = parameter(np.zeros((k, p, m)), "q_mean")
         triangular = gpflow.utilities.triangular()
         self.q_sqrt = parameter(np.tile(np.eye(m), (k, p, 1, 1)), "q_sqrt", triangular)

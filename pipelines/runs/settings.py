@@ -26,8 +26,9 @@ class HeadRun(RunDescription):
     are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
     examples, and none in a run of an earlier version. `num_effective` is how many observations the training
     points are worth to the GP heads; None counts all `num_data`. `temperature_by_groups` is False in a run
-    that a version began whose linear temperature counted every point, and `weighs_every_fit` in one whose
-    version weighed classes in epochs alone: such a run goes on as it began.
+    that a version began whose linear temperature counted every point, `weighs_every_fit` in one whose
+    version weighed classes in epochs alone, and `starts_wide` in one whose version began the kernels of all
+    GP heads with the variance 1, those before a softmax too: such a run goes on as it began.
     """
 
     heads: tuple[HeadName, ...] = ()
@@ -36,6 +37,7 @@ class HeadRun(RunDescription):
     num_effective: float | None = None
     temperature_by_groups: bool = False
     weighs_every_fit: bool = False
+    starts_wide: bool = False
 
     def temperature_of(self, head: str) -> float | None:
         """Return the fitted temperature of a trained head; None where none was fitted."""

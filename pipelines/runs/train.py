@@ -452,5 +452,6 @@ def described(
         manifest_sha256=data.sha256,
         temperature_by_groups=True,
         weighs_every_fit=True,
+        starts_wide=True,
         **application.inputs.all_facts(data, splits),
     )
