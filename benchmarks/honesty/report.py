@@ -183,7 +183,7 @@ def _is_shifted(record: Record) -> bool:
 
 
 def promise_table(records: Sequence[Record]) -> str:
-    """Return how often each promise of an error was made, and how often it was kept."""
+    """Return how often each promise of an error was made, where it was at all, and how often it was kept."""
     counted: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for record in records:
         for name, method in record["methods"].items():
@@ -193,7 +193,10 @@ def promise_table(records: Sequence[Record]) -> str:
                 counts[1] += row["threshold"] is not None
                 counts[2] += row["violated"] is False
                 counts[3] += row["threshold"] is not None and row["violated"] is None
-    rows = [[name, error, *map(str, counts)] for (name, error), counts in sorted(counted.items())]
+    made = {key: counts for key, counts in sorted(counted.items()) if counts[1]}
+    if not made:
+        return "Too few groups choose the thresholds for any promise."
+    rows = [[name, error, *map(str, counts)] for (name, error), counts in made.items()]
     return markdown(["method", "largest error", "asked", "promised", "kept", "nothing to judge by"], rows)
 
 
