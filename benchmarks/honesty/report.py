@@ -43,7 +43,9 @@ def write_report(out: Path, records: Iterable[Record]) -> None:
     done = list(records)
     curves = [record for record in done if record["cell"]["left_out"] is None]
     left_out = [record for record in done if record["cell"]["left_out"] is not None]
-    changes = sorted({json.dumps(record["settings"], sort_keys=True) for record in done})
+    changes = sorted(
+        {json.dumps(record["settings"], sort_keys=True) for record in done if record["settings"]}
+    )
     parts = [
         _HEADING.format(
             seeds=len({record["cell"]["seed"] for record in done}),
