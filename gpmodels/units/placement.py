@@ -13,6 +13,9 @@ import numpy.typing as npt
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+NEGLIGIBLE_DISTANCE = 1e-3
+"""Standardised features nearer than this are copies; so small a lengthscale would leave float32's range."""
+
 
 def cluster_centres(
     points: npt.NDArray[np.floating[Any]], count: int, rng: np.random.Generator
@@ -50,12 +53,17 @@ def _fitted(clustering: KMeans, points: npt.NDArray[np.floating[Any]]) -> KMeans
 
 
 def median_distance(points: npt.NDArray[np.floating[Any]], rng: np.random.Generator) -> float:
-    """Return the median distance of distinct pairs of `points [N, D]` (at most 1000), 1 if all coincide."""
+    """Return the median distance of distinct pairs of `points [N, D]` (at most 1000), 1 if most coincide.
+
+    Features of the points should vary by about one, as standardised ones do: what is nearer than
+    `NEGLIGIBLE_DISTANCE` coincides, since copies of an image differ by rounding.
+    """
     sample = points[rng.permutation(len(points))[:1000]]
     norms = (sample**2).sum(axis=1)
     squared = np.maximum(norms[:, None] + norms - 2.0 * sample @ sample.T, 0.0)
     distances = np.sqrt(squared[np.triu_indices(len(sample), k=1)])
-    return float(np.median(distances)) if distances.size and np.median(distances) > 0.0 else 1.0
+    median = float(np.median(distances)) if distances.size else 0.0
+    return median if median > NEGLIGIBLE_DISTANCE else 1.0
 
 
 def place_global(

@@ -57,6 +57,15 @@ def test_median_distance_of_coincident_points_is_one(points):
     assert median_distance(points, generator()) == 1.0
 
 
+def test_copies_that_differ_by_rounding_coincide():
+    rng = np.random.default_rng(3)
+    copies = 5.0 * rng.standard_normal(64) + 1e-6 * rng.standard_normal((2, 64))
+    assert median_distance(copies, generator()) == 1.0
+    many = np.concatenate([rng.standard_normal((20, 64)) + 40.0, copies])
+    _, lengthscales = place_experts(many, 2, 3, generator())
+    assert lengthscales.min() > 0.1
+
+
 def test_global_unit_covers_the_features():
     inducing, lengthscales = place_global(clouds(), 6, generator())
     assert inducing.shape == (1, 6, 2)
