@@ -203,9 +203,22 @@ def find_sources(
     if not paths:
         raise InputError(
             f"No {kind} in {', '.join(map(str, inputs))}. Expected files ending in "
-            f"{', '.join(sorted(suffixes))}."
+            f"{', '.join(sorted(suffixes))}.{_filled_folders(inputs, suffixes)}"
         )
     return _unique_sources(list(dict.fromkeys(paths)))
+
+
+def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
+    """Return a sentence on sub-folders that hold such files, which nothing descends into; "" without any."""
+    filled = [
+        str(folder)
+        for path in inputs
+        for folder in sorted(path.iterdir())
+        if folder.is_dir() and any(_is_known_file(file, suffixes) for file in folder.iterdir())
+    ]
+    if not filled:
+        return ""
+    return f" Folders within a folder are not searched: pass them by name, such as {', '.join(filled[:3])}."
 
 
 def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:

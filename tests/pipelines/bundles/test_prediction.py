@@ -257,6 +257,12 @@ def test_nothing_to_predict(tmp_path):
         InputError, match=rf"No image or video in {tmp_path}\. Expected files ending in .*\.jpg"
     ):
         find_sources([tmp_path])
+    (tmp_path / "inner").mkdir()
+    with pytest.raises(InputError, match=r"\.webp\.$"):
+        find_sources([tmp_path])
+    write_image(tmp_path / "inner" / "a.png")
+    with pytest.raises(InputError, match=rf"pass them by name, such as {tmp_path / 'inner'}\.$"):
+        find_sources([tmp_path])
 
 
 # What cannot be read or written -----------------------------------------------------------------------------
