@@ -176,7 +176,7 @@ def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: A
         size=WALKABLE_SIZE,
         lane_values=(3, 4),
         ignore_values=(11,),
-        group_pattern=r"(\w+_\d{3})\d*",  # frames of a few seconds are alike
+        group_pattern=r"(\w+_f?\d{3})\d*",  # frames of a few seconds are alike
         test_list=_name_list(work / "test.txt", [Path(name).stem for name in judged]),
     )
     prepare_lane(work / "images", work / "masks", work / "prepared", settings)

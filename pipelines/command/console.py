@@ -107,8 +107,8 @@ def show_note(message: str) -> None:
 
 
 def show_table(console: Console, title: str, rows: Mapping[str, object]) -> None:
-    """Show a short table of names and values."""
-    console.print(title, style="bold", markup=False)
+    """Show a short table of names and values; paths in the title stay on one line, to be copied."""
+    console.print(title, style="bold", markup=False, soft_wrap=True)
     table = Table(show_header=False)
     for name, value in rows.items():
         table.add_row(escape(name), escape(str(value)))

@@ -72,7 +72,11 @@ class PredictSettings(ReferralSettings):
         "median of the training snapshots.",
     )
     stride: float = Field(
-        default=0.5, gt=0, le=1, description="Step of the window, as a share of its height and width."
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Step of the window, as a share of its height and width. A smaller one shows each object "
+        "nearer to the middle of a window, as in training, and takes longer.",
     )
     overlap: float = Field(
         default=0.1,

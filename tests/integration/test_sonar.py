@@ -108,7 +108,8 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
     metrics = ("--metrics", way.evaluation / "metrics.json")
     say["export"] = run("sonar", "export", *model, "--out", way.bundle, *metrics)
     say["verify"] = run("verify", way.bundle)
-    inputs = ("--input", way.survey, "--refer-above", 0.0)
+    # Objects lay in the middle of their training snapshots; a quarter of a window comes near enough to that.
+    inputs = ("--input", way.survey, "--refer-above", 0.0, "--set", "stride=0.25")
     say["predict"] = run("sonar", "predict", "--model", way.bundle, *inputs, "--out", way.predictions)
     return way
 
@@ -201,7 +202,7 @@ def test_a_full_image_gets_boxes_that_prepare_can_read(way):
             for box in found
         ]
     )
-    assert near.any(axis=0).sum() >= 2  # of four objects
+    assert near.any(axis=0).sum() >= 3  # of four objects
     assert np.sum(~near.any(axis=1)) <= 1  # boxes where nothing is
     assert near.sum(axis=0).max() == 1  # boxes of one object
     for box in rows(table):
