@@ -24,9 +24,13 @@ from data_prep.prepared.manifest import MANIFEST_NAME, Manifest, load_manifest
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings
+from data_prep.splits.divide import group_names
 
 WALKABLE_SIZE = (48, 64)
 """Height and width of the street scenes; larger ones would take days on two cores."""
+
+MOMENT = r"(\w+_f?\d{3})\d*"
+"""What frames of CamVid that lie a few seconds apart, and look alike, have in common."""
 
 PHOTOGRAPHS = ("astronaut", "brick", "camera", "cat", "coffee", "coins", "grass", "gravel", "hubble", "ihc")
 """Photographs of scikit-image that are cut into pieces nobody has seen in training."""
@@ -160,12 +164,17 @@ def _name_list(path: Path, names: Collection[str]) -> Path:
 
 
 def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: ARG001 - all subjects take it
-    """So many street scenes of the official training part; the official validation part is judged."""
+    """So many street scenes of the official training part; the official validation part is judged.
+
+    A drive goes from one part into the other: frames within seconds of judged ones train nothing.
+    """
     source = data / "camvid_segnet"
     rng = np.random.default_rng([cell.seed, cell.size])
-    names = sorted(path.name for path in (source / "trainannot").iterdir())
-    chosen = rng.choice(names, cell.size, replace=False).tolist()
     judged = sorted(path.name for path in (source / "valannot").iterdir())
+    names = sorted(path.name for path in (source / "trainannot").iterdir())
+    judged_moments = set(group_names(judged, MOMENT).values())
+    others = [name for name, moment in group_names(names, MOMENT).items() if moment not in judged_moments]
+    chosen = rng.choice(others, cell.size, replace=False).tolist()
     for folder, pairs in (("images", ("train", "val")), ("masks", ("trainannot", "valannot"))):
         (work / folder).mkdir(parents=True)
         for origin, kept in zip(pairs, (chosen, judged), strict=True):
@@ -176,7 +185,7 @@ def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: A
         size=WALKABLE_SIZE,
         lane_values=(3, 4),
         ignore_values=(11,),
-        group_pattern=r"(\w+_f?\d{3})\d*",  # frames of a few seconds are alike
+        group_pattern=MOMENT,
         test_list=_name_list(work / "test.txt", [Path(name).stem for name in judged]),
     )
     prepare_lane(work / "images", work / "masks", work / "prepared", settings)
