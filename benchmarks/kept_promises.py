@@ -36,6 +36,7 @@ from pipelines.scores.promises import ReferralErrors
 from pipelines.scores.risk_control import SelectiveErrors, referral_threshold
 from pipelines.sonar.application import SONAR
 
+SUBJECTS = ("side-scan", "debris")
 MAX_ERRORS = (0.02, 0.05, 0.1, 0.2)
 HEADS = ("linear", "svgp", "hgp")
 
@@ -151,7 +152,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--out", type=Path, required=True, help="result files without suffix")
-    parser.add_argument("--subjects", nargs="*", default=["side-scan", "debris"])
+    parser.add_argument("--subjects", nargs="*", default=SUBJECTS, choices=SUBJECTS)
     parser.add_argument("--size", type=int, default=80, help="snapshots of each class to train on")
     parser.add_argument("--divisions", type=int, default=100)
     arguments = parser.parse_args()

@@ -166,7 +166,7 @@ def _name_list(path: Path, names: Collection[str]) -> Path:
 def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: ARG001 - all subjects take it
     """So many street scenes of the official training part; the official validation part is judged.
 
-    A drive goes from one part into the other: frames within seconds of judged ones train nothing.
+    A drive goes from one part into the other: frames of a moment that has judged ones train nothing.
     """
     source = data / "camvid_segnet"
     rng = np.random.default_rng([cell.seed, cell.size])

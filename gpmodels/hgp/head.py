@@ -61,9 +61,9 @@ class HGPHead(ExpertsHead, SVGPHead):
         global_weight: w, weight of the global unit's likelihood in the objective. 1 counts each label twice,
             as the thesis does; 0 gives a bound on log p(y).
         expert_variance: `"full"` or `"thesis"`, see the module's text.
-        **kwargs: `lengthscale_spread` of `ConjugateHead`, which holds for all units; `e_step` of
-            `ExpertsHead`; `kernel`, `num_classes`, `likelihood`, `class_kernels` and `dtype` of `GPHead`; the
-            rest of `keras.layers.Layer`.
+        **kwargs: `lengthscale_spread` of `ConjugateHead`, which holds for all units; `kernel_variance` of
+            `SVGPHead`, which holds for the global unit; `e_step` of `ExpertsHead`; `kernel`, `num_classes`,
+            `likelihood`, `class_kernels` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.

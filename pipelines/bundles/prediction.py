@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -214,11 +215,18 @@ def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
         str(folder)
         for path in inputs
         for folder in sorted(path.iterdir())
-        if folder.is_dir() and any(_is_known_file(file, suffixes) for file in folder.iterdir())
+        if _holds_known_files(folder, suffixes)
     ]
     if not filled:
         return ""
     return f" Folders within a folder are not searched: pass them by name, such as {', '.join(filled[:3])}."
+
+
+def _holds_known_files(folder: Path, suffixes: Collection[str]) -> bool:
+    """Whether it is a folder, neither hidden nor closed to the user, with such files directly in it."""
+    if folder.name.startswith(".") or not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        return False
+    return any(_is_known_file(file, suffixes) for file in folder.iterdir())
 
 
 def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:

@@ -25,10 +25,12 @@ class HeadRun(RunDescription):
     the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`. `temperatures`
     are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
     examples, and none in a run of an earlier version. `num_effective` is how many observations the training
-    points are worth to the GP heads; None counts all `num_data`. `temperature_by_groups` is False in a run
-    that a version began whose linear temperature counted every point, `weighs_every_fit` in one whose
-    version weighed classes in epochs alone, and `starts_wide` in one whose version began the kernels of all
-    GP heads with the variance 1, those before a softmax too: such a run goes on as it began.
+    points are worth to the GP heads; None counts all `num_data`.
+
+    Three flags are False in runs that an earlier version began, which go on as they began:
+    `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
+    classes were weighed in epochs alone, and `starts_wide` where the kernels of all GP heads began with the
+    variance 1, those before a softmax too.
     """
 
     heads: tuple[HeadName, ...] = ()

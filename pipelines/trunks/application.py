@@ -130,9 +130,9 @@ def enlargement(manifest: LabelledManifest, network: str, smallest_side: int) ->
         f"the shorter side has {smallest_side} pixels (smallest_side)."
     )
     original = int(np.median([min(example.height, example.width) for example in manifest.examples]))
-    if original <= min(manifest.size):
+    side = min(original, max(LARGE_ENOUGH, smallest_side))
+    if side <= min(manifest.size):
         return said
-    side = min(original, LARGE_ENOUGH)
     return (
         f"{said} Preparing made them smaller than they are: their shorter sides have {original} pixels. "
         f"Prepare with --set size=[{side},{side}] to let it see more of them."

@@ -35,5 +35,5 @@ def test_promises_that_ignore_groups_break():
     found, group_of = errors(wrong, 30)
     rows = {(row.by, row.max_error): row for row in counted("set", "method", found, group_of, divisions=40)}
     by_groups, by_examples = rows["groups", 0.1], rows["examples", 0.1]
-    assert by_groups.promised - by_groups.kept <= 2
+    assert by_groups.promised <= 2  # sixty groups with six wrong ones are too few for it
     assert by_examples.promised - by_examples.kept >= 5

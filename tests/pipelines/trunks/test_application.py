@@ -6,13 +6,13 @@ from data_prep.prepared.manifest import LabelledExample, LabelledManifest
 from pipelines.trunks.application import enlargement
 
 
-def manifest(original: tuple[int, int]) -> LabelledManifest:
+def manifest(original: tuple[int, int], size: tuple[int, int] = (64, 64)) -> LabelledManifest:
     height, width = original
     place = {"shard": "s", "offset": 0, "length": 1, "group": "g", "height": height, "width": width}
     return LabelledManifest(
         application="test",
         class_names=("a", "b"),
-        size=(64, 64),
+        size=size,
         settings={},
         num_examples=1,
         num_skipped=0,
@@ -32,3 +32,10 @@ def test_images_that_preparing_made_small_can_be_prepared_larger(original, side)
 def test_images_that_are_small_are_only_enlarged():
     said = enlargement(manifest((64, 80)), "efficientnet_lite0", 128)
     assert said.endswith("has 128 pixels (smallest_side).")
+
+
+def test_nobody_is_told_to_prepare_images_no_larger_than_they_are():
+    said = enlargement(manifest((300, 300), (192, 192)), "efficientnet_lite0", 224)
+    assert said.endswith("Prepare with --set size=[224,224] to let it see more of them.")
+    said = enlargement(manifest((200, 200), (160, 160)), "efficientnet_lite0", 161)
+    assert "size=[161,161]" in said
