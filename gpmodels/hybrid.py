@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -16,8 +17,9 @@ from gpmodels.batches import batches, untuned
 from gpmodels.familiarity import Familiarity
 from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.points import PointBatch
-from gpmodels.likelihoods.tempering import tempered
+from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
+from gpmodels.sampling import mixture_of_samples, samples
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -71,7 +73,8 @@ class HybridModel(keras.Model):
         **kwargs: Passed to `keras.Model`.
 
     Raises:
-        ValueError: `num_data`, `num_effective` or `points_per_example` is not positive.
+        ValueError: `num_data`, `num_effective` or `points_per_example` is not positive, or a network that
+            samples has a head that predicts no classes.
 
     Source:
         Thesis algorithm 4 and (4.39); algorithm 5 for prediction.
@@ -111,6 +114,8 @@ class HybridModel(keras.Model):
             )
         if points_per_example is not None and points_per_example < 1:
             raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
+        if samples(network) and not head.is_classifier:
+            raise ValueError("Predictions average over a network's samples for classes alone, not targets.")
         self.network = network
         self.head = head
         self.num_data = num_data
@@ -157,8 +162,30 @@ class HybridModel(keras.Model):
         super().build(input_shape)
 
     def call(self, inputs: Any, training: bool = False) -> dict[str, tf.Tensor]:
-        """Predictions under the names of `gpmodels.heads.base.Head.call`, of the features' leading shape."""
-        return self.head(self.network(inputs, training=training))
+        """Predictions under the names of `gpmodels.heads.base.Head.call`, of the features' leading shape.
+
+        They average over the samples of a network that has some (`gpmodels.sampling`), but in training.
+        """
+        if training or not samples(self.network):
+            return self.head(self.network(inputs, training=training))
+        untempered = functools.partial(self.head.predict_with, self.head.latent)
+        outputs = mixture_of_samples(self.network, self.network.shared(inputs), untempered)
+        return tempered(outputs, self.head.prediction_temperature)
+
+    def set_temperature(self, temperature: float) -> None:
+        """Predict at a temperature from now on, as `Head.set_temperature` says.
+
+        Where predictions average over samples it is that of their average, whatever the head.
+        """
+        if samples(self.network):
+            Head.set_temperature(self.head, temperature)
+        else:
+            self.head.set_temperature(temperature)
+
+    def logits(self, inputs: Any) -> tf.Tensor:
+        """Return what a temperature divides, as `Head.logits` does, of predictions at the temperature 1."""
+        outputs = self(inputs, training=False)
+        return logits_of(outputs) if samples(self.network) else self.head.logits(outputs)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the optimiser on the batch's estimate of the bound."""
@@ -436,8 +463,15 @@ class HybridModel(keras.Model):
         def infer(inputs: Any) -> dict[str, tf.Tensor]:
             if self._trunk is not None:
                 inputs = self._trunk(inputs, training=False)
-            features = self.network(inputs, training=False)
-            outputs = tempered(self.head.predict_with(latent, features), temperature)
+            predict = functools.partial(self.head.predict_with, latent)
+            if samples(self.network):
+                shared = self.network.shared(inputs)
+                features = self.network.averaged(shared) if familiarity is not None else None
+                outputs = mixture_of_samples(self.network, shared, predict)
+            else:
+                features = self.network(inputs, training=False)
+                outputs = predict(features)
+            outputs = tempered(outputs, temperature)
             if familiarity is None:
                 return outputs
             strange = familiarity.strangeness(inputs if familiarity.of_inputs else features)

@@ -15,10 +15,19 @@ class ConvolutionUnit(keras.layers.Layer):
         channels: Width of each convolution, in their order.
         kernel_size: Side of the square kernels, in pixels.
         batch_norm_momentum: Weight of the past in the moving averages of batch normalisation.
+        use_bias: Whether the convolutions have biases.
+        rectify: Whether a ReLU follows each normalisation.
     """
 
     def __init__(
-        self, channels: tuple[int, ...], kernel_size: int, batch_norm_momentum: float, **kwargs: Any
+        self,
+        channels: tuple[int, ...],
+        kernel_size: int,
+        batch_norm_momentum: float,
+        *,
+        use_bias: bool = True,
+        rectify: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.channels = channels
@@ -29,6 +38,7 @@ class ConvolutionUnit(keras.layers.Layer):
                     width,
                     kernel_size,
                     padding="same",
+                    use_bias=use_bias,
                     kernel_initializer="he_normal",
                     dtype=self.dtype_policy,
                     name=f"convolution_{number}",
@@ -36,8 +46,9 @@ class ConvolutionUnit(keras.layers.Layer):
                 FusedBatchNormalization(
                     momentum=batch_norm_momentum, dtype=self.dtype_policy, name=f"normalisation_{number}"
                 ),
-                keras.layers.ReLU(dtype=self.dtype_policy, name=f"relu_{number}"),
             ]
+            if rectify:
+                self.steps.append(keras.layers.ReLU(dtype=self.dtype_policy, name=f"relu_{number}"))
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for maps `[B, H, W, input_shape[-1]]`."""

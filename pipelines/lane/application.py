@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from data_prep.files.images import read_image, resize_image
 from data_prep.lane.dataset import lane_dataset, lane_images, lane_records
@@ -20,9 +21,11 @@ from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from gpmodels.networks.encoder_decoder import encoder_decoder
+from gpmodels.networks.segnet import SegNet, SegNetBasic
 from gpmodels.networks.trunk_decoder import TrunkDecoder
 from gpmodels.networks.trunks import LITE
 from gpmodels.registry import head_family
+from gpmodels.sampling import samples
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
 from pipelines.bundles.serving import MapServer
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
@@ -41,6 +44,8 @@ from pipelines.scores.segmentation import (
 )
 from pipelines.scores.uncertainty import MUTUAL_INFORMATION, PREDICTIVE_ENTROPY
 from pipelines.trunks.weights import load_trunk
+
+_VGG16 = "keras:VGG16"
 
 UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
 
@@ -102,23 +107,57 @@ def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
 
 
 def lane_network(settings: TrainSettings, run: LaneRun) -> keras.Model:
-    """Return an untrained encoder-decoder, or an encoder with the shape of a trunk and its decoder."""
+    """Return an untrained network that gives each pixel features."""
     if settings.network == LITE:
         return TrunkDecoder(settings.unfreeze_blocks, run.batch_norm_momentum)
-    return encoder_decoder(settings.network, batch_norm_momentum=run.batch_norm_momentum)
+    options = {
+        "batch_norm_momentum": run.batch_norm_momentum,
+        "dropout": settings.dropout,
+        "num_samples": settings.num_samples,
+        "seed": settings.seed,
+    }
+    if settings.network == "segnet":
+        return SegNet(settings.width, **options)
+    if settings.network == "segnet_basic":
+        return SegNetBasic(**options)
+    return encoder_decoder(settings.network, **options)
+
+
+def network_name(settings: TrainSettings, _run: LaneRun) -> str:
+    """Return what a bundle says the network is."""
+    width = "" if settings.width == 1.0 else f" with {settings.width:.0%} of its channels"
+    drops = f", dropout {settings.dropout:g}, {settings.num_samples} samples" if settings.dropout else ""
+    return f"{settings.network}{width}{drops}"
+
+
+def encoder_weights(settings: TrainSettings) -> dict[str, NDArray[Any]] | None:
+    """Return the weights that the encoder begins with, by name; None of a network that begins at random.
+
+    Raises:
+        InputError: They are missing, damaged or of another network.
+    """
+    if settings.network == LITE:
+        return load_trunk(LITE, settings.weights, seed=settings.seed).arrays()
+    if settings.network == "segnet" and isinstance(settings.weights, Path):
+        return load_trunk(_VGG16, settings.weights).arrays()
+    return None
 
 
 def require_encoder_weights(settings: TrainSettings, _run: LaneRun) -> None:
-    """Raise `InputError` where the weights of a trunk are missing, damaged or of another network."""
-    if settings.network == LITE:
-        load_trunk(LITE, settings.weights, seed=settings.seed)
+    """Raise `InputError` where weights to begin with are missing, damaged or of another network."""
+    encoder_weights(settings)
 
 
 def start_encoder(network: keras.Model, settings: TrainSettings, _batches: tf.data.Dataset) -> None:
-    """Give the encoder of a trunk its weights."""
+    """Give the encoder of a trunk its weights, or that of SegNet those of VGG16."""
+    arrays = encoder_weights(settings)
+    if arrays is None:
+        return
     if settings.network == LITE:
-        trunk = load_trunk(LITE, settings.weights, seed=settings.seed)
-        network.encoder.assign_arrays(trunk.arrays())
+        network.encoder.assign_arrays(arrays)
+    else:
+        kernels_and_biases = list(arrays.values())
+        network.start_from_vgg16(kernels_and_biases[::2], kernels_and_biases[1::2])
 
 
 # What is judged
@@ -183,9 +222,12 @@ class LaneJudge:
 
     def selection_scores(self, model: HybridModel, data: LaneData, names: Sequence[str]) -> dict[str, float]:
         """Return F-measure and ECE of the selection images."""
+        predict = model.predict_on_batch
+        if samples(model.network):  # one pass has to do to follow the training by
+            predict = tf.function(lambda images: model.head(model.network(images, training=False)))
         records = []
         for name, image, mask, _ in lane_records(data.folder, data.manifest, names):
-            probability = model.predict_on_batch(image[None].astype(np.float32))["probability"][0]
+            probability = np.asarray(predict(image[None].astype(np.float32))["probability"])[0]
             records.append(segmentation_record(name, mask, probability, {}, mask))
         wanted = [score for score in SEGMENTATION_SCORES if score.key in self.epoch_scores]
         return score_values(wanted, segmentation_statistics(records))
@@ -279,7 +321,9 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     title="Pedestrian lanes",
     settings=TrainSettings,
     run=LaneRun,
-    fixed_settings=("network", "weights", "unfreeze_blocks", "augmentation"),
+    fixed_settings=(
+        *("network", "width", "dropout", "num_samples", "weights", "unfreeze_blocks", "augmentation"),
+    ),
     fixed_gp_settings=("points_per_image",),
     inputs=Inputs(
         open=open_lane,
@@ -292,7 +336,7 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
         make=lane_network,
         require_start=require_encoder_weights,
         start=start_encoder,
-        name=lambda settings, _run: settings.network,
+        name=network_name,
         points_per_example=lambda settings: settings.points_per_image,
     ),
     judge=LaneJudge(),

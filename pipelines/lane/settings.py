@@ -5,14 +5,16 @@ Every setting has a default and a description. Nothing here imports TensorFlow.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from data_prep.lane.augmentation_settings import LaneAugmentation
+from pipelines.command.config import Choices
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadRun, HeadTrainSettings
-from pipelines.trunks.settings import TrunkWeightsSettings
+from pipelines.trunks.settings import TrunkWeightsSettings, is_trunk
 
 __all__ = ["EvaluateSettings", "ExportSettings", "LaneRun", "PredictSettings", "TrainSettings"]
 
@@ -23,14 +25,42 @@ class LaneRun(HeadRun):
     application: Literal["lane"]
 
 
+def lane_network_names() -> tuple[str, ...]:
+    """Return the names of all networks for lanes."""
+    own = (f"C{units}K{kernel}" for units in range(1, 10) for kernel in range(1, 10, 2))
+    return ("segnet", "segnet_basic", "efficientnet_lite0", *own)
+
+
+LaneNetworkName = Annotated[
+    str, Choices(lane_network_names, words="C{units}K{kernel} | segnet | segnet_basic | efficientnet_lite0")
+]
+"""Name of a network that gives each pixel features."""
+
+
 class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
     """Settings of `lane train`."""
 
-    network: str = Field(
+    network: LaneNetworkName = Field(
         default="C4K5",
-        pattern="^(C[1-9]K[13579]|efficientnet_lite0)$",
-        description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5. Or efficientnet_lite0, a "
-        "trunk that learned from photographs, with a decoder on it.",
+        description="Encoder-decoder C{units}K{kernel}; the thesis chose C4K5. Or segnet, segnet_basic, or "
+        "efficientnet_lite0, a trunk that learned from photographs, with a decoder on it.",
+    )
+    width: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="With segnet: share of the channels of every convolution; 0.25 can be trained without a "
+        "graphics processor.",
+    )
+    dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the features that drop out after the two deepest encoder and decoder units, in "
+        "training and in prediction; 0.5 makes segnet the Bayesian SegNet. 0 drops none.",
+    )
+    num_samples: int = Field(
+        default=30, ge=2, description="With dropout: samples that a prediction averages over."
     )
     batch_size: int = Field(default=3, ge=1, description="Images in a training step (thesis: 3).")
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start (thesis: 9).")
@@ -42,6 +72,23 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
     augmentation: LaneAugmentation | None = Field(
         default=LaneAugmentation(), description="Random changes of the training images; null for none."
     )
+
+    @model_validator(mode="after")
+    def _check_network(self) -> Self:
+        if self.width != 1.0 and self.network != "segnet":
+            raise ValueError(f"width: of use with segnet alone, but the network is {self.network}")
+        if self.dropout and is_trunk(self.network):
+            raise ValueError(
+                f"dropout: the network {self.network} has none. Choose segnet, segnet_basic or C4K5"
+            )
+        if self.network == "segnet" and self.width != 1.0 and isinstance(self.weights, Path):
+            raise ValueError("weights: those of VGG16 are for a segnet of width 1 alone")
+        return self
+
+    def _begins_with_weights(self) -> bool:
+        """Whether the network is a trunk, or the SegNet, which may begin with a file of VGG16's weights."""
+        is_file_of_vgg16 = isinstance(self.weights, Path) and not self.unfreeze_blocks
+        return super()._begins_with_weights() or (self.network == "segnet" and is_file_of_vgg16)
 
 
 class PredictSettings(LabelReferralSettings):

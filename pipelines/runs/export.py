@@ -74,7 +74,7 @@ def export_run(
     trained = load_model(job, head)
     temperature = run.temperature_of(head) if settings.tempered else None
     if temperature is not None:
-        trained.head.set_temperature(temperature)
+        trained.set_temperature(temperature)
     network = job.application.network.name(job.settings, run)
     metadata = parts.metadata(out.name, head, job.settings, run, network)
     enclosed = None if metrics is None else read_metrics(metrics)

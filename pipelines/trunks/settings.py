@@ -68,12 +68,16 @@ class TrunkWeightsSettings(BaseModel):
         given = [
             name for name in _TRUNK_ALONE if name in fields and getattr(self, name) != fields[name].default
         ]
-        if given and not is_trunk(getattr(self, "network", None)):
+        if given and not self._begins_with_weights():
             raise ValueError(
                 f"{' and '.join(given)}: of use with a trunk alone, and the network is none. Choose one, for "
                 "example with --set network=efficientnet_lite0"
             )
         return self
+
+    def _begins_with_weights(self) -> bool:
+        """Whether the network is one that weights are for."""
+        return is_trunk(getattr(self, "network", None))
 
 
 class TrunkSettings(TrunkWeightsSettings):
