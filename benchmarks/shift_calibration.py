@@ -270,9 +270,7 @@ def main() -> None:
         share(cells, arguments.data, Path(shared))
         for cell in cells:
             rows += [asdict(row) for row in rows_of(cell, arguments.data, Path(shared))]
-            write_results(
-                arguments.out, title="Calibration under the strongest shift", rows=rows, host=host()
-            )
+            write_results(arguments.out, title=_TITLE, rows=rows, host=host())
 
 
 if __name__ == "__main__":
