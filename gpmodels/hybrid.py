@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import keras
@@ -19,7 +18,7 @@ from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
-from gpmodels.sampling import mixture_of_samples, samples
+from gpmodels.sampling import Readout, mixture_of_samples, samples
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -168,9 +167,28 @@ class HybridModel(keras.Model):
         """
         if training or not samples(self.network):
             return self.head(self.network(inputs, training=training))
-        untempered = functools.partial(self.head.predict_with, self.head.latent)
-        outputs = mixture_of_samples(self.network, self.network.shared(inputs), untempered)
+        shared = self.network.shared(inputs)
+        outputs = self._mixture(shared, self.head.latent, self.head.readout())
         return tempered(outputs, self.head.prediction_temperature)
+
+    def _mixture(
+        self, shared: Any, latent: Callable[[tf.Tensor], Latent], readout: Readout | None
+    ) -> dict[str, tf.Tensor]:
+        """Return the prediction of the mixture of all samples of the network, before any temperature.
+
+        Args:
+            shared: What the samples have in common.
+            latent: `latent` of the head, or its `for_inference`.
+            readout: `readout` of the head, as tensors that the caller may hold constant.
+        """
+
+        def predict(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            if readout is None:
+                return self.head.predict_with(latent, self.network.sampled(shared, number))
+            logits = self.network.read_out(shared, number, readout)
+            return self.head.predict_with(lambda logit: Latent(logit, tf.zeros_like(logit)), logits)
+
+        return mixture_of_samples(self.network.num_samples, predict)
 
     def set_temperature(self, temperature: float) -> None:
         """Predict at a temperature from now on, as `Head.set_temperature` says.
@@ -458,19 +476,18 @@ class HybridModel(keras.Model):
             says_strangeness: Return the `strangeness` of which each familiarity is the rank, too.
         """
         latent, temperature = self.head.for_inference(), self.head.prediction_temperature
-        familiarity = self.familiarity
+        familiarity, readout = self.familiarity, self.head.readout()
 
         def infer(inputs: Any) -> dict[str, tf.Tensor]:
             if self._trunk is not None:
                 inputs = self._trunk(inputs, training=False)
-            predict = functools.partial(self.head.predict_with, latent)
             if samples(self.network):
                 shared = self.network.shared(inputs)
                 features = self.network.averaged(shared) if familiarity is not None else None
-                outputs = mixture_of_samples(self.network, shared, predict)
+                outputs = self._mixture(shared, latent, readout)
             else:
                 features = self.network(inputs, training=False)
-                outputs = predict(features)
+                outputs = self.head.predict_with(latent, features)
             outputs = tempered(outputs, temperature)
             if familiarity is None:
                 return outputs

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -30,6 +30,18 @@ from gpmodels.likelihoods.probit import bernoulli_entropy
 
 _CONDITIONAL_ENTROPY = "conditional_entropy"
 _SECOND_MOMENT = "second_moment"
+
+
+class Readout(NamedTuple):
+    """The affine map of a head whose latent functions are one, and certain.
+
+    Attributes:
+        kernel: W `[D, P]`.
+        bias: b `[P]`.
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
 
 
 class SamplingNetwork(keras.Model, abc.ABC):
@@ -60,6 +72,13 @@ class SamplingNetwork(keras.Model, abc.ABC):
     def sampled(self, shared: Any, number: tf.Tensor) -> tf.Tensor:
         """Return the features `[B, ..., D]` of sample `number`, a scalar from 0 to S - 1."""
 
+    def read_out(self, shared: Any, number: tf.Tensor, readout: Readout) -> tf.Tensor:
+        """Return Wᵀh + b of the features h of sample `number`, `[B, ..., P]`; see `Readout`.
+
+        A network that ends with an affine map may join both maps, which costs less.
+        """
+        return tf.linalg.matmul(self.sampled(shared, number), readout.kernel) + readout.bias
+
     @abc.abstractmethod
     def averaged(self, shared: Any) -> tf.Tensor:
         """Return the features `[B, ..., D]` of a plain call, which stand for the average of all samples."""
@@ -71,15 +90,14 @@ def samples(network: keras.layers.Layer) -> bool:
 
 
 def mixture_of_samples(
-    network: SamplingNetwork, shared: Any, predict: Callable[[tf.Tensor], Mapping[str, tf.Tensor]]
+    num_samples: int, predict: Callable[[tf.Tensor], Mapping[str, tf.Tensor]]
 ) -> dict[str, tf.Tensor]:
     """Return the prediction of the mixture of all samples; one of them is in memory at a time.
 
     Args:
-        network: The network.
-        shared: What its samples have in common, see `SamplingNetwork.shared`.
-        predict: Returns a classifier's outputs for features, as `gpmodels.heads.base.Head.call` does, at the
-            temperature 1.
+        num_samples: S.
+        predict: Returns a classifier's outputs for the sample of a number, as `gpmodels.heads.base.Head.call`
+            does, at the temperature 1.
 
     Returns:
         The same outputs: `probability`, `label` and `predictive_entropy` of the mixture, `mutual_information`
@@ -87,7 +105,7 @@ def mixture_of_samples(
     """
 
     def terms(number: tf.Tensor) -> dict[str, tf.Tensor]:
-        outputs = predict(network.sampled(shared, number))
+        outputs = predict(number)
         mean = outputs["latent_mean"]
         return {
             "probability": outputs["probability"],
@@ -101,12 +119,12 @@ def mixture_of_samples(
         return number + 1, {name: value + more[name] for name, value in sums.items()}
 
     _, sums = tf.while_loop(
-        lambda number, _: number < network.num_samples,
+        lambda number, _: number < num_samples,
         add,
         (tf.constant(1), terms(tf.constant(0))),
         parallel_iterations=1,
     )
-    mean = {name: value / network.num_samples for name, value in sums.items()}
+    mean = {name: value / num_samples for name, value in sums.items()}
     probability = mean["probability"]
     is_of_one_class = probability.shape.rank == mean[_CONDITIONAL_ENTROPY].shape.rank
     if is_of_one_class:

@@ -52,6 +52,7 @@ class DropoutHead(LinearHead):
     # The prediction is no sigmoid or softmax of one logit: a temperature is that of its probabilities.
     set_temperature = Head.set_temperature
     logits = Head.logits
+    readout = Head.readout
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from check_shapes import check_shapes
 
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import logits_of, tempered
+from gpmodels.sampling import Readout
 from gpmodels.units.bridge import GPflowLayer
 
 _TEMPERATURE = "prediction_temperature"
@@ -228,6 +229,10 @@ class Head(GPflowLayer, abc.ABC):
     @abc.abstractmethod
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with all folded into constants, for export: no factorisation, no variables."""
+
+    def readout(self) -> Readout | None:
+        """Return the affine map of features that the latent functions are; None where they are none."""
+        return None
 
     def lengthscales(self) -> Iterable[npt.NDArray[np.floating[Any]]]:
         """Return ℓ of each unit's kernels, `[J, D]` each, in the order of `unit_names`."""

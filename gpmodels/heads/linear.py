@@ -13,6 +13,7 @@ import tensorflow as tf
 from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
 from gpmodels.likelihoods.probit import bernoulli_entropy
+from gpmodels.sampling import Readout
 
 
 def _glorot(num_features: int, num_outputs: int) -> keras.initializers.Initializer:
@@ -153,6 +154,12 @@ class LinearHead(Head):
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Leave the weights at random as they are: a linear head has nothing to place."""
+
+    def readout(self) -> Readout | None:
+        """Return the tempered logits' map of the features."""
+        kernel = tf.reshape(tf.convert_to_tensor(self.kernel), [self.kernel.shape[0], -1])
+        bias = tf.reshape(tf.convert_to_tensor(self.bias), [-1])
+        return Readout(kernel / self.temperature, bias / self.temperature)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the weights as constants."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from gpmodels.networks.convolution_unit import ConvolutionUnit
 from gpmodels.networks.pooling import max_pool, unpool
-from gpmodels.sampling import SamplingNetwork
+from gpmodels.sampling import Readout, SamplingNetwork
 
 CENTRAL_UNITS = 2
 """So many of the deepest encoder units, and as many decoder units, are followed by dropout."""
@@ -156,13 +156,36 @@ class UnpoolingNetwork(SamplingNetwork):
 
     def sampled(self, shared: Encoded, number: tf.Tensor) -> tf.Tensor:
         """Return the features of a sample, see `SamplingNetwork`."""
-        # Steps of the training count from 0 upwards, samples from -1 downwards.
-        key = tf.stack([tf.constant(self.seed, tf.int64), -1 - tf.cast(number, tf.int64)])
-        return self._decode(shared, key, training=False)
+        return self._decode(shared, self._sample_key(number), training=False)
+
+    def read_out(self, shared: Encoded, number: tf.Tensor, readout: Readout) -> tf.Tensor:
+        """Return Wᵀh + b of a sample's features h, see `SamplingNetwork`.
+
+        Without a ReLU at its end the last unit is an affine map too, and one convolution with P channels does
+        both: most of the work of a sample is at the full size.
+        """
+        if self.rectifies_decoder or len(self.decoder) <= CENTRAL_UNITS or len(self.decoder[-1].channels) > 1:
+            return super().read_out(shared, number, readout)
+        convolution, normalisation = self.decoder[-1].steps
+        scale = normalisation.gamma * tf.math.rsqrt(normalisation.moving_variance + normalisation.epsilon)
+        bias = convolution.bias if self.use_bias else 0.0
+        offset = (bias - normalisation.moving_mean) * scale + normalisation.beta
+        kernel = tf.tensordot(convolution.kernel * scale, readout.kernel, axes=1)
+        offset = tf.linalg.matvec(readout.kernel, offset, transpose_a=True) + readout.bias
+        return self._decode(
+            shared,
+            self._sample_key(number),
+            training=False,
+            last=lambda maps: tf.nn.conv2d(maps, kernel, 1, "SAME") + offset,
+        )
 
     def averaged(self, shared: Encoded) -> tf.Tensor:
         """Return the features without dropout, see `SamplingNetwork`."""
         return self._decode(shared, None, training=False)
+
+    def _sample_key(self, number: tf.Tensor) -> tf.Tensor:
+        """Return the key of a sample: training counts its steps from 0 upwards, samples go from -1 down."""
+        return tf.stack([tf.constant(self.seed, tf.int64), -1 - tf.cast(number, tf.int64)])
 
     def _encode(self, images: tf.Tensor, *, training: bool) -> Encoded:
         """Return the maps before the first dropout."""
@@ -172,15 +195,28 @@ class UnpoolingNetwork(SamplingNetwork):
             maps = _pooled(unit(maps, training=training), remembered)
         return Encoded(maps, tuple(remembered))
 
-    def _decode(self, encoded: Encoded, key: tf.Tensor | None, *, training: bool) -> tf.Tensor:
-        """Return the features of encoded images; without a key nothing is dropped."""
+    def _decode(
+        self,
+        encoded: Encoded,
+        key: tf.Tensor | None,
+        *,
+        training: bool,
+        last: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    ) -> tf.Tensor:
+        """Return the features of encoded images, or what `last` makes of the maps before the last unit.
+
+        Without a key nothing is dropped.
+        """
         maps, remembered = encoded.maps, list(encoded.remembered)
         maps = self._dropped(maps, key, 0, training=training)
         for place, unit in enumerate(self.encoder[self._first_central + 1 :], start=1):
             maps = _pooled(unit(maps, training=training), remembered)
             maps = self._dropped(maps, key, place, training=training)
         for depth, (unit, (mask, before)) in enumerate(zip(self.decoder, reversed(remembered), strict=True)):
-            maps = unit(unpool(maps, mask, before), training=training)
+            maps = unpool(maps, mask, before)
+            if last is not None and unit is self.decoder[-1]:
+                return last(maps)
+            maps = unit(maps, training=training)
             if depth < CENTRAL_UNITS:
                 maps = self._dropped(maps, key, CENTRAL_UNITS + depth, training=training)
         return maps

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
 from gpmodels.networks.encoder_decoder import encoder_decoder
-from gpmodels.sampling import mixture_of_samples, samples
+from gpmodels.networks.segnet import SegNetBasic
+from gpmodels.sampling import Readout, SamplingNetwork, samples
 
 SAMPLES = 5
 
@@ -124,8 +125,9 @@ def test_what_samples_have_in_common_is_computed_once():
             return super().sampled(shared, number)
 
     counting = Counting(2, 3, dropout=0.5, num_samples=SAMPLES)
-    head = LinearHead()
-    mixture_of_samples(counting, counting.shared(tf.constant(images(1, 8, 8, 3))), head)
+    model = HybridModel(counting, LinearHead(), num_data=1)
+    model.build((None, None, None, 3))
+    model.inference_function()(tf.constant(images(1, 8, 8, 3)))
     assert calls == ["shared"] + SAMPLES * ["sampled"]
 
 
@@ -144,3 +146,23 @@ def test_real_targets_are_refused():
 def test_no_sample_is_refused():
     with pytest.raises(ValueError, match="num_samples"):
         network(num_samples=0)
+
+
+@pytest.mark.parametrize("num_outputs", [1, 3])
+def test_a_last_unit_without_relu_is_joined_with_a_linear_head(num_outputs):
+    rng = np.random.default_rng(0)
+    basic = SegNetBasic(dropout=0.5, num_samples=4)
+    for _ in range(2):
+        basic(images(2, 16, 16, 3), training=True)  # moving averages that are no longer at their start
+    normalisation = basic.decoder[-1].steps[-1]
+    for weight in (normalisation.gamma, normalisation.beta):
+        weight.assign(rng.normal(1.0, 0.5, weight.shape))
+    shared = basic.shared(tf.constant(images(2, 19, 16, 3)))
+    readout = Readout(
+        tf.constant(rng.normal(size=(64, num_outputs)), tf.float32),
+        tf.constant(rng.normal(size=num_outputs), tf.float32),
+    )
+    joined = basic.read_out(shared, tf.constant(2), readout)
+    apart = SamplingNetwork.read_out(basic, shared, tf.constant(2), readout)
+    assert joined.shape == (2, 19, 16, num_outputs)
+    np.testing.assert_allclose(joined, apart, rtol=1e-3, atol=1e-3)
