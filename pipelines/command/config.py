@@ -53,6 +53,9 @@ class Choices:
         if value not in names:
             *others, last = map(repr, names)
             expected = f"{', '.join(others)} or {last}" if others else last
+            if self.words and len(names) > _MOST_LISTED:
+                nearest = difflib.get_close_matches(value, names, n=1)
+                expected = self.words + (f"; the nearest is {nearest[0]}" if nearest else "")
             raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
         return value
 
@@ -60,6 +63,7 @@ class Choices:
 CONFIG_NAME = "config.yaml"
 """Name under which a run or a bundle keeps the settings it was made with."""
 
+_MOST_LISTED = 12  # names in a message; more are told in words
 _LARGEST_FILE = 1_000_000  # bytes; settings are a page or two
 _LONGEST_VALUE = 80  # characters of a value shown in a message
 

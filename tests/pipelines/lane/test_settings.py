@@ -25,6 +25,30 @@ def test_other_networks_are_refused(network):
         load(f"network={network}")
 
 
+@pytest.mark.parametrize("network", ["segnet", "segnet_basic", "efficientnet_lite0"])
+def test_other_published_networks(network):
+    assert load(f"network={network}").network == network
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["network=segnett"], "segnet"),
+        (["width=0.5"], "width: of use with segnet alone, but the network is C4K5"),
+        (["network=segnet", "width=0"], "width is 0"),
+        (["dropout=1"], "dropout is 1"),
+        (["dropout=-0.1"], "dropout is -0.1"),
+        (["dropout=0.5", "num_samples=1"], "num_samples is 1"),
+        (["network=efficientnet_lite0", "dropout=0.5"], "Choose segnet, segnet_basic or C4K5"),
+        (["network=segnet", "width=0.5", "weights=vgg16.h5"], "for a segnet of width 1 alone"),
+        (["network=segnet_basic", "weights=vgg16.h5"], "of use with a trunk alone"),
+    ],
+)
+def test_settings_of_networks_that_do_not_go_together_are_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        load(*given)
+
+
 @pytest.mark.parametrize("kernel", ["squared_exponential", "matern12", "matern32", "matern52"])
 def test_kernels_are_those_of_the_heads(kernel):
     SVGPHead(kernel=load(f"kernel={kernel}").kernel)
