@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = {
     "gpmodels": (
-        *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"heads"}),
+        *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"sampling"}, {"heads"}),
         {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp"},
         *({"registry"}, {"familiarity"}, {"hybrid"}, {"networks"}, {"estimators"}, {"comparison"}),
     ),

@@ -29,7 +29,7 @@ class EncoderDecoder(UnpoolingNetwork):
         batch_norm_momentum: Weight of the past in the moving averages of batch normalisation. Keras' default
             of 0.99 needs hundreds of steps to forget the initial values; small sets of images have tens of
             steps an epoch.
-        **kwargs: `dropout`, `num_samples` and `seed` of `UnpoolingNetwork`, or passed to `keras.Model`.
+        **kwargs: `dropout`, `num_samples` and `seed` of `DropoutNetwork`, or passed to `keras.Model`.
 
     Raises:
         ValueError: An argument is out of range, or the input is no batch of three-channel images.

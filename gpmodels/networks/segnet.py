@@ -30,7 +30,7 @@ class SegNet(UnpoolingNetwork):
         width: Share of the channels of every convolution, over 0 and at most 1: the number of parameters, and
             the time, are about its square. A quarter can be trained without a graphics processor.
         batch_norm_momentum: Weight of the past in the moving averages of batch normalisation.
-        **kwargs: `dropout`, `num_samples` and `seed` of `UnpoolingNetwork`, or passed to `keras.Model`.
+        **kwargs: `dropout`, `num_samples` and `seed` of `DropoutNetwork`, or passed to `keras.Model`.
 
     Raises:
         ValueError: An argument is out of range.
@@ -102,7 +102,7 @@ class SegNetBasic(UnpoolingNetwork):
 
     Args:
         batch_norm_momentum: Weight of the past in the moving averages of batch normalisation.
-        **kwargs: `dropout`, `num_samples` and `seed` of `UnpoolingNetwork`, or passed to `keras.Model`.
+        **kwargs: `dropout`, `num_samples` and `seed` of `DropoutNetwork`, or passed to `keras.Model`.
 
     Raises:
         ValueError: An argument is out of range.

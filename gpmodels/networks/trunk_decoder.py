@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from gpmodels.networks.convolution_unit import ConvolutionUnit
+from gpmodels.networks.dropout_network import CENTRAL_UNITS, Drop, DropoutNetwork
 from gpmodels.networks.efficientnet_lite import EfficientNetLite0
 from gpmodels.networks.encoder_decoder import NUM_FEATURES
 
@@ -14,7 +15,7 @@ _WIDTHS = (128, 96, 64, 32)
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class TrunkDecoder(keras.Model):
+class TrunkDecoder(DropoutNetwork):
     """EfficientNet-Lite0 as encoder, with skip connections to a decoder that gives each pixel 64 features.
 
     The decoder begins with the encoder's maps at stride 32. At each of the strides 16, 8, 4 and 2 it enlarges
@@ -28,6 +29,8 @@ class TrunkDecoder(keras.Model):
     Args:
         unfreeze_blocks: Train the kernels of so many last blocks of the encoder; 0 trains the decoder alone.
         batch_norm_momentum: Weight of the past in the moving averages of the decoder's batch normalisation.
+        **kwargs: `dropout`, `num_samples` and `seed` of `DropoutNetwork`, which drops features of the
+            encoder's maps at strides 32 and 16 and of the decoder's at 16 and 8; or passed to `keras.Model`.
 
     Raises:
         ValueError: An argument is out of range, or the input is no batch of three-channel images.
@@ -64,22 +67,22 @@ class TrunkDecoder(keras.Model):
         for unit, beside in zip(self.decoder, (*reversed(skips), 3), strict=True):
             unit.build((*input_shape[:-1], width + beside))
             width = unit.channels[-1]
+        super().build(input_shape)
 
-    def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Return the features of images.
+    def encode(self, images: tf.Tensor, *, training: bool) -> list[tf.Tensor]:  # noqa: ARG002 - it keeps its statistics
+        """Return the scaled images and the encoder's maps, the deepest last."""
+        return [self.scaling(images), *self.encoder.pyramid(images)]
 
-        Args:
-            images: `[B, H, W, 3]` in 0..255.
-            training: Whether the decoder normalises with the statistics of this batch and updates the moving
-                averages.
-
-        Returns:
-            Features `[B, H, W, 64]`, not negative.
-        """
-        *skips, maps = self.encoder.pyramid(images)
-        for unit, beside in zip(self.decoder, (*reversed(skips), self.scaling(images)), strict=True):
+    def decode(self, encoded: list[tf.Tensor], drop: Drop, *, training: bool) -> tf.Tensor:
+        """Return the features `[B, H, W, 64]` of encoded images, not negative."""
+        *besides, deepest = encoded
+        maps = drop(deepest, 0)
+        for place, (unit, beside) in enumerate(zip(self.decoder, reversed(besides), strict=True)):
             large = tf.cast(tf.image.resize(maps, tf.shape(beside)[1:3]), maps.dtype)
-            maps = unit(tf.concat([large, beside], axis=-1), training=training)
+            kept = drop(beside, 1) if place == 0 else beside
+            maps = unit(tf.concat([large, kept], axis=-1), training=training)
+            if place < CENTRAL_UNITS:
+                maps = drop(maps, CENTRAL_UNITS + place)
         return maps
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:

@@ -29,6 +29,7 @@ from gpmodels.sampling import samples
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
 from pipelines.bundles.serving import MapServer
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
+from pipelines.lane.rivals import TraditionalDetectors
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, JudgedExample, Network, Prepared, require_size
 from pipelines.runs.learned import input_digests
@@ -108,14 +109,14 @@ def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
 
 def lane_network(settings: TrainSettings, run: LaneRun) -> keras.Model:
     """Return an untrained network that gives each pixel features."""
-    if settings.network == LITE:
-        return TrunkDecoder(settings.unfreeze_blocks, run.batch_norm_momentum)
     options = {
         "batch_norm_momentum": run.batch_norm_momentum,
         "dropout": settings.dropout,
         "num_samples": settings.num_samples,
         "seed": settings.seed,
     }
+    if settings.network == LITE:
+        return TrunkDecoder(settings.unfreeze_blocks, **options)
     if settings.network == "segnet":
         return SegNet(settings.width, **options)
     if settings.network == "segnet_basic":
@@ -340,6 +341,7 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
         points_per_example=lambda settings: settings.points_per_image,
     ),
     judge=LaneJudge(),
+    rivals=(TraditionalDetectors(),),
     deployment=LaneDeployment(),
     read_image=lambda path, run: resize_image(read_image(path), run.size),
 )

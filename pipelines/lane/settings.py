@@ -14,7 +14,7 @@ from data_prep.lane.augmentation_settings import LaneAugmentation
 from pipelines.command.config import Choices
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadRun, HeadTrainSettings
-from pipelines.trunks.settings import TrunkWeightsSettings, is_trunk
+from pipelines.trunks.settings import TrunkWeightsSettings
 
 __all__ = ["EvaluateSettings", "ExportSettings", "LaneRun", "PredictSettings", "TrainSettings"]
 
@@ -35,6 +35,12 @@ LaneNetworkName = Annotated[
     str, Choices(lane_network_names, words="C{units}K{kernel} | segnet | segnet_basic | efficientnet_lite0")
 ]
 """Name of a network that gives each pixel features."""
+
+
+TRADITIONAL_NAMES = ("edge", "border")
+"""Names of the traditional detectors, in the order of the report."""
+
+TraditionalName = Literal["edge", "border"]
 
 
 class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
@@ -69,6 +75,11 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
         ge=1,
         description="Train the heads on so many random pixels of each image; null takes all.",
     )
+    traditional: tuple[TraditionalName, ...] = Field(
+        default=(),
+        description="Traditional detectors that the report compares with the heads: edge, border or both. "
+        "They learn nothing but a temperature.",
+    )
     augmentation: LaneAugmentation | None = Field(
         default=LaneAugmentation(), description="Random changes of the training images; null for none."
     )
@@ -77,10 +88,6 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
     def _check_network(self) -> Self:
         if self.width != 1.0 and self.network != "segnet":
             raise ValueError(f"width: of use with segnet alone, but the network is {self.network}")
-        if self.dropout and is_trunk(self.network):
-            raise ValueError(
-                f"dropout: the network {self.network} has none. Choose segnet, segnet_basic or C4K5"
-            )
         if self.network == "segnet" and self.width != 1.0 and isinstance(self.weights, Path):
             raise ValueError("weights: those of VGG16 are for a segnet of width 1 alone")
         return self

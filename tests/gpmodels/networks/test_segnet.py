@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gpmodels.networks.dropout_network import RandomDrop
 from gpmodels.networks.encoder_decoder import EncoderDecoder
 from gpmodels.networks.segnet import VGG_MEAN, SegNet, SegNetBasic
+from gpmodels.networks.trunk_decoder import TrunkDecoder
 
 MAKERS = {
     "segnet": lambda **options: SegNet(width=1 / 16, **options),
     "segnet_basic": SegNetBasic,
     "C3K3": lambda **options: EncoderDecoder(3, 3, **options),
+    "trunk": TrunkDecoder,
     "C1K3": lambda **options: EncoderDecoder(1, 3, **options),  # no unit before the central ones
 }
 
@@ -94,31 +97,37 @@ def test_samples_differ_and_their_mean_lies_about_the_plain_call(name):
 
 
 def test_dropout_leaves_out_the_share_asked_for_and_keeps_the_mean():
-    network = make("segnet_basic", dropout=0.3)
     maps = tf.ones([4, 20, 20, 64])
     key = tf.constant([0, 1], tf.int64)
-    dropped = network._dropped(maps, key, 0, training=True).numpy()
+    dropped = RandomDrop(0.3, key, alike=False)(maps, 0).numpy()
     assert np.mean(dropped == 0) == pytest.approx(0.3, abs=0.01)
     np.testing.assert_allclose(dropped[dropped > 0], 1 / 0.7, rtol=1e-6)
     assert (dropped[0] != dropped[1]).any()  # each image drops its own in training
-    of_samples = network._dropped(maps, key, 0, training=False).numpy()
+    drop = RandomDrop(0.3, key, alike=True)
+    of_samples = drop(maps, 0).numpy()
     assert (of_samples == of_samples[:1]).all()
-    others = [network._dropped(maps, key, place, training=False).numpy() for place in (1, 2, 3)]
-    assert all((other != of_samples).any() for other in others)
+    assert all((drop(maps, place).numpy() != of_samples).any() for place in (1, 2, 3))
 
 
-def test_the_two_deepest_units_of_each_side_drop(monkeypatch):
-    network = make("C3K3", dropout=0.5)
-    network.build((None, None, None, 3))
-    sides = []
-    plain = type(network)._dropped
-    monkeypatch.setattr(
-        type(network),
-        "_dropped",
-        lambda self, maps, *rest, **more: sides.append(maps.shape[1]) or plain(self, maps, *rest, **more),
-    )
-    network(photographs(1, 32, 32, 3), training=True)
-    assert sides == [8, 4, 8, 16]  # after encoders 2 and 3, after decoders 3 and 2
+@pytest.mark.parametrize(
+    ("name", "sides"),
+    [
+        ("C3K3", [8, 4, 8, 16]),  # after encoders 2 and 3, after decoders 3 and 2
+        ("trunk", [1, 2, 2, 4]),  # maps at strides 32 and 16, decoders at 16 and 8
+    ],
+)
+def test_the_two_deepest_units_of_each_side_drop(name, sides):
+    network = make(name, dropout=0.5)
+    seen = {}
+
+    def drop(maps, place):
+        seen[place] = maps.shape[1]
+        return maps
+
+    images = photographs(1, 32, 32, 3)
+    network.build(images.shape)
+    network.decode(network.encode(tf.constant(images), training=False), drop, training=False)
+    assert [seen[place] for place in range(4)] == sides
 
 
 def test_each_training_step_drops_others_and_a_restored_one_the_same():

@@ -39,7 +39,6 @@ def test_other_published_networks(network):
         (["dropout=1"], "dropout is 1"),
         (["dropout=-0.1"], "dropout is -0.1"),
         (["dropout=0.5", "num_samples=1"], "num_samples is 1"),
-        (["network=efficientnet_lite0", "dropout=0.5"], "Choose segnet, segnet_basic or C4K5"),
         (["network=segnet", "width=0.5", "weights=vgg16.h5"], "for a segnet of width 1 alone"),
         (["network=segnet_basic", "weights=vgg16.h5"], "of use with a trunk alone"),
     ],
