@@ -55,8 +55,8 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
         default=1.0,
         gt=0,
         le=1,
-        description="With segnet: share of the channels of every convolution; 0.25 can be trained without a "
-        "graphics processor.",
+        description="With segnet: share of the channels of every convolution; 0.25 takes a fraction "
+        "of the time.",
     )
     dropout: float = Field(
         default=0.0,
