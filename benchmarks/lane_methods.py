@@ -44,8 +44,8 @@ NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "C3K3": {"network": "C3K3", "traditional": ("edge", "border")},
     "segnet_basic": {"network": "segnet_basic"},
     "segnet": {"network": "segnet"},
-    "bayesian_segnet_basic": {"network": "segnet_basic", "dropout": 0.5},
-    "bayesian_segnet": {"network": "segnet", "dropout": 0.5},
+    "bayesian_segnet_basic": {"network": "segnet_basic", "network_dropout": 0.5},
+    "bayesian_segnet": {"network": "segnet", "network_dropout": 0.5},
     "C4K5": {"network": "C4K5"},
 }
 

@@ -35,7 +35,7 @@ def measured(network: str, dropout: float, size: tuple[int, int], batch: int) ->
     run = LaneRun(
         application="lane", size=size, num_data=1, batch_norm_momentum=0.9, counts={}, manifest_sha256=""
     )
-    settings = TrainSettings(network=network, dropout=dropout)
+    settings = TrainSettings(network=network, network_dropout=dropout)
     head = HGPHead(num_experts=9, num_inducing=50)
     model = HybridModel(lane_network(settings, run), head, num_data=10**6, points_per_example=_POINTS)
     rng = np.random.default_rng(0)

@@ -111,8 +111,8 @@ def lane_network(settings: TrainSettings, run: LaneRun) -> keras.Model:
     """Return an untrained network that gives each pixel features."""
     options = {
         "batch_norm_momentum": run.batch_norm_momentum,
-        "dropout": settings.dropout,
-        "num_samples": settings.num_samples,
+        "dropout": settings.network_dropout,
+        "num_samples": settings.network_samples,
         "seed": settings.seed,
     }
     if settings.network == LITE:
@@ -127,7 +127,11 @@ def lane_network(settings: TrainSettings, run: LaneRun) -> keras.Model:
 def network_name(settings: TrainSettings, _run: LaneRun) -> str:
     """Return what a bundle says the network is."""
     width = "" if settings.width == 1.0 else f" with {settings.width:.0%} of its channels"
-    drops = f", dropout {settings.dropout:g}, {settings.num_samples} samples" if settings.dropout else ""
+    drops = (
+        f", dropout {settings.network_dropout:g}, {settings.network_samples} samples"
+        if settings.network_dropout
+        else ""
+    )
     return f"{settings.network}{width}{drops}"
 
 
@@ -323,7 +327,15 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     settings=TrainSettings,
     run=LaneRun,
     fixed_settings=(
-        *("network", "width", "dropout", "num_samples", "weights", "unfreeze_blocks", "augmentation"),
+        *(
+            "network",
+            "width",
+            "network_dropout",
+            "network_samples",
+            "weights",
+            "unfreeze_blocks",
+            "augmentation",
+        ),
     ),
     fixed_gp_settings=("points_per_image",),
     inputs=Inputs(

@@ -58,15 +58,15 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
         description="With segnet: share of the channels of every convolution; 0.25 takes a fraction "
         "of the time.",
     )
-    dropout: float = Field(
+    network_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
         description="Share of the features that drop out after the two deepest encoder and decoder units, in "
         "training and in prediction; 0.5 makes segnet the Bayesian SegNet. 0 drops none.",
     )
-    num_samples: int = Field(
-        default=30, ge=2, description="With dropout: samples that a prediction averages over."
+    network_samples: int = Field(
+        default=30, ge=2, description="With network_dropout: samples that a prediction averages over."
     )
     batch_size: int = Field(default=3, ge=1, description="Images in a training step (thesis: 3).")
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start (thesis: 9).")

@@ -26,7 +26,12 @@ def changed(**settings: object):
 def test_a_network_with_dropout_goes_the_whole_way(network, tmp_path):
     width = 1 / 16 if network == "segnet" else 1.0
     settings = changed(
-        network=network, width=width, dropout=0.5, num_samples=3, heads=("linear", "hgp"), augmentation=None
+        network=network,
+        width=width,
+        network_dropout=0.5,
+        network_samples=3,
+        heads=("linear", "hgp"),
+        augmentation=None,
     )
     model = tiny_lane.train(tiny_lane.prepare(tmp_path), tmp_path / "run", settings)
     bundle = tiny_lane.export(model, tmp_path / "bundle")

@@ -36,9 +36,9 @@ def test_other_published_networks(network):
         (["network=segnett"], "segnet"),
         (["width=0.5"], "width: of use with segnet alone, but the network is C4K5"),
         (["network=segnet", "width=0"], "width is 0"),
-        (["dropout=1"], "dropout is 1"),
-        (["dropout=-0.1"], "dropout is -0.1"),
-        (["dropout=0.5", "num_samples=1"], "num_samples is 1"),
+        (["network_dropout=1"], "network_dropout is 1"),
+        (["network_dropout=-0.1"], "network_dropout is -0.1"),
+        (["network_samples=1"], "network_samples is 1"),
         (["network=segnet", "width=0.5", "weights=vgg16.h5"], "for a segnet of width 1 alone"),
         (["network=segnet_basic", "weights=vgg16.h5"], "of use with a trunk alone"),
     ],
@@ -74,3 +74,7 @@ def test_heads_have_the_order_of_the_report(given, heads):
 def test_heads_that_cannot_be_compared_are_refused(given):
     with pytest.raises(InputError, match="--set: heads is"):
         load(f"heads={given}")
+
+
+def test_no_setting_of_the_network_hides_one_of_a_head():
+    assert load("dropout.num_samples=7", "network_dropout=0.5").dropout.num_samples == 7
