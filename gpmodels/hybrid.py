@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -200,9 +200,11 @@ class HybridModel(keras.Model):
         else:
             self.head.set_temperature(temperature)
 
-    def logits(self, inputs: Any) -> tf.Tensor:
-        """Return what a temperature divides, as `Head.logits` does, of predictions at the temperature 1."""
-        outputs = self(inputs, training=False)
+    def logits(self, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return what a temperature divides, from the outputs of `call` at the temperature 1.
+
+        It is `Head.logits`; where predictions average over samples, it is the logits of their average.
+        """
         return logits_of(outputs) if samples(self.network) else self.head.logits(outputs)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:

@@ -327,15 +327,13 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     settings=TrainSettings,
     run=LaneRun,
     fixed_settings=(
-        *(
-            "network",
-            "width",
-            "network_dropout",
-            "network_samples",
-            "weights",
-            "unfreeze_blocks",
-            "augmentation",
-        ),
+        "network",
+        "width",
+        "network_dropout",
+        "network_samples",
+        "weights",
+        "unfreeze_blocks",
+        "augmentation",
     ),
     fixed_gp_settings=("points_per_image",),
     inputs=Inputs(

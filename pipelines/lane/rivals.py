@@ -24,7 +24,7 @@ from data_prep.files.atomic import atomic_file
 from data_prep.lane.dataset import lane_records
 from data_prep.lane.masks import IGNORED
 from gpmodels.likelihoods.probit import bernoulli_entropy
-from pipelines.lane.settings import TRADITIONAL_NAMES, LaneRun, TrainSettings
+from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.lane.traditional.border import detect_by_borders
 from pipelines.lane.traditional.edge import detect_by_edges
 from pipelines.lane.traditional.result import TraditionalLane
@@ -37,13 +37,7 @@ TEMPERATURES = "traditional.json"
 """File of a run with the temperatures of its traditional detectors."""
 
 DETECTORS: Mapping[str, tuple[str, Callable[[NDArray[np.uint8]], TraditionalLane]]] = MappingProxyType(
-    dict(
-        zip(
-            TRADITIONAL_NAMES,
-            (("Edges", detect_by_edges), ("Borders and segmentation", detect_by_borders)),
-            strict=True,
-        )
-    )
+    {"edge": ("Edges", detect_by_edges), "border": ("Borders and segmentation", detect_by_borders)}
 )
 """Title and function of each detector by its name."""
 
@@ -97,7 +91,7 @@ def traditional_predictor(name: str, temperature: float) -> Predictor:
     """Return a detector as evaluation runs it.
 
     Args:
-        name: One of `TRADITIONAL_NAMES`.
+        name: One of `DETECTORS`.
         temperature: T, which divides its scores.
     """
     title, detect = DETECTORS[name]

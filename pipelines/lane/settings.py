@@ -37,10 +37,8 @@ LaneNetworkName = Annotated[
 """Name of a network that gives each pixel features."""
 
 
-TRADITIONAL_NAMES = ("edge", "border")
-"""Names of the traditional detectors, in the order of the report."""
-
 TraditionalName = Literal["edge", "border"]
+"""Name of a traditional detector."""
 
 
 class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
@@ -90,6 +88,8 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
             raise ValueError(f"width: of use with segnet alone, but the network is {self.network}")
         if self.network == "segnet" and self.width != 1.0 and isinstance(self.weights, Path):
             raise ValueError("weights: those of VGG16 are for a segnet of width 1 alone")
+        if len(set(self.traditional)) < len(self.traditional):
+            raise ValueError(f"traditional: name each detector once, not {', '.join(self.traditional)}")
         return self
 
     def _begins_with_weights(self) -> bool:

@@ -97,7 +97,9 @@ def ensemble_predictor(models: Sequence[HybridModel], **details: float | str) ->
     num_classes = models[0].head.num_classes
 
     def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        logits = tf.stack([function(inputs)["latent_mean"] for function in functions])
+        logits = tf.stack(
+            [model.logits(function(inputs)) for model, function in zip(models, functions, strict=True)]
+        )
         return ensemble_predictions(logits, num_classes)
 
     function = tf.function(predict, reduce_retracing=True, autograph=False)

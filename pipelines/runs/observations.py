@@ -93,7 +93,7 @@ def _residuals(
     for inputs, label, *weight in examples.batches:
         used = _used(label, weight)
         labels = label.numpy().reshape(used.shape)
-        logits = model.logits(inputs).numpy()
+        logits = model.logits(model(inputs, training=False)).numpy()
         logits = logits.reshape(*labels.shape, *logits.shape[label.shape.rank :])
         for example, group in zip(range(len(labels)), remaining, strict=False):
             chosen = rng.permutation(np.flatnonzero(used[example]))[:POINTS_PER_EXAMPLE]

@@ -28,7 +28,7 @@ def selection_temperature(
     """
     logits, labels, weights, examples = [], [], [], []
     for inputs, label, *weight in batches:
-        logit = model.logits(inputs).numpy()
+        logit = model.logits(model(inputs, training=False)).numpy()
         flat_label = label.numpy().ravel()
         labels.append(flat_label)
         logits.append(logit.reshape(flat_label.size, *logit.shape[label.shape.rank :]))

@@ -105,7 +105,7 @@ def test_a_temperature_is_that_of_the_average_whatever_the_head():
     model = trained(LinearHead())
     x = images(1, 8, 8, 3)
     before = model(x)["probability"].numpy()
-    np.testing.assert_allclose(model.logits(x), np.log(before / (1 - before)), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(model.logits(model(x)), np.log(before / (1 - before)), rtol=1e-3, atol=1e-4)
     model.set_temperature(2.0)
     expected = 1 / (1 + np.exp(-np.log(before / (1 - before)) / 2))
     np.testing.assert_allclose(model(x)["probability"], expected, atol=1e-5)

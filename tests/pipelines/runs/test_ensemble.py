@@ -9,7 +9,9 @@ import scipy.special
 import tensorflow as tf
 
 from data_prep.errors import InputError
+from gpmodels import HybridModel, LinearHead
 from gpmodels.likelihoods.ensemble import ensemble_predictions
+from gpmodels.networks.encoder_decoder import encoder_decoder
 from pipelines.command.config import load_settings
 from pipelines.command.folders import RUN
 from pipelines.lane import steps as lane
@@ -22,6 +24,21 @@ from pipelines.runs.settings import EvaluateSettings
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, job, quiet
 
 # What it predicts -----------------------------------------------------------------------------------------
+
+
+def test_members_that_average_over_samples_count_with_what_they_predict():
+    images = np.random.default_rng(0).uniform(0, 255, (1, 8, 8, 3)).astype(np.float32)
+    members = []
+    for seed in (0, 1):
+        network = encoder_decoder("C2K3", dropout=0.5, num_samples=4, seed=seed)
+        members.append(HybridModel(network, LinearHead(), num_data=64))
+        members[-1](images)
+        members[-1].head.kernel.assign(20.0 * members[-1].head.kernel)  # samples that disagree
+    found = ensemble_predictor(members).predict(tf.constant(images))["probability"]
+    of_members = [member(images)["probability"] for member in members]
+    np.testing.assert_allclose(found, np.mean(of_members, axis=0), atol=1e-5)
+    of_mean_logits = scipy.special.expit([member(images)["latent_mean"] for member in members])
+    assert np.abs(found - of_mean_logits.mean(axis=0)).max() > 0.01
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])
