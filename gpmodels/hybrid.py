@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -18,7 +18,7 @@ from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
-from gpmodels.sampling import Readout, mixture_of_samples, samples
+from gpmodels.sampling import mixture_of_samples, samples
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -168,27 +168,8 @@ class HybridModel(keras.Model):
         if training or not samples(self.network):
             return self.head(self.network(inputs, training=training))
         shared = self.network.shared(inputs)
-        outputs = self._mixture(shared, self.head.latent, self.head.readout())
+        outputs = mixture_of_samples(self.network, shared, self.head, self.head.latent, self.head.readout())
         return tempered(outputs, self.head.prediction_temperature)
-
-    def _mixture(
-        self, shared: Any, latent: Callable[[tf.Tensor], Latent], readout: Readout | None
-    ) -> dict[str, tf.Tensor]:
-        """Return the prediction of the mixture of all samples of the network, before any temperature.
-
-        Args:
-            shared: What the samples have in common.
-            latent: `latent` of the head, or its `for_inference`.
-            readout: `readout` of the head, as tensors that the caller may hold constant.
-        """
-
-        def predict(number: tf.Tensor) -> dict[str, tf.Tensor]:
-            if readout is None:
-                return self.head.predict_with(latent, self.network.sampled(shared, number))
-            logits = self.network.read_out(shared, number, readout)
-            return self.head.predict_with(lambda logit: Latent(logit, tf.zeros_like(logit)), logits)
-
-        return mixture_of_samples(self.network.num_samples, predict)
 
     def set_temperature(self, temperature: float) -> None:
         """Predict at a temperature from now on, as `Head.set_temperature` says.
@@ -486,7 +467,7 @@ class HybridModel(keras.Model):
             if samples(self.network):
                 shared = self.network.shared(inputs)
                 features = self.network.averaged(shared) if familiarity is not None else None
-                outputs = self._mixture(shared, latent, readout)
+                outputs = mixture_of_samples(self.network, shared, self.head, latent, readout)
             else:
                 features = self.network(inputs, training=False)
                 outputs = self.head.predict_with(latent, features)

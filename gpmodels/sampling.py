@@ -19,29 +19,18 @@ Source: Gal and Ghahramani, "Dropout as a Bayesian approximation", 2016; Kendall
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.categorical import categorical_entropy
 from gpmodels.likelihoods.probit import bernoulli_entropy
 
 _CONDITIONAL_ENTROPY = "conditional_entropy"
 _SECOND_MOMENT = "second_moment"
-
-
-class Readout(NamedTuple):
-    """The affine map of a head whose latent functions are one, and certain.
-
-    Attributes:
-        kernel: W `[D, P]`.
-        bias: b `[P]`.
-    """
-
-    kernel: tf.Tensor
-    bias: tf.Tensor
 
 
 class SamplingNetwork(keras.Model, abc.ABC):
@@ -90,19 +79,32 @@ def samples(network: keras.layers.Layer) -> bool:
 
 
 def mixture_of_samples(
-    num_samples: int, predict: Callable[[tf.Tensor], Mapping[str, tf.Tensor]]
+    network: SamplingNetwork,
+    shared: Any,
+    head: Head,
+    latent: Callable[[tf.Tensor], Latent],
+    readout: Readout | None,
 ) -> dict[str, tf.Tensor]:
     """Return the prediction of the mixture of all samples; one of them is in memory at a time.
 
     Args:
-        num_samples: S.
-        predict: Returns a classifier's outputs for the sample of a number, as `gpmodels.heads.base.Head.call`
-            does, at the temperature 1.
+        network: The network.
+        shared: What its samples have in common, see `SamplingNetwork.shared`.
+        head: A classifier.
+        latent: `latent` of the head, or its `for_inference`.
+        readout: `readout` of the head, as tensors that the caller may hold constant.
 
     Returns:
-        The same outputs: `probability`, `label` and `predictive_entropy` of the mixture, `mutual_information`
-        of the class with sample and latent functions, `latent_mean` and `latent_variance` of the mixture.
+        Outputs under the names of `gpmodels.heads.base.Head.call`, at the temperature 1: `probability`,
+        `label`, `predictive_entropy`, `latent_mean` and `latent_variance` of the mixture, and
+        `mutual_information` of the class with sample and latent functions.
     """
+
+    def predict(number: tf.Tensor) -> dict[str, tf.Tensor]:
+        if readout is None:
+            return head.predict_with(latent, network.sampled(shared, number))
+        logits = network.read_out(shared, number, readout)
+        return head.predict_with(lambda logit: Latent(logit, tf.zeros_like(logit)), logits)
 
     def terms(number: tf.Tensor) -> dict[str, tf.Tensor]:
         outputs = predict(number)
@@ -119,12 +121,12 @@ def mixture_of_samples(
         return number + 1, {name: value + more[name] for name, value in sums.items()}
 
     _, sums = tf.while_loop(
-        lambda number, _: number < num_samples,
+        lambda number, _: number < network.num_samples,
         add,
         (tf.constant(1), terms(tf.constant(0))),
         parallel_iterations=1,
     )
-    mean = {name: value / num_samples for name, value in sums.items()}
+    mean = {name: value / network.num_samples for name, value in sums.items()}
     probability = mean["probability"]
     is_of_one_class = probability.shape.rank == mean[_CONDITIONAL_ENTROPY].shape.rank
     if is_of_one_class:

@@ -12,9 +12,17 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = {
     "gpmodels": (
-        *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"sampling"}, {"heads"}),
+        *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"heads"}),
         {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp"},
-        *({"registry"}, {"familiarity"}, {"hybrid"}, {"networks"}, {"estimators"}, {"comparison"}),
+        *(
+            {"registry"},
+            {"familiarity"},
+            {"sampling"},
+            {"hybrid"},
+            {"networks"},
+            {"estimators"},
+            {"comparison"},
+        ),
     ),
     "data_prep": (
         *({"errors"}, {"files"}, {"prepared"}, {"splits"}, {"labelled"}),

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from check_shapes import check_shapes
 
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import logits_of, tempered
-from gpmodels.sampling import Readout
 from gpmodels.units.bridge import GPflowLayer
 
 _TEMPERATURE = "prediction_temperature"
@@ -76,6 +75,18 @@ class Latent:
     def num_points(self) -> tf.Tensor:
         """B, a scalar tensor."""
         return tf.shape(self.mean)[-2]
+
+
+class Readout(NamedTuple):
+    """The affine map of a head whose latent functions are one, and certain.
+
+    Attributes:
+        kernel: W `[D, P]`.
+        bias: b `[P]`.
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.heads.base import Head, Latent
+from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
 from gpmodels.likelihoods.probit import bernoulli_entropy
-from gpmodels.sampling import Readout
 
 
 def _glorot(num_features: int, num_outputs: int) -> keras.initializers.Initializer:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 import tensorflow as tf
 
+from gpmodels.heads.base import Readout
 from gpmodels.networks.convolution_unit import ConvolutionUnit
 from gpmodels.networks.dropout_network import CENTRAL_UNITS, Drop, DropoutNetwork
 from gpmodels.networks.pooling import max_pool, unpool
-from gpmodels.sampling import Readout
 
 Remembered = tuple[tf.Tensor, tf.Tensor]
 """Mask of a pooling, and the maps that were pooled."""

@@ -6,9 +6,10 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
+from gpmodels.heads.base import Readout
 from gpmodels.networks.encoder_decoder import encoder_decoder
 from gpmodels.networks.segnet import SegNetBasic
-from gpmodels.sampling import Readout, SamplingNetwork, samples
+from gpmodels.sampling import SamplingNetwork, samples
 
 SAMPLES = 5
 
