@@ -57,7 +57,7 @@ SHARED = {
     "head_epochs": 2,
     "panel_images": 0,
 }
-"""Settings of all runs: the network learns for six epochs with a linear head, then for two more with each head."""
+"""Settings of all runs: six epochs with a linear head, then two more with each head."""
 
 THESIS = {
     "Edges": (60.46, 65.53, 68.31, 62.97, 3.016),

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"})
@@ -20,6 +20,7 @@ _OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
 _USUAL_RATE = 25.0  # frames per second, where what the file says cannot be true
 _RATES = (0.01, 50_000.0)  # beyond what cameras do are units of time, such as 90000, taken for a rate
 _LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
+_FEW_MISSING, _MISSING_SHARE = 2, 0.05  # frames; what containers announce is often a little wrong
 _DOUBTED_GAP = 1.0  # seconds; what is longer is believed only where the time after goes on from there
 
 
@@ -117,33 +118,68 @@ class Video:
         return self.seconds * self.num_frames / (self.num_frames - 1)
 
 
-def read_frames(path: Path, *, every: int = 1) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+class Frame(NamedTuple):
+    """A frame of a video.
+
+    Attributes:
+        number: From 0.
+        seconds: When it is shown, from the first frame.
+        image: uint8 [H, W, 3] RGB.
+    """
+
+    number: int
+    seconds: float
+    image: npt.NDArray[np.uint8]
+
+
+def read_frames(path: Path, *, every: int = 1, left_out: list[Skipped] | None = None) -> Iterator[Frame]:
     """Decode a video frame by frame.
 
     Args:
         path: Video file, in any container that OpenCV reads.
         every: 1 for all frames, 2 for every second one, and so on, from the first on.
-
-    Yields:
-        Number of the frame from 0 and the frame, uint8 [H, W, 3] RGB.
+        left_out: Where given, filled with what is missing: frames that cannot be decoded, and the end of a
+            video that stops before the last frame that the file announces.
 
     Raises:
         InputError: The file is no readable video, or has no frame.
 
     Example:
-        >>> for number, frame in read_frames(Path("walk.mp4"), every=10):  # doctest: +SKIP
-        ...     print(number, frame.shape)
+        >>> for frame in read_frames(Path("walk.mp4"), every=10):  # doctest: +SKIP
+        ...     print(frame.number, frame.seconds, frame.image.shape)
     """
     num_decoded = 0
+    complaints: list[Skipped] = [] if left_out is None else left_out
     with Video(path) as video:
-        for number, _ in enumerate(video):
+        for number, seconds in enumerate(video):
             if number % every == 0:
-                frame = video.frame()
-                if frame is not None:
-                    num_decoded += 1
-                    yield number, frame
+                image = video.frame()
+                if image is None:
+                    complaints.append(_undecodable(path, number))
+                    continue
+                num_decoded += 1
+                yield Frame(number, seconds, image)
+        found, announced = video.num_frames, video.num_announced
     if num_decoded == 0:
         raise InputError(no_frame(path))
+    if announced - found > max(_FEW_MISSING, _MISSING_SHARE * announced):
+        complaints.append(_ends_early(path, found, announced))
+
+
+def _undecodable(path: Path, number: int) -> Skipped:
+    return Skipped(
+        Path(f"{path}#{number}"),
+        f"{path}#{number}: this frame cannot be decoded. Expected an undamaged video; the frames after "
+        "it are used. Copy the file again.",
+    )
+
+
+def _ends_early(path: Path, found: int, announced: int) -> Skipped:
+    return Skipped(
+        path,
+        f"{path}: ends after {found} of {announced} frames that the file announces. Expected all of them; "
+        "those that are there are used. Copy the file again, or end the recording properly.",
+    )
 
 
 def require_text(path: Path) -> None:

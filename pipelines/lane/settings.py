@@ -98,6 +98,10 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
         return super()._begins_with_weights() or (self.network == "segnet" and is_file_of_vgg16)
 
 
+VIDEO_SMOOTHING = 0.3
+"""Time constant of videos in seconds; chosen in docs/results.md, "Videos of lanes"."""
+
+
 class PredictSettings(LabelReferralSettings):
     """Settings of `lane predict`."""
 
@@ -107,6 +111,7 @@ class PredictSettings(LabelReferralSettings):
         "threshold": ("", "A pixel is lane above this probability; 0.5 without it."),
         "refer_above": ("", "Refer an image to a person above this mean entropy, in nats."),
         "max_error": MAX_ERROR_OPTION,
+        "direction": ("", "Also say where the free way ahead goes and how wide it is."),
     }
 
     threshold: float = Field(default=0.5, gt=0, lt=1, description="A pixel is lane above this probability.")
@@ -116,3 +121,48 @@ class PredictSettings(LabelReferralSettings):
         description="Refer an image to a person above this mean entropy (nats); null refers none.",
     )
     every: int = Field(default=1, ge=1, description="Of a video, predict every so many frames.")
+    smoothing: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Time constant, in seconds, over which the probabilities of a video are averaged; 0 "
+        f"leaves each frame by itself. null takes {VIDEO_SMOOTHING:g}, or 0 with max_error, whose promise is "
+        "of single images.",
+    )
+    optical_flow: bool = Field(
+        default=True, description="Whether smoothing follows what moves in the picture, by optical flow."
+    )
+    direction: bool = Field(
+        default=False,
+        description="Whether to say, of each image and frame, where the free way ahead goes and how wide it "
+        "is, with an interval for both.",
+    )
+    field_of_view: float = Field(
+        default=60.0,
+        gt=0,
+        lt=180,
+        description="Horizontal field of view of the camera in degrees, for direction.",
+    )
+    look_ahead: float = Field(
+        default=0.6,
+        gt=0,
+        lt=1,
+        description="How far ahead the way is looked at for direction: a share of the image's height, from "
+        "the upper edge.",
+    )
+
+    @property
+    def time_constant(self) -> float:
+        """Return the seconds that the probabilities of a video are averaged over."""
+        if self.smoothing is not None:
+            return self.smoothing
+        return VIDEO_SMOOTHING if self.max_error is None else 0.0
+
+    @model_validator(mode="after")
+    def _check_single_images(self) -> Self:
+        if self.max_error is not None and self.smoothing:
+            raise ValueError(
+                f"smoothing: max_error promises something of single images, and smoothing {self.smoothing:g} "
+                "mixes those of a video; set it to 0, or leave max_error out"
+            )
+        return self

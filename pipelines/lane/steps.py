@@ -7,7 +7,6 @@ folders, writes one folder, and says what it did on a console.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +18,7 @@ from pipelines.bundles.prediction import find_sources, open_bundle, predict_sour
 from pipelines.bundles.referral import with_promise
 from pipelines.command.console import stage_bars
 from pipelines.lane.application import LANE
-from pipelines.lane.prediction import LanePrediction, predict_lane
+from pipelines.lane.prediction import LanePrediction, LanePredictor, line_class
 from pipelines.lane.settings import PredictSettings
 from pipelines.runs.steps import RunSteps
 from pipelines.tasks.prepared import say_prepared
@@ -45,15 +44,19 @@ def predict(
         console=console,
         part="pixels of the ",
     )
-    predictor = partial(predict_lane, signature=signature, out=out, settings=settings)
-    return predict_sources(
-        LanePrediction,
+    predictor = LanePredictor(signature, out, settings)
+    lines = predict_sources(
+        line_class(settings),
         predictor,
         find_sources(inputs),
         out,
         console,
         least_familiarity=metadata.least_familiarity,
+        left_out=predictor.left_out,
     )
+    if (speed := predictor.speed()) is not None:
+        console.print(speed, markup=False)
+    return lines
 
 
 def prepare(

@@ -42,8 +42,8 @@ class Capture:
 )
 def test_frames_come_in_order_as_rgb(tmp_path, name, fourcc):
     frames = list(read_frames(write_video(tmp_path / name, fourcc)))
-    assert [number for number, _ in frames] == list(range(COUNT))
-    for number, frame in frames:
+    assert [frame.number for frame in frames] == list(range(COUNT))
+    for number, _, frame in frames:
         assert frame.shape == (*SIZE, 3)
         assert frame.dtype == np.uint8
         red, green = frame[16, -4].astype(int), frame[16, max(4 * number - 4, 0)].astype(int)
@@ -55,8 +55,8 @@ def test_frames_come_in_order_as_rgb(tmp_path, name, fourcc):
 @pytest.mark.parametrize(("every", "numbers"), [(2, [0, 2, 4, 6]), (5, [0, 5]), (100, [0])])
 def test_some_frames_keep_their_numbers(tmp_path, every, numbers):
     path = write_video(tmp_path / "a.avi")
-    whole = dict(read_frames(path))
-    some = dict(read_frames(path, every=every))
+    whole = {frame.number: frame.image for frame in read_frames(path)}
+    some = {frame.number: frame.image for frame in read_frames(path, every=every)}
     assert list(some) == numbers
     for number, frame in some.items():
         np.testing.assert_array_equal(frame, whole[number])

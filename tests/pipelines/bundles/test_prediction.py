@@ -7,7 +7,6 @@ import math
 import os
 import tracemalloc
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,11 +19,12 @@ from PIL import Image
 
 from data_prep.errors import InputError
 from data_prep.files.images import read_image
+from data_prep.files.videos import Frame
 from pipelines.bundles.prediction import Source, find_sources, predict_files
 from pipelines.bundles.saved_model import load_signatures
 from pipelines.lane import prediction as lane_prediction
 from pipelines.lane import steps as lane
-from pipelines.lane.prediction import FOLDERS, LanePrediction, predict_lane, write_maps
+from pipelines.lane.prediction import FOLDERS, LanePrediction, LanePredictor, write_maps
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.tiny_lane import quiet
 from tests.pipelines.written import rows
@@ -68,7 +68,7 @@ def predict_sources(
     on_done: Callable[[LanePrediction], None] = lambda _: None,
     **settings: object,
 ) -> list[LanePrediction]:
-    predict = partial(predict_lane, signature=signature, out=out, settings=PredictSettings(**settings))
+    predict = LanePredictor(signature, out, PredictSettings(**settings))
     return predict_files(LanePrediction, predict, sources, out, on_done=on_done)
 
 
@@ -120,7 +120,7 @@ def test_maps_have_sixteen_bits_and_fixed_ends(tmp_path):
     entropy = np.array([[0.0, 0.1, math.log(2), math.log(2) + 1e-6]], np.float32)
     image = np.zeros((1, 4, 3), np.uint8)
     maps = {"probability": probability, "predictive_entropy": entropy}
-    write_maps(tmp_path, "a", image, probability > 0.4, maps)
+    write_maps(tmp_path, "a", probability > 0.4, maps, image)
     written = {folder: read_png(tmp_path / folder / "a.png") for folder in FOLDERS[:3]}
     assert written["masks"].dtype == np.uint8
     assert written["masks"].tolist() == [[0, 0, 255, 255]]
@@ -458,10 +458,10 @@ def test_frames_of_a_video_are_predicted_as_they_are_read(tmp_path, monkeypatch)
     """Thousands of frames do not fit into memory."""
     order = []
 
-    def frames(*_: object, **__: object) -> Iterator[tuple[int, np.ndarray]]:
+    def frames(*_: object, **__: object) -> Iterator[Frame]:
         for number in range(3):
             order.append(f"read {number}")
-            yield number, np.zeros((4, 4, 3), np.uint8)
+            yield Frame(number, number / 10, np.zeros((4, 4, 3), np.uint8))
 
     monkeypatch.setattr(lane_prediction, "read_frames", frames)
     sources = [Source(Path("a.avi"), "a")]

@@ -1,0 +1,124 @@
+"""Probabilities of a video, smoothed over time along the optical flow.
+
+With p_t the probability that the network gives a pixel x of frame t, Δ the seconds since the frame before,
+τ a time constant, and d the optical flow from frame t back to the one before,
+
+    p̄_t(x) = w(x) p̄_{t-1}(x + d(x)) + (1 - w(x)) p_t(x),      w(x) = c(x) exp(-Δ/τ)
+
+an exponential average of what the network said of the same place of the world. The trust
+
+    c(x) = exp(-|I_t(x) - I_{t-1}(x + d(x))| / s)
+
+in grey levels I forgets the past where it shows something else: behind what moved away, at the border, and
+all of it after a cut. Without optical flow d is 0 and c is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.scores.pictures import Picture
+
+_FLOW_SIDE: Final = 256  # pixels of the longer side of what the flow is computed of
+_TRUST_SCALE: Final = 15.0  # s, grey levels of 255
+
+FloatMap = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What is kept of the frame before: p̄ `[H, W]`, its small grey image `[h, w]`, its time in seconds."""
+
+    probability: FloatMap
+    grey: NDArray[np.uint8]
+    seconds: float
+
+
+class TimeSmoother:
+    """Smooths the probabilities of one video, frame by frame in their order.
+
+    Args:
+        time_constant: τ in seconds; larger ones smooth more. 0 leaves the probabilities as they are.
+        optical_flow: Whether the past moves along with what the frames show.
+
+    Raises:
+        ValueError: The time constant is negative.
+
+    Example:
+        >>> smooth = TimeSmoother(1.0, optical_flow=False)
+        >>> frame = np.zeros((4, 4, 3), np.uint8)
+        >>> first = smooth(np.ones((4, 4), np.float32), frame, seconds=0.0)
+        >>> round(float(smooth(np.zeros((4, 4), np.float32), frame, seconds=1.0)[0, 0]), 3)  # exp(-1)
+        0.368
+    """
+
+    def __init__(self, time_constant: float, *, optical_flow: bool) -> None:
+        if time_constant < 0:
+            raise ValueError(f"time_constant must be at least 0 seconds, but is {time_constant}")
+        self._time_constant = time_constant
+        # One flow object serves all frames: making it costs more than a frame.
+        self._flow: Any = _flow_between() if optical_flow and time_constant else None
+        self._past: _Past | None = None
+
+    def __call__(self, probability: FloatMap, image: Picture, *, seconds: float) -> FloatMap:
+        """Return p̄ of the next frame, float32 `[H, W]`.
+
+        A first frame, one of another size, and one that is shown earlier than the one before begin anew.
+
+        Args:
+            probability: p of the frame, `[H, W]`.
+            image: The frame, `[H, W, 3]`.
+            seconds: When it is shown.
+        """
+        if self._time_constant == 0:
+            return probability
+        grey = _small_grey(image)
+        past = self._past
+        if past is None or past.probability.shape != probability.shape or seconds < past.seconds:
+            smoothed = probability
+        else:
+            weight = np.exp(-(seconds - past.seconds) / self._time_constant)
+            earlier, trust = self._moved(past, grey) if self._flow else (past.probability, 1.0)
+            smoothed = probability + np.float32(weight) * trust * (earlier - probability)
+        self._past = _Past(smoothed, grey, seconds)
+        return smoothed
+
+    def _moved(self, past: _Past, grey: NDArray[np.uint8]) -> tuple[FloatMap, FloatMap]:
+        """Return p̄_{t-1}(x + d(x)) and c(x), `[H, W]` each."""
+        flow = self._flow.calc(grey, past.grey, None)  # [h, w, 2], columns and rows
+        height, width = past.probability.shape
+        rows, columns = np.mgrid[: grey.shape[0], : grey.shape[1]].astype(np.float32)
+        seen_before = _at(past.grey.astype(np.float32), columns + flow[..., 0], rows + flow[..., 1])
+        # A place outside of the frame before has no grey level there: infinitely far, hence not trusted.
+        trust = np.exp(-np.abs(grey - seen_before) / _TRUST_SCALE)
+        scale = np.array([width / grey.shape[1], height / grey.shape[0]], np.float32)
+        flow, trust = (cv2.resize(part, (width, height)) for part in (flow * scale, trust))
+        rows, columns = np.mgrid[:height, :width].astype(np.float32)
+        moved = _at(past.probability, columns + flow[..., 0], rows + flow[..., 1])
+        inside = np.isfinite(moved)
+        return np.where(inside, moved, 0.0), np.where(inside, trust, 0.0)
+
+
+def _small_grey(image: Picture) -> NDArray[np.uint8]:
+    """Return the frame's grey levels, resized to `_FLOW_SIDE`; the flow wants at least 12 pixels a side."""
+    height, width = image.shape[:2]
+    scale = _FLOW_SIDE / max(height, width)
+    size = (max(12, round(width * scale)), max(12, round(height * scale)))
+    return np.asarray(cv2.cvtColor(cv2.resize(image, size, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY))
+
+
+def _at(values: FloatMap, columns: FloatMap, rows: FloatMap) -> FloatMap:
+    """Return values `[h, w]` at other places, interpolated linearly; infinity where these lie outside."""
+    taken = cv2.remap(values, columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    outside = (rows < 0) | (rows > values.shape[0] - 1) | (columns < 0) | (columns > values.shape[1] - 1)
+    return np.where(outside, np.float32(np.inf), taken)
+
+
+def _flow_between() -> Any:
+    """Return dense inverse search (Kroeger, Timofte, Dai and Van Gool, 2016), which runs in milliseconds."""
+    return cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
