@@ -82,11 +82,23 @@ def encoder_decoder(name: str = "C3K3", **options: Any) -> EncoderDecoder:
         >>> encoder_decoder("C4K5").kernel_size
         5
     """
+    return EncoderDecoder(*units_and_kernel_size(name), **options)
+
+
+def units_and_kernel_size(name: str) -> tuple[int, int]:
+    """Return the two numbers in the name of an encoder-decoder.
+
+    Raises:
+        ValueError: The name has another form.
+
+    Example:
+        >>> units_and_kernel_size("C4K5")
+        (4, 5)
+    """
     match = re.fullmatch(r"C(\d{1,2})K(\d{1,2})", name)
     if match is None:
         raise ValueError(
             f"Found network {name!r}; expected C, the number of units, K, the kernel size, "
             "such as 'C3K3' or 'C4K5'."
         )
-    units, kernel_size = (int(number) for number in match.groups())
-    return EncoderDecoder(units, kernel_size, **options)
+    return int(match.group(1)), int(match.group(2))

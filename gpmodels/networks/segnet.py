@@ -13,6 +13,9 @@ from gpmodels.networks.unpooling_network import UnpoolingNetwork
 _ENCODER = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 _DECODER = ((512, 512, 512), (512, 512, 256), (256, 256, 128), (128, 64), (64, 64))
 
+SEGNET_UNITS, BASIC_UNITS = len(_ENCODER), 4
+"""Encoder units, each with a 2 x 2 pooling, of SegNet and of SegNet-Basic."""
+
 VGG_MEAN = (103.939, 116.779, 123.68)
 """What VGG16 subtracts from blue, green and red, grey levels."""
 
@@ -120,5 +123,5 @@ class SegNetBasic(UnpoolingNetwork):
     rectifies_decoder = False
 
     def __init__(self, batch_norm_momentum: float = 0.9, **kwargs: Any) -> None:
-        units = [(64,)] * 4
+        units = [(64,)] * BASIC_UNITS
         super().__init__(units, units, 7, batch_norm_momentum, **kwargs)

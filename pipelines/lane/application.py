@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from data_prep.errors import InputError
 from data_prep.files.images import read_image, resize_image
 from data_prep.lane.dataset import lane_dataset, lane_images, lane_records
 from data_prep.lane.manifest import LaneManifest
@@ -20,8 +21,8 @@ from data_prep.lane.scenes import render_scene
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
-from gpmodels.networks.encoder_decoder import encoder_decoder
-from gpmodels.networks.segnet import SegNet, SegNetBasic
+from gpmodels.networks.encoder_decoder import encoder_decoder, units_and_kernel_size
+from gpmodels.networks.segnet import BASIC_UNITS, SEGNET_UNITS, SegNet, SegNetBasic
 from gpmodels.networks.trunk_decoder import TrunkDecoder
 from gpmodels.networks.trunks import LITE
 from gpmodels.registry import head_family
@@ -124,6 +125,14 @@ def lane_network(settings: TrainSettings, run: LaneRun) -> keras.Model:
     return encoder_decoder(settings.network, **options)
 
 
+def num_poolings(network: str) -> int:
+    """Return how many 2 x 2 poolings a network has; 0 of a pretrained trunk, which takes any size."""
+    if network == LITE:
+        return 0
+    others = {"segnet": SEGNET_UNITS, "segnet_basic": BASIC_UNITS}
+    return others[network] if network in others else units_and_kernel_size(network)[0]
+
+
 def network_name(settings: TrainSettings, _run: LaneRun) -> str:
     """Return what a bundle says the network is."""
     width = "" if settings.width == 1.0 else f" with {settings.width:.0%} of its channels"
@@ -148,8 +157,15 @@ def encoder_weights(settings: TrainSettings) -> dict[str, NDArray[Any]] | None:
     return None
 
 
-def require_encoder_weights(settings: TrainSettings, _run: LaneRun) -> None:
-    """Raise `InputError` where weights to begin with are missing, damaged or of another network."""
+def require_start(settings: TrainSettings, run: LaneRun) -> None:
+    """Raise `InputError` where images are too small, or weights to begin with are missing or do not fit."""
+    factor = 2 ** num_poolings(settings.network)
+    if min(run.size) < factor:
+        raise InputError(
+            f"network: {settings.network} reduces images {factor} times, and those of the prepared folder "
+            f"have {run.size[0]} x {run.size[1]} pixels. Expected at least {factor} x {factor}: prepare them "
+            "with a larger --size, or train a network with fewer units, such as --set network=C3K3."
+        )
     encoder_weights(settings)
 
 
@@ -241,14 +257,22 @@ class LaneJudge:
         """Return what draws input, truth, probability and uncertainty side by side."""
         return LanePanels(data.folder, data.manifest, names, count)
 
-    def gallery(self, result: MethodResult, predictor: Predictor, data: LaneData, count: int) -> Gallery:
-        """Return the best, worst and most uncertain images."""
+    def gallery(
+        self, result: MethodResult, predictors: Sequence[Predictor], data: LaneData, count: int
+    ) -> Gallery:
+        """Return the best, worst and most uncertain images, with what traditional detectors found in them."""
         selection = select_gallery(result, count)
         images = {}
         for name, image, mask, _ in lane_records(data.folder, data.manifest, selection.names):
-            maps = predictor.outputs(image)
+            maps = predictors[-1].outputs(image)
             images[name] = LaneImage(
-                name, image, mask, maps["probability"], maps[PREDICTIVE_ENTROPY], maps.get(FAMILIARITY)
+                name,
+                image,
+                mask,
+                maps["probability"],
+                maps[PREDICTIVE_ENTROPY],
+                maps.get(FAMILIARITY),
+                {method.title: method.drawn(image) for method in predictors if method.drawn is not None},
             )
         return lane_gallery(selection, images)
 
@@ -345,7 +369,7 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     ),
     network=Network(
         make=lane_network,
-        require_start=require_encoder_weights,
+        require_start=require_start,
         start=start_encoder,
         name=network_name,
         points_per_example=lambda settings: settings.points_per_image,

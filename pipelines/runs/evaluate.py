@@ -160,7 +160,7 @@ def evaluate_run(
         if settings.shifted
         else {},
     )
-    gallery = judge_by.gallery(results[-1], predictors[-1], data, settings.gallery_images)
+    gallery = judge_by.gallery(results[-1], predictors, data, settings.gallery_images)
     out.mkdir(parents=True, exist_ok=True)
     write_report(out / REPORT, job.application.title, evaluation, gallery)
     write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete

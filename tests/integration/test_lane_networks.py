@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from pipelines.bundles.saved_model import load_signatures
-from pipelines.lane.application import lane_network, start_encoder
+from pipelines.lane.application import lane_network, num_poolings, start_encoder
 from pipelines.runs.models import load_model
 from tests.integration.test_sonar import run
 from tests.pipelines import tiny_lane
@@ -33,7 +33,8 @@ def test_a_network_with_dropout_goes_the_whole_way(network, tmp_path):
         heads=("linear", "hgp"),
         augmentation=None,
     )
-    model = tiny_lane.train(tiny_lane.prepare(tmp_path), tmp_path / "run", settings)
+    size = (32, 40) if network == "segnet" else tiny_lane.SIZE
+    model = tiny_lane.train(tiny_lane.prepare(tmp_path, size=size), tmp_path / "run", settings)
     bundle = tiny_lane.export(model, tmp_path / "bundle")
     assert "is good" in run("verify", bundle)
     said = json.loads((bundle / "metadata.json").read_text())["training_data"]["network"]
@@ -71,5 +72,18 @@ def test_a_file_that_holds_no_vgg16_is_refused_before_anything_is_written(tmp_pa
     (tmp_path / "other.weights.h5").write_bytes(b"nothing")
     settings = changed(network="segnet", weights=tmp_path / "other.weights.h5", heads=("linear",))
     with pytest.raises(InputError, match="Expected the weights of keras:VGG16"):
-        tiny_lane.train(tiny_lane.prepare(tmp_path), tmp_path / "run", settings)
+        tiny_lane.train(tiny_lane.prepare(tmp_path, size=(32, 40)), tmp_path / "run", settings)
     assert not (tmp_path / "run").exists()
+
+
+def test_images_smaller_than_the_deepest_pooling_are_refused_before_anything_is_written(tmp_path):
+    prepared = tiny_lane.prepare(tmp_path)
+    with pytest.raises(InputError, match=r"segnet reduces images 32 times.*16 x 24.*--size"):
+        tiny_lane.train(prepared, tmp_path / "run", changed(network="segnet", heads=("linear",)))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("name", "count"), [("C4K5", 4), ("segnet", 5), ("segnet_basic", 4)])
+def test_the_number_of_poolings_is_that_of_the_network(name, count):
+    network = lane_network(changed(network=name), SimpleNamespace(batch_norm_momentum=0.9))
+    assert num_poolings(name) == len(network.encoder) == count

@@ -48,15 +48,15 @@ def determinism_ends() -> Iterator[None]:
         disable_op_determinism()
 
 
-def prepare(folder: Path, *, count: int = 10, seed: int = 0) -> Path:
+def prepare(folder: Path, *, count: int = 10, seed: int = 0, size: tuple[int, int] = SIZE) -> Path:
     """Scenes in `folder/scenes` (twice the size, two rows ignored), prepared in `folder/prepared`."""
     scenes, prepared = folder / "scenes", folder / "prepared"
-    write_scenes(scenes, count=count, seed=seed, lane_textures=["brick"], size=(2 * SIZE[0], 2 * SIZE[1]))
+    write_scenes(scenes, count=count, seed=seed, lane_textures=["brick"], size=(2 * size[0], 2 * size[1]))
     for path in (scenes / "masks").iterdir():
         mask = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
         mask[:4] = 77
         cv2.imwrite(str(path), mask)
-    settings = LanePrepareSettings(size=SIZE, test_fraction=0.2, ignore_values=(77,), lane_values=(255,))
+    settings = LanePrepareSettings(size=size, test_fraction=0.2, ignore_values=(77,), lane_values=(255,))
     prepare_lane(scenes / "images", scenes / "masks", prepared, settings)
     return prepared
 
