@@ -36,7 +36,7 @@ FRAME_RATE = 15.0
 LANE, UNLABELLED = (3, 4), 11
 
 TIME_CONSTANTS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
-LENGTHS = (0.02, 0.05, 0.1, 0.15, 0.25, 0.4)
+LENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 VIEW = View(field_of_view=60.0, look_ahead=0.6)
 
 

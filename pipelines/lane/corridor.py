@@ -33,7 +33,7 @@ NUM_SAMPLES: Final = 64
 INTERVAL: Final = (0.05, 0.95)
 """Quantiles between which an interval lies: nine samples in ten."""
 
-CORRELATION_LENGTH: Final = 0.25
+CORRELATION_LENGTH: Final = 0.4
 """Standard deviation of the blur that makes g, as a share of the longer side."""
 
 _WORKING_SIDE: Final = 160  # pixels of the longer side of the maps that masks are drawn of

@@ -36,8 +36,7 @@ def corridor_overlay(picture: Picture, found: Corridor, view: View) -> Picture:
     height, width = picture.shape[:2]
     line = max(1, round(max(height, width) / 200))
     if found.direction is None or found.width is None:
-        text = f"no way ahead, {1 - found.probability:.0%} sure"
-        write_label(drawn, text, (0, height - 1), REFERRED_COLOUR, thickness=2 * line)
+        write_label(drawn, "no way ahead", (0, height - 1), REFERRED_COLOUR, thickness=2 * line)
         return drawn
     row, walker = view.row(height), (width // 2, height - 1)
 
