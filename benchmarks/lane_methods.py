@@ -3,8 +3,9 @@
     python -m benchmarks.lane_methods --data FOLDER --out benchmarks/results/lane_methods
 
 FOLDER holds `camvid_segnet` (train, trainannot, val, valannot). The training part trains and chooses, the
-validation part judges once. A run leaves one file in OUT/runs; a second call computes what is missing.
-`--width 0.25` keeps a quarter of SegNet's channels, where time is short.
+validation part judges once. A run leaves one file in OUT/runs, and its models in OUT/trained; a second call
+computes what is missing. SegNet has a quarter of its channels; `--width 1` gives it all of them, for ten
+times the time. `--bundles FILE.json`, written by `benchmarks.lane_bundles`, adds the seconds an image.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import pstdev
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,14 @@ SHARED = {
     "panel_images": 0,
 }
 """Settings of all runs: six epochs with a linear head, then two more with each head."""
+
+CONDITIONS = (
+    "All networks learn equally: {pretraining_epochs} epochs with a linear head, then {head_epochs} more "
+    "with each head, {batch_size} images a step. Share of its channels that SegNet has: {widths}. The thesis "
+    "judged on 5000 images of its own (PLVP2), which are not at hand, after longer training, at 306 x 306 and "
+    "on a graphics processor: its numbers show the order that it found, and cannot agree with these."
+)
+"""What the report says of all rows."""
 
 THESIS = {
     "Edges": (60.46, 65.53, 68.31, 62.97, 3.016),
@@ -140,34 +149,37 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
         lane.evaluate(EvaluateSettings(), data=val, model=folder, out=evaluation, console=console)
         metrics = json.loads((evaluation / METRICS).read_text(encoding="utf-8"))
     methods = {
-        name: {
-            **{key: method["scores"][key] for key in COLUMNS},
-            "seconds": method["seconds_per_image"],
-        }
-        for name, method in metrics["methods"].items()
+        name: {key: method["scores"][key] for key in COLUMNS} for name, method in metrics["methods"].items()
     }
     return {**task, "methods": methods, "training_seconds": run.seconds}
 
 
-def report(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the tables of all runs as Markdown."""
+def report(records: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> str:
+    """Return the tables of all runs as Markdown.
+
+    Args:
+        records: What `run_record` returned.
+        seconds: Seconds an image by `<network> <method>`, or by the title of a traditional detector.
+    """
+    widths = sorted({str(record["changes"]["width"]) for record in records if "width" in record["changes"]})
     lines = ["# Methods for pedestrian lanes", ""]
     lines += [f"Host: {', '.join(f'{key} {value}' for key, value in host().items())}.", ""]
+    lines += [CONDITIONS.format(**SHARED, widths=", ".join(widths) or "1"), ""]
     for surface in SURFACES:
         of_surface = [record for record in records if record["surface"] == surface]
         if of_surface:
-            lines += [f"## {surface}", "", *_table(of_surface), ""]
+            lines += [f"## {surface}", "", *_table(of_surface, seconds), ""]
     return "\n".join(lines)
 
 
-def _table(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _table(records: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> list[str]:
     header = [
         "network",
         "method",
         "seeds",
         *COLUMNS.values(),
         "seconds an image",
-        "thesis: F-measure, seconds",
+        "thesis: accuracy, F-measure, recall, precision in %, seconds",
     ]
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     for network in NETWORKS:
@@ -175,12 +187,26 @@ def _table(records: Sequence[Mapping[str, Any]]) -> list[str]:
         for method in runs[0]["methods"] if runs else ():
             found = [run["methods"][method] for run in runs]
             cells = [_mean([one[key] for one in found]) for key in COLUMNS]
-            seconds = f"{fmean(one['seconds'] for one in found):.3f}"
             key = method if method in THESIS else f"{network} {method}"
-            thesis = f"{THESIS[key][1]:.2f} %, {THESIS[key][4]:g}" if key in THESIS else ""
+            taken = f"{seconds[key]:.3f}" if key in seconds else ""
+            thesis = ", ".join(f"{value:g}" for value in THESIS.get(key, ()))
             name = "none" if method in THESIS else network
-            lines.append(f"| {' | '.join([name, method, str(len(runs)), *cells, seconds, thesis])} |")
+            lines.append(f"| {' | '.join([name, method, str(len(runs)), *cells, taken, thesis])} |")
     return lines
+
+
+def read_seconds(path: Path | None) -> dict[str, float]:
+    """Return the seconds an image that `benchmarks.lane_bundles` measured; none without a file."""
+    if path is None:
+        return {}
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    titles = {"linear": "Linear", "hgp": "HGP"}
+    return {
+        (row["head"] if row["network"] == "none" else f"{row['network']} {titles[row['head']]}"): row[
+            "seconds"
+        ]
+        for row in rows
+    }
 
 
 def _mean(values: Sequence[float | None]) -> str:
@@ -236,7 +262,8 @@ def main() -> None:
         for line in pool.map(lambda path: _run(tasks[path], path), missing):
             print(line, flush=True)
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(runs.glob("*.json"))]
-    (arguments.out / "report.md").write_text(report(records), encoding="utf-8")
+    text = report(records, read_seconds(arguments.bundles))
+    (arguments.out / "report.md").write_text(text, encoding="utf-8")
 
 
 def _parse() -> argparse.Namespace:
@@ -252,6 +279,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--size", type=int, nargs=2, default=[96, 128], help="height and width")
     parser.add_argument("--width", type=float, default=0.25, help="share of SegNet's channels")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the training")
+    parser.add_argument(
+        "--bundles", type=Path, metavar="FILE.json", help="results of benchmarks.lane_bundles"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     arguments = parser.parse_args()
     if not arguments.task and not (arguments.data and arguments.out):
