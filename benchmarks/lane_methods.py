@@ -63,8 +63,8 @@ SHARED = {
 CONDITIONS = (
     "All networks learn equally: {pretraining_epochs} epochs with a linear head, then {head_epochs} more "
     "with each head, {batch_size} images a step. Share of its channels that SegNet has: {widths}. The thesis "
-    "judged on 5000 images of its own (PLVP2), which are not at hand, after longer training, at 306 x 306 and "
-    "on a graphics processor: its numbers show the order that it found, and cannot agree with these."
+    "judged on 5000 images of its own (PLVP2), which are not at hand, after longer training, at 306 x 306 "
+    "and on a graphics processor: its numbers show the order that it found, and cannot agree with these."
 )
 """What the report says of all rows."""
 
