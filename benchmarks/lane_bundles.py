@@ -32,9 +32,10 @@ from pipelines.bundles.prediction import open_bundle
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.lane import steps as lane
 from pipelines.lane.rivals import DETECTORS
-from pipelines.lane.traditional.drawing import drawn
+from pipelines.lane.traditional.drawing import with_lane
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.pictures import error_overlay, side_by_side, truth_overlay
+from pipelines.scores.segmentation import overlap_measures, pixel_confusion
 
 HEADS = ("linear", "hgp")
 SIZE, THESIS_SIZE = (96, 128), (306, 306)
@@ -85,8 +86,7 @@ def photographs(data: Path) -> list[tuple[Image, Image]]:
 
 def f_measure(lane_mask: NDArray[np.bool_], mask: Image) -> float:
     """Return the F-measure of one image."""
-    hits = float((lane_mask & (mask == 1)).sum())
-    return 2 * hits / max(1.0, float(lane_mask.sum() + (mask == 1).sum()))
+    return float(overlap_measures(pixel_confusion(mask, lane_mask.astype(np.float32)))["f_measure"])
 
 
 def bundle_row(bundle: Path, pairs: list[tuple[Image, Image]]) -> tuple[dict[str, Any], list[Image]]:
@@ -110,7 +110,7 @@ def detector_row(name: str, pairs: list[tuple[Image, Image]]) -> tuple[dict[str,
     median, spread = seconds_of(detect, THESIS_SIZE)
     found = [detect(image) for image, _ in pairs]
     scores = [f_measure(one.mask, mask) for one, (_, mask) in zip(found, pairs, strict=True)]
-    pictures = [drawn(image, one) for one, (image, _) in zip(found, pairs, strict=True)]
+    pictures = [with_lane(image, one) for one, (image, _) in zip(found, pairs, strict=True)]
     row = {"seconds": round(median, 4), "interquartile range": round(spread, 4), "verified": ""}
     return {**row, "F-measure, PLVP3": round(float(np.mean(scores)), 3)}, pictures
 

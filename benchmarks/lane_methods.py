@@ -28,7 +28,7 @@ import numpy as np
 import yaml
 from rich.console import Console
 
-from benchmarks.common import host
+from benchmarks.common import fingerprint, host
 from benchmarks.honesty.data_sets import MOMENT
 from data_prep.files.atomic import atomic_file
 from data_prep.lane.prepare import prepare_lane
@@ -122,7 +122,14 @@ def prepared(data: Path, out: Path, surface: str, part: str, size: tuple[int, in
 
 def run_folder(out: Path, task: Mapping[str, Any]) -> Path:
     """Return the folder of a task's trained run, which is kept."""
-    return out / "trained" / f"{task['surface']}-{task['network']}-{task['seed']}"
+    return out / "trained" / run_name(task)
+
+
+def run_name(task: Mapping[str, Any]) -> str:
+    """Return the name of a task; it ends with a digest where settings or size are not the table's."""
+    name = f"{task['surface']}-{task['network']}-{task['seed']}"
+    usual = (list(task["size"]), task["changes"]) in (([96, 128], {}), ([96, 128], {"width": 0.25}))
+    return name if usual else f"{name}-{fingerprint(list(task['size']), task['changes'])[:8]}"
 
 
 def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +171,8 @@ def report(records: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -
     widths = sorted({str(record["changes"]["width"]) for record in records if "width" in record["changes"]})
     lines = ["# Methods for pedestrian lanes", ""]
     lines += [f"Host: {', '.join(f'{key} {value}' for key, value in host().items())}.", ""]
-    lines += [CONDITIONS.format(**SHARED, widths=", ".join(widths) or "1"), ""]
+    others = {key: value for record in records for key, value in record["changes"].items() if key in SHARED}
+    lines += [CONDITIONS.format(**{**SHARED, **others}, widths=", ".join(widths) or "all"), ""]
     for surface in SURFACES:
         of_surface = [record for record in records if record["surface"] == surface]
         if of_surface:
@@ -246,7 +254,7 @@ def main() -> None:
     tasks = {}
     for seed, surface, network in product(arguments.seeds, arguments.surfaces, arguments.networks):
         narrow = {"width": arguments.width} if NETWORKS[network]["network"] == "segnet" else {}
-        tasks[runs / f"{surface}-{network}-{seed}.json"] = {
+        task = {
             "data": str(arguments.data.resolve()),
             "out": str(arguments.out.resolve()),
             "surface": surface,
@@ -255,13 +263,14 @@ def main() -> None:
             "size": arguments.size,
             "changes": {**narrow, **changes},
         }
+        tasks[runs / f"{run_name(task)}.json"] = task
         for part in ("train", "val"):  # before several processes ask for it
             prepared(arguments.data, arguments.out, surface, part, tuple(arguments.size))
     missing = [path for path in tasks if not path.exists()]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for line in pool.map(lambda path: _run(tasks[path], path), missing):
             print(line, flush=True)
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(runs.glob("*.json"))]
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(tasks) if path.exists()]
     text = report(records, read_seconds(arguments.bundles))
     (arguments.out / "report.md").write_text(text, encoding="utf-8")
 

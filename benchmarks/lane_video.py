@@ -26,11 +26,13 @@ from rich.console import Console
 
 from benchmarks.common import host
 from data_prep.files.images import read_image
+from data_prep.lane.masks import IGNORED
 from pipelines.bundles.prediction import find_sources, open_bundle, predict_files
 from pipelines.lane.corridor import View, corridor, free_stretch
 from pipelines.lane.prediction import LanePredictor, line_class
 from pipelines.lane.settings import PredictSettings
 from pipelines.lane.smoothing import TimeSmoother
+from pipelines.scores.segmentation import overlap_measures, pixel_confusion
 
 FRAME_RATE = 15.0
 LANE, UNLABELLED = (3, 4), 11
@@ -112,14 +114,13 @@ def mask_scores(
     probability: NDArray[np.float32], sequence: Footage, moved: Sequence[NDArray[Any]]
 ) -> dict[str, float]:
     """Return F-measure, NLL and flicker of probabilities."""
-    lane = probability > 0.5
-    truth, counts = sequence.lane, sequence.labelled
-    hits = float((lane & truth & counts).sum())
-    p = np.clip(np.where(truth, probability, 1 - probability)[counts], 1e-6, 1.0)
+    counts = sequence.labelled
+    mask = np.where(counts, sequence.lane, IGNORED).astype(np.uint8)
+    p = np.clip(np.where(sequence.lane, probability, 1 - probability)[counts], 1e-6, 1.0)
     return {
-        "f_measure": 2 * hits / float((lane & counts).sum() + (truth & counts).sum()),
+        "f_measure": float(overlap_measures(pixel_confusion(mask, probability))["f_measure"]),
         "nll": float(-np.log(p).mean()),
-        "flicker": flicker(lane, counts, moved),
+        "flicker": flicker(probability > 0.5, counts, moved),
     }
 
 
@@ -149,15 +150,22 @@ def smoothing_rows(probability: NDArray[np.float32], sequence: Footage) -> list[
     return [*rows, truth]
 
 
-def corridor_scores(
-    probability: NDArray[np.float32], lane: NDArray[np.bool_], length: float
-) -> dict[str, float]:
-    """Return how often intervals hold the true direction and width, and how far off their medians are."""
+def corridor_scores(probability: NDArray[np.float32], footage: Footage, length: float) -> dict[str, float]:
+    """Return how often intervals hold the true direction and width, and how far off their medians are.
+
+    Frames with unlabelled pixels in the row looked at or in the lowest one are left out: there the truth is
+    not known. `corridor` is the Brier score of the probability that there is a way.
+    """
     inside: dict[str, list[bool]] = {"direction": [], "width": []}
     errors: dict[str, list[float]] = {"direction": [], "width": []}
     spans: dict[str, list[float]] = {"direction": [], "width": []}
-    for p, mask in zip(probability, lane, strict=True):
+    of_way: list[float] = []
+    ahead = VIEW.row(footage.lane.shape[1])
+    for p, mask, labelled in zip(probability, footage.lane, footage.labelled, strict=True):
+        if not labelled[[ahead, -1]].all():
+            continue
         found, true = corridor(p, VIEW, length), free_stretch(mask, VIEW)
+        of_way.append((found.probability - (true is not None)) ** 2)
         if found.direction is None or found.width is None or true is None:
             continue
         for name, interval, value in (
@@ -169,6 +177,7 @@ def corridor_scores(
             spans[name].append(interval.high - interval.low)
     return {
         "frames": len(inside["direction"]),
+        "corridor": float(np.mean(of_way)),
         **{f"{name} covered": float(np.mean(inside[name])) for name in inside},
         **{f"{name} error": float(np.mean(errors[name])) for name in inside},
         **{f"{name} interval": float(np.mean(spans[name])) for name in inside},
@@ -183,7 +192,7 @@ def corridor_rows(probability: NDArray[np.float32], sequence: Footage) -> list[d
         {
             "length": length,
             **{
-                name: corridor_scores(probability[where], sequence.lane[where], length)
+                name: corridor_scores(probability[where], part(sequence, where), length)
                 for name, where in parts.items()
             },
         }
@@ -235,14 +244,17 @@ def _smoothing_table(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _corridor_table(rows: Iterable[dict[str, Any]]) -> list[str]:
-    keys = ("direction covered", "direction error", "direction interval", "width covered", "width error")
-    header = [f"{name}: {key}" for name in ("chosen on", "judged on") for key in (*keys, "width interval")]
+    direction, width = (
+        [f"{name} {key}" for key in ("covered", "error", "interval")] for name in ("direction", "width")
+    )
+    keys = ["frames", "corridor", *direction, *width]
+    header = [f"{name}: {key}" for name in ("chosen on", "judged on") for key in keys]
     lines = [f"| correlation length | {' | '.join(header)} |", "|" + "---|" * (len(header) + 1)]
     for row in rows:
         cells = [
-            f"{row[name][key]:.2f}"
+            f"{row[name][key]:g}" if key == "frames" else f"{row[name][key]:.2f}"
             for name in ("chosen on", "judged on")
-            for key in (*keys, "width interval")
+            for key in keys
         ]
         lines.append(f"| {row['length']:g} | {' | '.join(cells)} |")
     return lines

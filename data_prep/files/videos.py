@@ -20,7 +20,6 @@ _OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
 _USUAL_RATE = 25.0  # frames per second, where what the file says cannot be true
 _RATES = (0.01, 50_000.0)  # beyond what cameras do are units of time, such as 90000, taken for a rate
 _LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
-_FEW_MISSING, _MISSING_SHARE = 2, 0.05  # frames; what containers announce is often a little wrong
 _DOUBTED_GAP = 1.0  # seconds; what is longer is believed only where the time after goes on from there
 
 
@@ -132,6 +131,21 @@ class Frame(NamedTuple):
     image: npt.NDArray[np.uint8]
 
 
+def frames_missing(num_frames: int, num_announced: int) -> bool:
+    """Return whether a video has fewer frames than its file announces, by more than such counts are wrong.
+
+    Args:
+        num_frames: Frames that are there.
+        num_announced: Frames according to the file; 0 for unknown.
+
+    Example:
+        >>> frames_missing(60, 100), frames_missing(97, 100), frames_missing(60, 0)
+        (True, False, False)
+    """
+    # Containers without a list of frames announce what length and rate make of it.
+    return num_announced - num_frames > max(2, 0.1 * num_announced)
+
+
 def read_frames(path: Path, *, every: int = 1, left_out: list[Skipped] | None = None) -> Iterator[Frame]:
     """Decode a video frame by frame.
 
@@ -139,7 +153,7 @@ def read_frames(path: Path, *, every: int = 1, left_out: list[Skipped] | None = 
         path: Video file, in any container that OpenCV reads.
         every: 1 for all frames, 2 for every second one, and so on, from the first on.
         left_out: Where given, filled with what is missing: frames that cannot be decoded, and the end of a
-            video that stops before the last frame that the file announces.
+            video with fewer frames than its file announces, see `frames_missing`.
 
     Raises:
         InputError: The file is no readable video, or has no frame.
@@ -149,21 +163,21 @@ def read_frames(path: Path, *, every: int = 1, left_out: list[Skipped] | None = 
         ...     print(frame.number, frame.seconds, frame.image.shape)
     """
     num_decoded = 0
-    complaints: list[Skipped] = [] if left_out is None else left_out
+    missing: list[Skipped] = [] if left_out is None else left_out
     with Video(path) as video:
         for number, seconds in enumerate(video):
             if number % every == 0:
                 image = video.frame()
                 if image is None:
-                    complaints.append(_undecodable(path, number))
+                    missing.append(_undecodable(path, number))
                     continue
                 num_decoded += 1
                 yield Frame(number, seconds, image)
         found, announced = video.num_frames, video.num_announced
     if num_decoded == 0:
         raise InputError(no_frame(path))
-    if announced - found > max(_FEW_MISSING, _MISSING_SHARE * announced):
-        complaints.append(_ends_early(path, found, announced))
+    if frames_missing(found, announced):
+        missing.append(_ends_early(path, found, announced))
 
 
 def _undecodable(path: Path, number: int) -> Skipped:

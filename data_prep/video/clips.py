@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError
 from data_prep.files.images import resize_image
-from data_prep.files.videos import Video, no_frame
+from data_prep.files.videos import Video, frames_missing, no_frame
 from data_prep.video.settings import ClipSettings
 
 _LARGEST_OVERLAP = 0.5  # of neighbouring clips, as a share of a clip
 _ROUNDING = 1e-6  # seconds
-_MISSING = 0.1  # share of the announced frames whose loss is worth a note
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class VideoSurvey:
     @property
     def note(self) -> str | None:
         """Description of what is wrong with the video, or None unless frames are missing."""
-        missing = self.num_announced - self.num_frames
-        if missing <= max(2, _MISSING * self.num_announced):  # counts are often wrong by one or two
+        if not frames_missing(self.num_frames, self.num_announced):
             return None
         return (
             f"{self.path.name}: {self.num_frames} of the {self.num_announced} frames that the file announces "

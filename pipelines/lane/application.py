@@ -164,7 +164,8 @@ def require_start(settings: TrainSettings, run: LaneRun) -> None:
         raise InputError(
             f"network: {settings.network} reduces images {factor} times, and those of the prepared folder "
             f"have {run.size[0]} x {run.size[1]} pixels. Expected at least {factor} x {factor}: prepare them "
-            "with a larger --size, or train a network with fewer units, such as --set network=C3K3."
+            f"with a larger --size, or train a network with fewer units, such as --set "
+            f"network=C{min(run.size).bit_length() - 1}K3."
         )
     encoder_weights(settings)
 

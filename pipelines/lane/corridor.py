@@ -1,19 +1,21 @@
 """Where the free way ahead goes and how wide it is, each with an interval, from samples of the lane's mask.
 
 A map of probabilities says of each pixel alone how likely it is lane. What a walker needs to know depends on
-many pixels at once, so whole masks are drawn. With g a random field of standard normal marginals,
+many pixels at once, so whole masks are drawn. With u a random field whose marginals are uniform on (0, 1),
 
-    pixel x is lane in sample s   where   Φ(g_s(x)) < p(x)
+    pixel x is lane in sample s   where   u_s(x) < p(x)
 
-gives every pixel its own probability p(x) exactly, and lets neighbours fall together as far as g is
-correlated: a Gaussian copula. Errors of a lane's border go along it for a while; the correlation length is a
-share of the image's longer side, chosen so that intervals hold on street scenes (`python -m
-benchmarks.lane_video`).
+gives every pixel its own probability p(x), and lets neighbours fall together as far as u is correlated: a
+copula. u is the rank of blurred white noise among the S samples at the pixel, so that the share of the S
+masks in which a pixel is lane is p(x) to within 1/(2S), whatever the noise. Errors of a lane's border go
+along it for a while; the correlation length is a share of the image's longer side, chosen so that intervals
+hold on street scenes (`python -m benchmarks.lane_video`). Fields come in fours, each with its mirror image
+and the negatives of both, so that no side is favoured.
 
 The walker stands at the middle of the lower edge. The corridor of a mask is what is connected to the lane
-nearest to that place; it is looked at in one row ahead, where the widest free stretch counts. Columns become
-angles by the horizontal field of view φ of the camera: with f = (W/2) / tan(φ/2) column c lies in the
-direction atan((c - c_0)/f).
+nearest to that place, which must lie within a quarter of the width; it is looked at in one row ahead, where
+the widest free stretch counts. Columns become angles by the horizontal field of view φ of the camera, which
+is taken to be level: with f = (W/2) / tan(φ/2) column c lies in the direction atan((c - c_0)/f).
 """
 
 from __future__ import annotations
@@ -25,19 +27,20 @@ from typing import Final
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 NUM_SAMPLES: Final = 64
-"""Masks that are drawn of each frame, the same fields g for all frames of a size."""
+"""S, masks that are drawn of each frame; by the same fields for all frames of a size."""
 
 INTERVAL: Final = (0.05, 0.95)
 """Quantiles between which an interval lies: nine samples in ten."""
 
 CORRELATION_LENGTH: Final = 0.4
-"""Standard deviation of the blur that makes g, as a share of the longer side."""
+"""Standard deviation of the blur of the noise, as a share of the longer side."""
 
 _WORKING_SIDE: Final = 160  # pixels of the longer side of the maps that masks are drawn of
-_LEAST_SHARE: Final = 0.5  # of the samples that need a corridor for a direction to be told
+_LEAST_SHARE: Final = 0.5  # of the samples that need a corridor, or no direction is given
+_FARTHEST: Final = 0.25  # widths that the lane may lie from the middle of the lower edge
+_COARSEST: Final = 4.0  # pixels that the blur of the noise is wide at least where it is drawn small
 
 FloatMap = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -151,8 +154,7 @@ def sampled_masks(probability: FloatMap, correlation_length: float) -> NDArray[n
         probability: Of lane, `[h, w]`.
         correlation_length: Of the random field, as a share of the longer side.
     """
-    # g < Φ⁻¹(p); 0 and 1 become minus infinity and infinity.
-    return _normal_fields(probability.shape, correlation_length) < ndtri(probability)
+    return _uniform_fields(probability.shape, correlation_length) < probability
 
 
 def free_stretch(mask: Mask, view: View) -> Stretch | None:
@@ -163,16 +165,16 @@ def free_stretch(mask: Mask, view: View) -> Stretch | None:
         view: How the camera looks.
 
     Returns:
-        None if the lower edge shows no lane, or none of that lane reaches the row.
+        None if the lower edge shows no lane near its middle, or none of that lane reaches the row.
     """
     height, width = mask.shape
     ahead = view.row(height)
     _, parts = cv2.connectedComponents(mask[ahead:].astype(np.uint8), connectivity=4)
     here = np.flatnonzero(parts[-1])
-    if here.size == 0:
+    from_middle = np.abs(here + 0.5 - width / 2)
+    if here.size == 0 or from_middle.min() > _FARTHEST * width:
         return None
-    nearest = here[np.abs(here - (width - 1) / 2).argmin()]
-    row = parts[0] == parts[-1, nearest]
+    row = parts[0] == parts[-1, here[from_middle.argmin()]]
     if not row.any():
         return None
     steps = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]]).astype(np.int8)))
@@ -194,18 +196,22 @@ def _interval(values: list[float]) -> Interval:
     return Interval(float(median), float(low), float(high))
 
 
-@lru_cache(maxsize=2)
-def _normal_fields(size: tuple[int, int], correlation_length: float) -> NDArray[np.float32]:
-    """Return random fields with standard normal marginals, `[S, *size]`; equal calls, equal fields."""
-    deviation = max(correlation_length * max(size), 1e-3)
-    margin = int(np.ceil(3 * deviation))
-    kernel = cv2.getGaussianKernel(2 * margin + 1, deviation)[:, 0].astype(np.float32)
-    kernel /= np.sqrt(np.square(kernel).sum())  # so that blurred white noise keeps the variance 1
+@lru_cache(maxsize=8)
+def _uniform_fields(size: tuple[int, int], correlation_length: float) -> NDArray[np.float32]:
+    """Return random fields `[S, *size]` with the values (0.5, 1.5, ...)/S at every pixel, always the same."""
+    deviation = correlation_length * max(size)
+    reduction = max(1.0, deviation / _COARSEST)  # so smooth a field needs no more pixels
+    small = tuple(max(2, int(np.ceil(side / reduction)) + 1) for side in size)
+    margin = max(1, int(np.ceil(3 * deviation / reduction)))
     rng = np.random.default_rng(0)
-    fields = np.empty((NUM_SAMPLES, *size), np.float32)
-    inside = slice(margin, -margin)
-    for number in range(NUM_SAMPLES):
-        noise = rng.standard_normal((size[0] + 2 * margin, size[1] + 2 * margin)).astype(np.float32)
-        fields[number] = cv2.sepFilter2D(noise, -1, kernel, kernel)[inside, inside]
-    fields.flags.writeable = False
-    return fields
+    fields = []
+    for _ in range(NUM_SAMPLES // 4):
+        noise = rng.standard_normal((small[0] + 2 * margin, small[1] + 2 * margin)).astype(np.float32)
+        blurred = cv2.GaussianBlur(noise, (2 * margin + 1, 2 * margin + 1), deviation / reduction)
+        inside = blurred[margin : margin + small[0], margin : margin + small[1]]
+        field = cv2.resize(inside, size[::-1], interpolation=cv2.INTER_LINEAR)
+        fields += [field, field[:, ::-1], -field, -field[:, ::-1]]
+    ranks = np.argsort(np.argsort(np.stack(fields), axis=0), axis=0)
+    uniform = ((ranks + 0.5) / NUM_SAMPLES).astype(np.float32)
+    uniform.flags.writeable = False
+    return uniform

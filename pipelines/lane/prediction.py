@@ -52,14 +52,14 @@ class LanePrediction(PredictionLine):
 
     Attributes:
         file: The image; for a video its name, `#` and the frame's number.
-        time: When a frame is shown, seconds from the first one; None of an image.
+        time: When a frame is shown, seconds from the first one; None of an image. A column with direction.
         height: Of the image, pixels.
         width: Of the image, pixels.
         lane_fraction: Share of pixels called lane.
         mean_entropy: Mean predictive entropy, nats.
         unfamiliar_fraction: Share of pixels that are unfamiliar.
         referred: Whether a person should look, by `refer_above`.
-        seconds: For this image, without reading and writing.
+        seconds: For this image, smoothing and direction included, without reading and writing.
         status: `ok`, or what was wrong.
     """
 
@@ -131,7 +131,7 @@ def line_class(settings: PredictSettings) -> type[LanePrediction]:
 
 @dataclass
 class LanePredictor:
-    """Predicts images and videos with a bundle; one of their images is in memory at a time.
+    """Predicts images and videos with a bundle; memory does not grow with their number or length.
 
     Attributes:
         signature: `serving_default` of the bundle.
@@ -162,14 +162,18 @@ class LanePredictor:
             return
         smoother = TimeSmoother(self.settings.time_constant, optical_flow=self.settings.optical_flow)
         sheet = FrameSheet()
-        for frame in self._throughput.decoding(self._frames(source.path)):
-            stem = f"{source.stem}_{frame.number:06d}"
-            file = f"{source.path}#{frame.number}"
-            line, overlay = self._predicted(file, stem, frame.image, partial(smoother, seconds=frame.seconds))
-            line = replace(line, time=frame.seconds)
-            sheet.add(overlay, frame.seconds, line.mean_entropy or 0.0)
-            yield line
-        write_picture(self.out / SHEETS / f"{source.stem}.jpg", sheet.picture())
+        try:
+            for frame in self._throughput.decoding(self._frames(source.path)):
+                stem = f"{source.stem}_{frame.number:06d}"
+                file = f"{source.path}#{frame.number}"
+                smooth = partial(smoother, seconds=frame.seconds)
+                line, overlay = self._predicted(file, stem, frame.image, smooth)
+                line = replace(line, time=frame.seconds)
+                sheet.add(overlay, frame.seconds, line.mean_entropy or 0.0)
+                yield line
+        finally:  # whatever stops a video, its frames until then are there
+            if sheet.has_frames:
+                write_picture(self.out / SHEETS / f"{source.stem}.jpg", sheet.picture())
 
     def speed(self) -> str | None:
         """Return how many frames a second were decoded, predicted and written; None without a video."""

@@ -26,7 +26,7 @@ from data_prep.lane.masks import IGNORED
 from gpmodels.likelihoods.probit import bernoulli_entropy
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.lane.traditional.border import detect_by_borders
-from pipelines.lane.traditional.drawing import drawn
+from pipelines.lane.traditional.drawing import with_lane
 from pipelines.lane.traditional.edge import detect_by_edges
 from pipelines.lane.traditional.result import TraditionalLane
 from pipelines.runs.evaluate import spread
@@ -111,7 +111,7 @@ def traditional_predictor(name: str, temperature: float) -> Predictor:
         title,
         predict,
         {"temperature": round(temperature, 4)},
-        drawn=lambda image: drawn(image, detect(image)),
+        drawn=lambda image: with_lane(image, detect(image)),
     )
 
 

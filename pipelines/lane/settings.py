@@ -120,7 +120,7 @@ class PredictSettings(LabelReferralSettings):
         ge=0,
         description="Refer an image to a person above this mean entropy (nats); null refers none.",
     )
-    every: int = Field(default=1, ge=1, description="Of a video, predict every so many frames.")
+    every: int = Field(default=1, ge=1, description="Of a video, predict every n-th frame.")
     smoothing: float | None = Field(
         default=None,
         ge=0,

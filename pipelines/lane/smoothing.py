@@ -7,10 +7,12 @@ With p_t the probability that the network gives a pixel x of frame t, Δ the sec
 
 an exponential average of what the network said of the same place of the world. The trust
 
-    c(x) = exp(-|I_t(x) - I_{t-1}(x + d(x))| / s)
+    c(x) = exp(-|I_t(x) - I_{t-1}(x + d(x)) - b| / s)
 
-in grey levels I forgets the past where it shows something else: behind what moved away, at the border, and
-all of it after a cut. Without optical flow d is 0 and c is 1.
+in grey levels I, where b is the median of their difference, which another exposure changes, forgets the past
+where it shows something else: behind what moved away and at the border. Where the mean of c is small little
+is left of the scene, as after a cut, and the average begins anew. Without optical flow d is 0 and c is 1, and
+nothing tells a cut.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from numpy.typing import NDArray
 from pipelines.scores.pictures import Picture
 
 _FLOW_SIDE: Final = 256  # pixels of the longer side of what the flow is computed of
+_FLOW_LEAST_SIDE: Final = 48  # pixels; images of fewer than 32 rows make OpenCV 4.11 crash
 _TRUST_SCALE: Final = 15.0  # s, grey levels of 255
+_CUT: Final = 0.35  # mean trust below which a frame shows another scene
 
 FloatMap = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class _Past:
-    """What is kept of the frame before: p̄ `[H, W]`, its small grey image `[h, w]`, its time in seconds."""
+class _FrameBefore:
+    """The frame before: p̄ `[H, W]`, its small grey image `[h, w]`, and its time in seconds."""
 
     probability: FloatMap
     grey: NDArray[np.uint8]
@@ -63,12 +67,13 @@ class TimeSmoother:
         self._time_constant = time_constant
         # One flow object serves all frames: making it costs more than a frame.
         self._flow: Any = _flow_between() if optical_flow and time_constant else None
-        self._past: _Past | None = None
+        self._past: _FrameBefore | None = None
 
     def __call__(self, probability: FloatMap, image: Picture, *, seconds: float) -> FloatMap:
         """Return p̄ of the next frame, float32 `[H, W]`.
 
-        A first frame, one of another size, and one that is shown earlier than the one before begin anew.
+        A first frame, one of another size, one that is not shown later than the one before, one after a cut,
+        and one after probabilities that are no numbers begin anew.
 
         Args:
             probability: p of the frame, `[H, W]`.
@@ -79,40 +84,42 @@ class TimeSmoother:
             return probability
         grey = _small_grey(image)
         past = self._past
-        if past is None or past.probability.shape != probability.shape or seconds < past.seconds:
-            smoothed = probability
-        else:
-            weight = np.exp(-(seconds - past.seconds) / self._time_constant)
-            earlier, trust = self._moved(past, grey) if self._flow else (past.probability, 1.0)
-            smoothed = probability + np.float32(weight) * trust * (earlier - probability)
-        self._past = _Past(smoothed, grey, seconds)
+        smoothed = probability
+        if past is not None and past.probability.shape == probability.shape and seconds > past.seconds:
+            earlier, trust = self._moved(past, grey) if self._flow else (past.probability, np.float32(1.0))
+            if np.mean(trust) >= _CUT:
+                weight = np.float32(np.exp(-(seconds - past.seconds) / self._time_constant))
+                smoothed = np.clip(probability + weight * trust * (earlier - probability), 0.0, 1.0)
+        self._past = _FrameBefore(smoothed, grey, seconds) if np.isfinite(smoothed).all() else None
         return smoothed
 
-    def _moved(self, past: _Past, grey: NDArray[np.uint8]) -> tuple[FloatMap, FloatMap]:
+    def _moved(self, past: _FrameBefore, grey: NDArray[np.uint8]) -> tuple[FloatMap, FloatMap]:
         """Return p̄_{t-1}(x + d(x)) and c(x), `[H, W]` each."""
         flow = self._flow.calc(grey, past.grey, None)  # [h, w, 2], columns and rows
         height, width = past.probability.shape
         rows, columns = np.mgrid[: grey.shape[0], : grey.shape[1]].astype(np.float32)
-        seen_before = _at(past.grey.astype(np.float32), columns + flow[..., 0], rows + flow[..., 1])
+        seen_before = _sampled(past.grey.astype(np.float32), columns + flow[..., 0], rows + flow[..., 1])
         # A place outside of the frame before has no grey level there: infinitely far, hence not trusted.
-        trust = np.exp(-np.abs(grey - seen_before) / _TRUST_SCALE)
+        difference = grey - seen_before
+        exposure = np.median(difference)
+        trust = np.exp(-np.abs(difference - exposure) / _TRUST_SCALE)
         scale = np.array([width / grey.shape[1], height / grey.shape[0]], np.float32)
         flow, trust = (cv2.resize(part, (width, height)) for part in (flow * scale, trust))
         rows, columns = np.mgrid[:height, :width].astype(np.float32)
-        moved = _at(past.probability, columns + flow[..., 0], rows + flow[..., 1])
+        moved = _sampled(past.probability, columns + flow[..., 0], rows + flow[..., 1])
         inside = np.isfinite(moved)
         return np.where(inside, moved, 0.0), np.where(inside, trust, 0.0)
 
 
 def _small_grey(image: Picture) -> NDArray[np.uint8]:
-    """Return the frame's grey levels, resized to `_FLOW_SIDE`; the flow wants at least 12 pixels a side."""
+    """Return the frame's grey levels as the flow takes them, the longer side `_FLOW_SIDE` pixels."""
     height, width = image.shape[:2]
     scale = _FLOW_SIDE / max(height, width)
-    size = (max(12, round(width * scale)), max(12, round(height * scale)))
+    size = (max(_FLOW_LEAST_SIDE, round(width * scale)), max(_FLOW_LEAST_SIDE, round(height * scale)))
     return np.asarray(cv2.cvtColor(cv2.resize(image, size, interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY))
 
 
-def _at(values: FloatMap, columns: FloatMap, rows: FloatMap) -> FloatMap:
+def _sampled(values: FloatMap, columns: FloatMap, rows: FloatMap) -> FloatMap:
     """Return values `[h, w]` at other places, interpolated linearly; infinity where these lie outside."""
     taken = cv2.remap(values, columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     outside = (rows < 0) | (rows > values.shape[0] - 1) | (columns < 0) | (columns > values.shape[1] - 1)

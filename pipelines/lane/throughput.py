@@ -18,14 +18,14 @@ class Throughput:
         frames: Predicted so far.
         decode: Reading and decoding the frames, those between them too.
         network: The bundle, resizing included.
-        after: Smoothing over time, threshold and direction.
+        smoothing: Smoothing over time, threshold and direction.
         write: Overlays, and writing all files.
     """
 
     frames: int = 0
     decode: float = 0.0
     network: float = 0.0
-    after: float = 0.0
+    smoothing: float = 0.0
     write: float = 0.0
 
     def decoding(self, frames: Iterable[Item]) -> Iterator[Item]:
@@ -37,28 +37,35 @@ class Throughput:
             started = time.perf_counter()
         self.decode += time.perf_counter() - started
 
-    def add(self, network: float, after: float, write: float) -> None:
+    def add(self, network: float, smoothing: float, write: float) -> None:
         """Count a frame with the seconds that its parts took."""
         self.frames += 1
         self.network += network
-        self.after += after
+        self.smoothing += smoothing
         self.write += write
 
     def text(self) -> str | None:
         """Return a line with the frames a second of each part and of all together; None before any frame.
 
+        What it calls smoothing has threshold and direction in it.
+
         Example:
-            >>> Throughput(10, decode=0.1, network=2.0, after=0.1, write=0.3).text()
-            'Videos: 4.0 frames a second; decoding alone 100, network alone 5.0, smoothing 100, writing 33'
+            >>> Throughput(10, decode=0.1, network=2.0, smoothing=0.1, write=0.3).text()
+            'Videos: 4.0 frames a second; alone decoding 100, network 5.0, smoothing 100, writing 33'
         """
         if not self.frames:
             return None
-        parts = {"all": self.decode + self.network + self.after + self.write}
-        parts |= {"decode": self.decode, "network": self.network, "after": self.after, "write": self.write}
+        parts = {
+            "decode": self.decode,
+            "network": self.network,
+            "smoothing": self.smoothing,
+            "write": self.write,
+        }
+        parts["all"] = sum(parts.values())
         rate = {name: _rounded(self.frames / max(seconds, 1e-9)) for name, seconds in parts.items()}
         return (
-            f"Videos: {rate['all']} frames a second; decoding alone {rate['decode']}, network alone "
-            f"{rate['network']}, smoothing {rate['after']}, writing {rate['write']}"
+            f"Videos: {rate['all']} frames a second; alone decoding {rate['decode']}, network "
+            f"{rate['network']}, smoothing {rate['smoothing']}, writing {rate['write']}"
         )
 
 

@@ -54,16 +54,31 @@ def corridor_overlay(picture: Picture, found: Corridor, view: View) -> Picture:
         cv2.arrowedLine(
             drawn, walker, place(found.direction.median), colour, thickness, cv2.LINE_AA, tipLength=0.15
         )
-    write_label(drawn, _told(found.direction.median), (0, height - 1), WAY_COLOUR, thickness=2 * line)
+    write_label(drawn, _in_words(found.direction.median), (0, height - 1), WAY_COLOUR, thickness=2 * line)
     return drawn
 
 
-def _told(direction: float) -> str:
+def _in_words(direction: float) -> str:
     """Return a direction in words, for example `12 degrees left`."""
     degrees = round(abs(direction))
     if degrees == 0:
         return "straight on"
     return f"{degrees} degrees {'left' if direction < 0 else 'right'}"
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A small picture of a frame, when it is shown in seconds, and its mean entropy in nats."""
+
+    picture: Picture
+    seconds: float
+    entropy: float
+
+    def labelled(self, text: str, colour: tuple[int, int, int]) -> Picture:
+        """Return the picture with its time and a text."""
+        picture = self.picture.copy()
+        write_label(picture, f"{self.seconds:.1f} s{text}", (0, 0), colour, thickness=2)
+        return picture
 
 
 @dataclass
@@ -74,18 +89,23 @@ class FrameSheet:
     dropped.
     """
 
-    _kept: list[tuple[float, Picture]] = field(default_factory=list)
-    _least_certain: tuple[float, float, Picture] | None = None  # entropy, seconds, frame
+    _kept: list[_Shown] = field(default_factory=list)
+    _least_certain: _Shown | None = None
     _step: int = 1
     _seen: int = 0
 
+    @property
+    def has_frames(self) -> bool:
+        """Whether there is a frame to show."""
+        return self._least_certain is not None
+
     def add(self, picture: Picture, seconds: float, entropy: float) -> None:
         """Add a frame with its overlay, when it is shown, and its mean entropy in nats."""
-        small = fit_within(picture, _FRAME_SIDE)
-        if self._least_certain is None or entropy > self._least_certain[0]:
-            self._least_certain = (entropy, seconds, small)
+        shown = _Shown(fit_within(picture, _FRAME_SIDE), seconds, entropy)
+        if self._least_certain is None or entropy > self._least_certain.entropy:
+            self._least_certain = shown
         if self._seen % self._step == 0:
-            self._kept.append((seconds, small))
+            self._kept.append(shown)
         self._seen += 1
         if len(self._kept) == 2 * _FRAMES:
             self._kept, self._step = self._kept[::2], 2 * self._step
@@ -99,12 +119,8 @@ class FrameSheet:
         if self._least_certain is None:
             raise ValueError("a sheet needs at least one frame; found none: add frames first")
         places = np.linspace(0, len(self._kept) - 1, min(_FRAMES - 1, len(self._kept))).round().astype(int)
-        frames = [
-            _labelled(picture, f"{seconds:.1f} s", WAY_COLOUR)
-            for seconds, picture in (self._kept[place] for place in places)
-        ]
-        _, seconds, picture = self._least_certain
-        frames.append(_labelled(picture, f"{seconds:.1f} s, least certain", REFERRED_COLOUR))
+        frames = [self._kept[place].labelled("", WAY_COLOUR) for place in places]
+        frames.append(self._least_certain.labelled(", least certain", REFERRED_COLOUR))
         height = max(frame.shape[0] for frame in frames)
         width = max(frame.shape[1] for frame in frames)
         rows, columns = -(-len(frames) // _COLUMNS), min(_COLUMNS, len(frames))
@@ -113,9 +129,3 @@ class FrameSheet:
             top, left = number // _COLUMNS * (height + _GAP), number % _COLUMNS * (width + _GAP)
             sheet[top : top + frame.shape[0], left : left + frame.shape[1]] = frame
         return sheet
-
-
-def _labelled(picture: Picture, text: str, colour: tuple[int, int, int]) -> Picture:
-    picture = picture.copy()
-    write_label(picture, text, (0, 0), colour, thickness=2)
-    return picture

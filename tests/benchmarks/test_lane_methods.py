@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks.lane_methods import COLUMNS, NETWORKS, THESIS, read_seconds, report
+from benchmarks.lane_methods import COLUMNS, NETWORKS, THESIS, read_seconds, report, run_name
 from pipelines.lane.settings import TrainSettings
 
 
@@ -57,3 +57,19 @@ def test_seconds_are_read_by_network_and_method(tmp_path):
     path = tmp_path / "bundles.json"
     path.write_text(json.dumps({"rows": rows}))
     assert read_seconds(path) == {"Edges": 0.1, "C3K3 HGP": 0.2}
+
+
+def test_runs_with_other_settings_have_other_names():
+    task = {
+        "surface": "walkable",
+        "network": "segnet",
+        "seed": 1,
+        "size": [96, 128],
+        "changes": {"width": 0.25},
+    }
+    assert run_name(task) == "walkable-segnet-1"
+    names = {
+        run_name(task | other)
+        for other in ({}, {"size": [24, 32]}, {"changes": {"width": 1.0}}, {"changes": {"head_epochs": 5}})
+    }
+    assert len(names) == 4

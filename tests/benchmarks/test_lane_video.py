@@ -39,8 +39,12 @@ def test_perfect_masks_have_an_f_measure_of_one():
 def test_certain_lanes_have_directions_that_hold():
     lane = np.zeros((2, 40, 60), bool)
     lane[:, :, 20:50] = True
-    scores = corridor_scores(lane.astype(np.float32), lane, 0.1)
-    assert scores["frames"] == 2
+    labelled = np.ones_like(lane)
+    labelled[1, -1, 0] = False  # of this frame the truth is not known
+    footage = Footage(np.zeros((*lane.shape, 3), np.uint8), lane, labelled)
+    scores = corridor_scores(lane.astype(np.float32), footage, 0.1)
+    assert scores["frames"] == 1
+    assert scores["corridor"] == 0.0
     assert scores["direction covered"] == scores["width covered"] == 1.0
     assert scores["direction error"] == pytest.approx(0.0, abs=1e-6)
 
@@ -55,8 +59,8 @@ def test_flows_and_smoothing_keep_the_number_of_frames():
 def test_the_report_has_a_row_of_each_way_to_smooth_and_each_length():
     scores = {"f_measure": 0.9, "nll": 0.1, "flicker": 0.01}
     halves = {"chosen on": scores, "judged on": scores}
-    keys = ("direction covered", "direction error", "direction interval", "width covered", "width error")
-    corridor = dict.fromkeys((*keys, "width interval"), 0.5)
+    keys = [f"{name} {key}" for name in ("direction", "width") for key in ("covered", "error", "interval")]
+    corridor = {"frames": 3, **dict.fromkeys(("corridor", *keys), 0.5)}
     truth = {"chosen on": {"flicker": 0.02}, "judged on": {"flicker": 0.03}}
     found = {
         "smoothing": [
@@ -69,5 +73,5 @@ def test_the_report_has_a_row_of_each_way_to_smooth_and_each_length():
     text = report({"host": {"cores": 2}, "models": {"C3K3": found}})
     assert "| flow | 0.3 | 0.9000 | 0.1000 | 0.0100 | 0.9000 | 0.1000 | 0.0100 |" in text
     assert "| true masks | 0 |  |  | 0.0200 |  |  | 0.0300 |" in text
-    assert "| 0.4 | 0.50 |" in text
+    assert "| 0.4 | 3 | 0.50 |" in text
     assert "Videos: 3 frames a second." in text

@@ -14,7 +14,7 @@ _VANISHING_POINT: Final = (255, 0, 0)
 _OPACITY: Final = 0.4
 
 
-def drawn(image: NDArray[np.uint8], lane: TraditionalLane) -> NDArray[np.uint8]:
+def with_lane(image: NDArray[np.uint8], lane: TraditionalLane) -> NDArray[np.uint8]:
     """Return a picture with the lane tinted green, its borders yellow and its vanishing point a red disc.
 
     Args:
@@ -30,7 +30,7 @@ def drawn(image: NDArray[np.uint8], lane: TraditionalLane) -> NDArray[np.uint8]:
     Example:
         >>> mask = np.zeros((32, 32), bool)
         >>> lane = TraditionalLane(mask, np.float32(mask) - 1, (8.0, 16.0), (None, None))
-        >>> drawn(np.zeros((32, 32, 3), np.uint8), lane)[8, 16].tolist()
+        >>> with_lane(np.zeros((32, 32, 3), np.uint8), lane)[8, 16].tolist()
         [255, 0, 0]
     """
     check_image(image)

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.files.videos import Video, read_frames
 
 SIZE = (32, 48)
@@ -103,6 +103,38 @@ def test_frames_that_are_there_but_cannot_be_decoded_are_no_video(tmp_path, monk
     monkeypatch.setattr(cv2, "VideoCapture", lambda *_: capture)
     with pytest.raises(InputError, match="no frame can be decoded"):
         list(read_frames(path))
+
+
+def test_a_frame_that_cannot_be_decoded_is_named_and_the_others_are_there(tmp_path, monkeypatch):
+    class Damaged(Capture):
+        passed = -1
+
+        def grab(self) -> bool:
+            self.passed += 1
+            return self._capture.grab()
+
+        def retrieve(self) -> tuple[bool, object]:
+            return (False, None) if self.passed == 3 else self._capture.retrieve()
+
+    path = write_video(tmp_path / "a.avi")
+    capture = Damaged(path)
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: capture)
+    left_out: list[Skipped] = []
+    assert [frame.number for frame in read_frames(path, left_out=left_out)] == [0, 1, 2, 4, 5, 6]
+    (entry,) = left_out
+    assert entry.file.name == "a.avi#3"
+    assert "this frame cannot be decoded" in entry.reason
+
+
+def test_a_video_that_ends_early_is_named(tmp_path):
+    path = write_video(tmp_path / "a.avi", count=60)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(0.7 * len(content))])
+    left_out: list[Skipped] = []
+    count = len(list(read_frames(path, left_out=left_out)))
+    (entry,) = left_out
+    assert entry.reason.startswith(f"{path}: ends after {count} of 60 frames")
+    assert len(list(read_frames(path))) == count
 
 
 class Told:

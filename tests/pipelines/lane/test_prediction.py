@@ -74,7 +74,7 @@ def test_a_direction_adds_columns_and_a_sheet_stands_beside_the_frames(tmp_path)
     assert names[6:13] == ["corridor", *DIRECTION, *WIDTH]
     assert [float(line["time"]) for line in lines] == pytest.approx([0.0, 0.1, 0.2, 0.3], abs=1e-3)
     for line in lines:
-        assert float(line["corridor"]) == 1.0
+        assert float(line["corridor"]) == pytest.approx(250 / 255, abs=0.02)
         assert float(line["direction"]) == pytest.approx(0.0, abs=1e-6)
         assert float(line["corridor_width"]) == pytest.approx(60.0, abs=1e-3)
     assert cv2.imread(str(out / SHEETS / "a.jpg")) is not None
@@ -82,9 +82,16 @@ def test_a_direction_adds_columns_and_a_sheet_stands_beside_the_frames(tmp_path)
     assert predictor.speed().startswith("Videos: ")
 
 
+def test_the_time_between_predicted_frames_counts(tmp_path):
+    video = write_video(tmp_path / "a.avi", [250, 0, 0, 0])
+    predict(video, tmp_path / "out", smoothing=0.1, optical_flow=False, every=3)
+    assert probability(tmp_path / "out", 3) == pytest.approx(np.exp(-3.0) * 0.98, abs=0.03)
+
+
 def test_where_there_is_no_way_the_columns_are_empty(tmp_path):
     predict(write_video(tmp_path / "a.avi", [0]), tmp_path / "out", direction=True)
     (line,) = rows(tmp_path / "out" / "predictions.csv")
+    assert (tmp_path / "out" / SHEETS / "a.jpg").exists()
     assert float(line["corridor"]) == 0.0
     assert [line[name] for name in (*DIRECTION, *WIDTH)] == [""] * 6
 

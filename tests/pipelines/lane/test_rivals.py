@@ -27,6 +27,13 @@ def test_probabilities_are_those_of_scores_at_the_temperature(monkeypatch):
     assert (found["mutual_information"] == 0).all()
 
 
+def test_a_detector_draws_what_it_found():
+    image = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
+    picture = traditional_predictor("edge", 1.0).drawn(image)
+    assert picture.shape == image.shape
+    assert (picture != image).any()
+
+
 def test_a_damaged_file_of_temperatures_is_refused(tmp_path):
     assert read_temperatures(tmp_path) == {}
     (tmp_path / TEMPERATURES).write_text('{"temperatures": {"edge": "warm"}}')

@@ -1,8 +1,13 @@
 """Smoothing of a video's probabilities: weights by hand, along motion, and what makes it forget."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
+from skimage import data
 
 from pipelines.lane.smoothing import TimeSmoother
 
@@ -51,11 +56,47 @@ def test_with_flow_the_past_moves_along_with_the_picture():
     assert errors[True] < 0.3 * errors[False]
 
 
-def test_with_flow_a_cut_forgets_the_past():
+@pytest.mark.parametrize("after", ["texture", "photograph", "white"])
+def test_with_flow_a_cut_begins_anew(after):
+    pictures = {
+        "texture": texture(seed=1),
+        "photograph": cv2.resize(data.astronaut(), SIZE[::-1]),
+        "white": np.full((*SIZE, 3), 255, np.uint8),
+    }
     smooth = TimeSmoother(10.0, optical_flow=True)
-    smooth(np.ones(SIZE, np.float32), np.zeros((*SIZE, 3), np.uint8), seconds=0.0)
-    found = smooth(np.zeros(SIZE, np.float32), np.full((*SIZE, 3), 255, np.uint8), seconds=0.04)
-    assert found.max() < 1e-3
+    smooth(np.ones(SIZE, np.float32), cv2.resize(data.chelsea(), SIZE[::-1]), seconds=0.0)
+    found = smooth(np.zeros(SIZE, np.float32), pictures[after], seconds=0.04)
+    assert found.max() == 0
+
+
+def test_another_exposure_is_no_cut():
+    smooth = TimeSmoother(10.0, optical_flow=True)
+    frame = (0.6 * texture()).astype(np.uint8)
+    smooth(np.ones(SIZE, np.float32), frame, seconds=0.0)
+    found = smooth(np.zeros(SIZE, np.float32), frame + 30, seconds=0.04)
+    assert found.mean() > 0.9
+
+
+@pytest.mark.parametrize("optical_flow", [False, True])
+def test_what_is_no_number_does_not_stay(optical_flow):
+    smooth = TimeSmoother(10.0, optical_flow=optical_flow)
+    smooth(np.full(SIZE, np.nan, np.float32), texture(), seconds=0.0)
+    np.testing.assert_array_equal(smooth(step(20), texture(), seconds=0.1), step(20))
+
+
+def test_frames_of_any_shape_can_be_smoothed():
+    """OpenCV's flow ends the process on images of few rows, so this runs in a process of its own."""
+    program = """
+import numpy as np
+from pipelines.lane.smoothing import TimeSmoother
+for height, width in ((40, 640), (270, 6000), (1, 500), (500, 1), (13, 256)):
+    smooth = TimeSmoother(1.0, optical_flow=True)
+    frame = np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
+    for number in range(3):
+        found = smooth(np.full((height, width), 0.5, np.float32), frame, seconds=number / 10)
+    assert abs(found - 0.5).max() < 1e-6
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
 
 
 def test_probabilities_stay_probabilities_and_equal_calls_are_equal():
@@ -70,8 +111,8 @@ def test_probabilities_stay_probabilities_and_equal_calls_are_equal():
     np.testing.assert_array_equal(*runs)
 
 
-@pytest.mark.parametrize(("size", "seconds"), [((20, 30), 1.0), (SIZE, -1.0)])
-def test_another_size_and_an_earlier_time_begin_anew(size, seconds):
+@pytest.mark.parametrize(("size", "seconds"), [((20, 30), 1.0), (SIZE, -1.0), (SIZE, 0.5)])
+def test_another_size_and_a_time_that_is_no_later_begin_anew(size, seconds):
     smooth = TimeSmoother(5.0, optical_flow=True)
     smooth(np.ones(SIZE, np.float32), texture(), seconds=0.5)
     p = np.full(size, 0.25, np.float32)

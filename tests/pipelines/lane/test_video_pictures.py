@@ -60,5 +60,5 @@ def test_throughput_counts_the_parts_by_themselves():
     throughput.add(0.5, 0.1, 0.25)
     throughput.decode = 0.15
     assert throughput.text() == (
-        "Videos: 1.0 frames a second; decoding alone 6.7, network alone 2.0, smoothing 10, writing 4.0"
+        "Videos: 1.0 frames a second; alone decoding 6.7, network 2.0, smoothing 10, writing 4.0"
     )
