@@ -25,7 +25,8 @@ def corridor_overlay(picture: Picture, found: Corridor, view: View) -> Picture:
     """Return a picture with the way ahead.
 
     An arrow goes from where the walker stands to the middle of the free stretch, a triangle shows the
-    interval of its direction, and a bar the free width; a label says where to, or that there is no way.
+    interval of its direction, and a bar the free width; a label says how many degrees to which side, or that
+    there is no way.
 
     Args:
         picture: `[H, W, 3]`; it is not changed.
@@ -36,7 +37,7 @@ def corridor_overlay(picture: Picture, found: Corridor, view: View) -> Picture:
     height, width = picture.shape[:2]
     line = max(1, round(max(height, width) / 200))
     if found.direction is None or found.width is None:
-        write_label(drawn, "no way ahead", (0, height - 1), REFERRED_COLOUR, thickness=2 * line)
+        write_label(drawn, "no way", (0, height - 1), REFERRED_COLOUR, thickness=2 * line)
         return drawn
     row, walker = view.row(height), (width // 2, height - 1)
 
@@ -59,11 +60,11 @@ def corridor_overlay(picture: Picture, found: Corridor, view: View) -> Picture:
 
 
 def _in_words(direction: float) -> str:
-    """Return a direction in words, for example `12 degrees left`."""
+    """Return a direction in words, in degrees, short enough for small pictures: for example `12 left`."""
     degrees = round(abs(direction))
     if degrees == 0:
-        return "straight on"
-    return f"{degrees} degrees {'left' if direction < 0 else 'right'}"
+        return "ahead"
+    return f"{degrees} {'left' if direction < 0 else 'right'}"
 
 
 @dataclass(frozen=True)
