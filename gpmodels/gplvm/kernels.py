@@ -26,6 +26,9 @@ KERNELS = ("rbf", "linear", "rbf+linear")
 BLOCK_VALUES = 4_000_000
 """Values of Ψ2 that are held at once, 32 MB: rows times pairs of inducing inputs."""
 
+LEAST_BLOCK = 16
+"""Least rows of a block."""
+
 
 class LatentKernel(NamedTuple):
     """A kernel with the values of its hyper-parameters: RBF, linear, or the sum of both.
@@ -233,7 +236,7 @@ def summed_exp(seen: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         left: tf.Tensor, right: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         num_rows, num_pairs = left.shape[0], right.shape[1]
-        block = max(BLOCK_VALUES // num_pairs, 16)
+        block = max(BLOCK_VALUES // num_pairs, LEAST_BLOCK)
         kept = tf.exp(tf.matmul(left, right)) if num_rows <= block else None
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
