@@ -5,6 +5,7 @@ Not imported by `gpmodels`, which needs no pictures: `from gpmodels.estimators i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -23,7 +24,7 @@ def plot_map(
     estimator: BayesianGPLVM,
     *,
     label: Any = None,
-    dimensions: tuple[int, int] = (0, 1),
+    dimensions: Sequence[int] = (0, 1),
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the training rows on two dimensions: a dot and an ellipse of one deviation for each.
@@ -55,7 +56,7 @@ def plot_map(
     for number, value in enumerate(np.unique(labels)):
         chosen = labels == value
         colour = colours(number % colours.N)
-        ax.scatter(*position[chosen].T, s=6, color=colour, label=str(value))
+        ax.scatter(position[chosen, 0], position[chosen, 1], s=6, color=colour, label=str(value))
         width, height = 2.0 * deviation[chosen].T
         ax.add_collection(
             EllipseCollection(

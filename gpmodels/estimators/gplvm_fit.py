@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from gpmodels.gplvm.data import FloatArray, seen_rows
 from gpmodels.gplvm.inference import Starts, infer
@@ -20,6 +22,10 @@ SAMPLE_ROWS = 2000
 
 SAMPLE_ITERATIONS = 300
 """Iterations of L-BFGS on the sample."""
+
+
+ALL_ALIKE = 1e-3
+"""Variance of the positions, under a prior of variance 1, below which nothing was learned."""
 
 
 class Fitted(NamedTuple):
@@ -81,6 +87,11 @@ def ordered(parameters: Parameters) -> Parameters:
     return parameters._replace(**by_dimension)
 
 
+def _is_all_noise(parameters: Parameters, standardised: FloatArray) -> bool:
+    """Whether all positions are the same though the rows are not."""
+    return bool(np.var(parameters.mean, axis=0).max() < ALL_ALIKE and np.nanvar(standardised) > 0.0)
+
+
 def fit_rows(
     estimator: BaseEstimator,
     standardised: FloatArray,
@@ -116,13 +127,28 @@ def fit_rows(
             in_order = ordered(parameters)
             return Fitted(in_order, lambda: held_model(in_order, rows))
 
-        found = maximise(
-            start_parameters(standardised, num_inducing=num_inducing, **settings),
-            rows,
-            max_iterations=max_iterations,
-            tolerance=estimator.tolerance,
-            iteration_done=lambda bound, place: iteration_done(bound, lambda: fitted(place())),
-        )
+        def trained(start: Parameters) -> Parameters:
+            return maximise(
+                start,
+                rows,
+                max_iterations=max_iterations,
+                tolerance=estimator.tolerance,
+                iteration_done=lambda bound, place: iteration_done(bound, lambda: fitted(place())),
+            )
+
+        start = start_parameters(standardised, num_inducing=num_inducing, **settings)
+        found = trained(start)
+        if _is_all_noise(found, standardised) and start.log_lengthscales is not None:
+            # Lengthscales of 1 were too short for so noisy columns; distances in Q dimensions are about √(2Q).
+            longer = np.full_like(start.log_lengthscales, 0.5 * np.log(estimator.num_dimensions))
+            found = trained(start._replace(log_lengthscales=longer))
+        if _is_all_noise(found, standardised):
+            warnings.warn(
+                "All rows ended at the same position: the noise explains everything. Pass another random_state, "
+                'fewer num_dimensions or kernel="linear", or look whether the columns have anything in common.',
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return fitted(found)
     return _fit_large(estimator, standardised, num_inducing, max_iterations, settings, iteration_done)
 

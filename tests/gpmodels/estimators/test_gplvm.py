@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -87,6 +88,15 @@ def test_a_dimension_that_is_not_needed_switches_itself_off():
     x = np.column_stack([line, np.sin(2 * line), line**2, -line]) + 0.02 * rng.standard_normal((100, 4))
     model = BayesianGPLVM(num_dimensions=3, num_inducing=15, max_iterations=400, random_state=0).fit(x)
     assert model.relevance_[0] > 0.95
+
+
+def test_noisy_columns_do_not_end_as_noise_alone():
+    """From lengthscales of 1 all of wine becomes noise, every row at one position; the second start mends it."""
+    x = load_wine().data
+    x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
+    model = BayesianGPLVM(num_dimensions=4, scale="columns", max_iterations=100, random_state=0).fit(x)
+    assert model.embedding_.std(axis=0).max() > 0.5
+    assert model.learning_curve_[-1].bound_per_point > -15.0
 
 
 def test_rows_come_back_from_their_positions(model, rows):
