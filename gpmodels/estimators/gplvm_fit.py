@@ -144,8 +144,9 @@ def fit_rows(
             found = trained(start._replace(log_lengthscales=longer))
         if _is_all_noise(found, standardised):
             warnings.warn(
-                "All rows ended at the same position: the noise explains everything. Pass another random_state, "
-                'fewer num_dimensions or kernel="linear", or look whether the columns have anything in common.',
+                "All rows ended at the same position: the noise explains everything. Pass another "
+                'random_state, fewer num_dimensions or kernel="linear", or look whether the columns have '
+                "anything in common.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

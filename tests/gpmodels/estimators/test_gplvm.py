@@ -91,7 +91,7 @@ def test_a_dimension_that_is_not_needed_switches_itself_off():
 
 
 def test_noisy_columns_do_not_end_as_noise_alone():
-    """From lengthscales of 1 all of wine becomes noise, every row at one position; the second start mends it."""
+    """From lengthscales of 1 all of wine becomes noise, rows at one position; the second start mends it."""
     x = load_wine().data
     x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
     model = BayesianGPLVM(num_dimensions=4, scale="columns", max_iterations=100, random_state=0).fit(x)
