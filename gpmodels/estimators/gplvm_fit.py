@@ -139,7 +139,7 @@ def fit_rows(
         start = start_parameters(standardised, num_inducing=num_inducing, **settings)
         found = trained(start)
         if _is_all_noise(found, standardised) and start.log_lengthscales is not None:
-            # Lengthscales of 1 were too short for so noisy columns; distances in Q dimensions are about √(2Q).
+            # Lengthscales of 1 were too short for so noisy columns; typical distances are √(2Q).
             longer = np.full_like(start.log_lengthscales, 0.5 * np.log(estimator.num_dimensions))
             found = trained(start._replace(log_lengthscales=longer))
         if _is_all_noise(found, standardised):
