@@ -184,7 +184,9 @@
     pen.beginPath(); pen.arc(x[index], y[index], THUMBNAIL * 0.75, 0, 2 * Math.PI);
     pen.lineWidth = 5; pen.strokeStyle = "#fff"; pen.stroke();
     pen.lineWidth = 2.5; pen.strokeStyle = "#000"; pen.stroke();
-    drawMark(pen, index, x[index], y[index], RADIUS);
+    const isPictured = byId("pictures").checked && sheet.complete;
+    if (isPictured) drawPicture(pen, index, x[index], y[index], THUMBNAIL);
+    drawMark(pen, index, x[index] - (isPictured ? THUMBNAIL / 2 : 0), y[index] - (isPictured ? THUMBNAIL / 2 : 0), RADIUS);
   }
 
   // What is said of an example
@@ -365,7 +367,7 @@
     if (name === null) return;
     const index = data.files.indexOf(name);
     if (index < 0) return;
-    byId("map").scrollIntoView();
+    canvas.scrollIntoView({ block: "center" });
     canvas.focus({ preventScroll: true });
     select(index);
   }
