@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpmodels.dropout.head import DropoutHead
     from gpmodels.estimators.classifiers import HGPClassifier, SVGPClassifier, VMGPClassifier
     from gpmodels.estimators.dfgp import DFGPClassifier, DFGPRegressor
+    from gpmodels.estimators.gplvm import BayesianGPLVM
     from gpmodels.estimators.regressors import HGPRegressor, SVGPRegressor, VMGPRegressor
     from gpmodels.heads.linear import LinearHead
     from gpmodels.heads.svgp import SVGPHead
@@ -40,12 +41,14 @@ _MODULES = {
     "VMGPClassifier": "gpmodels.estimators.classifiers",
     "DFGPClassifier": "gpmodels.estimators.dfgp",
     "DFGPRegressor": "gpmodels.estimators.dfgp",
+    "BayesianGPLVM": "gpmodels.estimators.gplvm",
     "HGPRegressor": "gpmodels.estimators.regressors",
     "SVGPRegressor": "gpmodels.estimators.regressors",
     "VMGPRegressor": "gpmodels.estimators.regressors",
 }
 
 __all__ = [
+    "BayesianGPLVM",
     "DFGPClassifier",
     "DFGPHead",
     "DFGPRegressor",

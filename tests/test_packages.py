@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = {
     "gpmodels": (
         *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"heads"}),
-        {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp"},
+        {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp", "gplvm"},
         *(
             {"registry"},
             {"familiarity"},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -38,13 +39,14 @@ class FitMonitor:
     """Keeps the learning curve and reports it to whoever wants to know; a context manager.
 
     Args:
-        engine: What is being trained.
+        engine: What is being trained; None where it is no head.
         num_data: N, to write the whole bound.
         total: Iterations planned.
         verbose: 0 shows nothing, 1 and more a progress bar.
         log_dir: Folder for TensorBoard, None for no log.
         publish: Called before `callback` to make the estimator ready to predict.
         callback: Called with the iteration every ten iterations.
+        scalars: Further entries of TensorBoard, by tag.
 
     Attributes:
         curve: One point for each iteration.
@@ -52,7 +54,7 @@ class FitMonitor:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | None,
         *,
         num_data: float,
         total: int,
@@ -60,11 +62,13 @@ class FitMonitor:
         log_dir: str | None,
         publish: Callable[[], None],
         callback: Callable[[int], None] | None,
+        scalars: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self._engine = engine
         self._num_data = num_data
         self._publish = publish
         self._callback = callback
+        self._scalars = scalars
         self._writer = tf.summary.create_file_writer(log_dir) if log_dir is not None else None
         self._bar = Progress(
             TextColumn("fit"),
@@ -123,7 +127,8 @@ class FitMonitor:
             self._write(self._writer, self.curve[-1])
         if self._callback is not None:
             self._publish()
-            with self._engine.unchanged():  # it may use another estimator of the same configuration
+            # It may use another estimator of the same configuration.
+            with nullcontext() if self._engine is None else self._engine.unchanged():
                 self._callback(iteration)
         self._elsewhere += time.perf_counter() - paused
 
@@ -133,4 +138,7 @@ class FitMonitor:
             tf.summary.scalar("bound/training", point.bound_per_point * self._num_data)
             if point.validation == point.validation:  # not NaN
                 tf.summary.scalar("nll/selection", -point.validation)
-            write_unit_summaries(self._engine.head)
+            if self._engine is not None:
+                write_unit_summaries(self._engine.head)
+            for tag, value in (self._scalars() if self._scalars is not None else {}).items():
+                tf.summary.scalar(tag, value)

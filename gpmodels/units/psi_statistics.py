@@ -242,6 +242,60 @@ def linear_psi(
     return PsiStatistics(psi0, psi1, psi2)
 
 
+@check_shapes(
+    "mean: [N, R]",
+    "variance: [N, R]",
+    "inducing: [P, M, R]",
+    "lengthscales: [P, R]",
+    "kernel_variance: [P]",
+    "weights: [P, R]",
+)
+def rbf_linear_psi(
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    inducing: tf.Tensor,
+    lengthscales: tf.Tensor,
+    kernel_variance: tf.Tensor,
+    weights: tf.Tensor,
+) -> PsiStatistics:
+    """Return Ψ of the sum of an RBF and a linear kernel.
+
+    Ψ0 and Ψ1 add up; Ψ2 has the products of both parts too. The product of N(b; μ, s) with κ(b, z_m) is
+    Gaussian about (μ ℓ² + z_m s)/(ℓ² + s), so that
+
+        E[κ_rbf(b, z) κ_lin(b, z')] = Ψ1_rbf(z) Σ_r w_r z'_r (μ_r ℓ_r² + z_r s_r)/(ℓ_r² + s_r)
+
+    Args:
+        mean: μ.
+        variance: s, not negative.
+        inducing: z.
+        lengthscales: ℓ.
+        kernel_variance: σ².
+        weights: w, positive.
+
+    Example:
+        >>> zero, one = tf.zeros([1, 1]), tf.ones([1, 1])
+        >>> psi = rbf_linear_psi(zero, zero, one[None], one, tf.ones([1]), one)
+        >>> float(psi.psi0[0, 0])  # κ_rbf(0, 0) + κ_lin(0, 0)
+        1.0
+    """
+    gaussian = rbf_psi(mean, variance, inducing, lengthscales, kernel_variance)
+    linear = linear_psi(mean, variance, inducing, weights)
+    squared = tf.square(lengthscales)[:, None]
+    spread = squared + variance  # [P, N, R]
+    shrunk, share = mean * squared / spread, variance / spread
+    weighted = inducing * weights[:, None]
+    of_mean = tf.matmul(shrunk, weighted, transpose_b=True)
+    psi2 = gaussian.psi2 + linear.psi2
+    # A pair (m, m') has two products: the RBF part's point is z_m in one and z_m' in the other.
+    rows, columns = pairs(inducing.shape[1])
+    for m, n in ((rows, columns), (columns, rows)):
+        products = tf.gather(inducing, m, axis=1) * tf.gather(weighted, n, axis=1)
+        tilted = tf.gather(of_mean, n, axis=-1) + tf.matmul(share, products, transpose_b=True)
+        psi2 += tf.gather(gaussian.psi1, m, axis=-1) * tilted
+    return PsiStatistics(gaussian.psi0 + linear.psi0, gaussian.psi1 + linear.psi1, psi2)
+
+
 CLOSED_FORMS = {"rbf": rbf_psi, "ard": rbf_psi, "full": full_rbf_psi, "linear": linear_psi}
 """Kernels whose expectations are known, by name."""
 

@@ -1,0 +1,65 @@
+"""Rows with missing values, as the bounds want them: zeros where nothing was seen, and patterns that repeat."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+
+class SeenRows(NamedTuple):
+    """Standardised rows `[N, D]` whose columns are grouped by the rows that miss them.
+
+    Attributes:
+        values: Y, zero where missing, `[N, D]`.
+        seen: 1 where the columns of a group are seen, `[G, N]`; complete rows are one group.
+        group: Group of each column, `[D]`.
+        counts: Rows that each column is seen in, `[D]`.
+    """
+
+    values: FloatArray
+    seen: FloatArray
+    group: IntArray
+    counts: FloatArray
+
+    @property
+    def group_sizes(self) -> FloatArray:
+        """Columns of each group, `[G]`."""
+        return np.bincount(self.group, minlength=len(self.seen)).astype(np.float64)
+
+
+def equal_patterns(is_seen: npt.NDArray[np.bool_]) -> tuple[FloatArray, IntArray]:
+    """Return the different rows of a table of what is seen, `[P, K]`, and which of them each row is, `[N]`.
+
+    Example:
+        >>> patterns, index = equal_patterns(np.array([[True, True], [True, False], [True, True]]))
+        >>> len(patterns), index.tolist()
+        (2, [0, 1, 0])
+    """
+    packed = np.packbits(is_seen, axis=1)
+    _, first, index = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")  # in the order in which they first appear
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return is_seen[first[order]].astype(np.float64), place[index.reshape(-1)]
+
+
+def seen_rows(standardised: npt.NDArray[Any]) -> SeenRows:
+    """Return rows in which NaN means missing as the bounds want them.
+
+    Args:
+        standardised: Rows `[N, D]`; NaN where a value is missing.
+
+    Example:
+        >>> rows = seen_rows(np.array([[1.0, 2.0, 3.0], [np.nan, 1.0, 0.0]]))
+        >>> rows.group.tolist(), rows.counts.tolist()
+        ([0, 1, 1], [1.0, 2.0, 2.0])
+    """
+    is_seen = ~np.isnan(standardised)
+    patterns, group = equal_patterns(is_seen.T)
+    values = np.where(is_seen, standardised, 0.0).astype(np.float64)
+    return SeenRows(values, patterns, group, is_seen.sum(axis=0).astype(np.float64))

@@ -1,0 +1,282 @@
+"""Full-batch training: L-BFGS on the collapsed bound, the noise held at first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.optimize
+import tensorflow as tf
+from threadpoolctl import threadpool_limits
+
+from gpmodels.gplvm.bounds import best_posterior, collapsed_bound
+from gpmodels.gplvm.data import FloatArray, SeenRows
+from gpmodels.gplvm.kernels import LatentKernel
+from gpmodels.gplvm.rows import HeldModel
+from gpmodels.gplvm.start import START_VARIANCE, principal_scores
+
+START_NOISE = 0.01
+"""Share of the values' variance that counts as noise while the noise is held."""
+
+HELD_ITERATIONS = 100
+"""Most iterations with the noise held: a noise that is free at once explains everything."""
+
+MEMORY = 20
+"""Pairs of steps and gradients that L-BFGS keeps."""
+
+PATIENCE = 5
+"""Iterations whose mean gain tells whether to go on."""
+
+FAILED = 1e12
+"""Value returned to the line search where the bound is not finite: it shortens its step."""
+
+MAX_FAILURES = 40
+"""Such values in a row after which training stops with the error."""
+
+LOG_RANGES = {
+    "log_variances": (-14.0, 4.0),
+    "log_lengthscales": (-4.0, 4.0),
+    "log_kernel_variance": (-6.0, 6.0),
+    "log_weights": (-14.0, 6.0),
+    "log_noise": (-16.0, 3.0),
+}
+"""Least and largest logarithms; a line search that leaves them runs into numbers that are not finite."""
+
+
+class Parameters(NamedTuple):
+    """What is optimised, as arrays; None where a model has no such part.
+
+    Attributes:
+        mean: μ of q(x), `[N, Q]`.
+        log_variances: log s, `[N, Q]`; None for points.
+        inducing: Z, `[M, Q]`; None for a linear kernel, whose Z is the identity.
+        log_lengthscales: log ℓ, `[Q]`.
+        log_kernel_variance: log κ, a scalar.
+        log_weights: log w of the linear part, `[Q]`.
+        log_noise: log σ², a scalar.
+    """
+
+    mean: Any
+    log_variances: Any
+    inducing: Any
+    log_lengthscales: Any
+    log_kernel_variance: Any
+    log_weights: Any
+    log_noise: Any
+
+    def kernel(self) -> LatentKernel:
+        """Return the kernel of these values, of tensors."""
+        return LatentKernel(
+            variance=None if self.log_kernel_variance is None else tf.exp(self.log_kernel_variance),
+            lengthscales=None if self.log_lengthscales is None else tf.exp(self.log_lengthscales),
+            weights=None if self.log_weights is None else tf.exp(self.log_weights),
+        )
+
+    def inducing_inputs(self) -> Any:
+        """Return Z; for a linear kernel the identity, which makes the bound exact."""
+        return tf.eye(self.mean.shape[1], dtype=tf.float64) if self.inducing is None else self.inducing
+
+    def bound(self, rows: SeenRows) -> tf.Tensor:
+        """Return the collapsed bound, nats."""
+        variance = None if self.log_variances is None else tf.exp(self.log_variances)
+        noise = tf.exp(self.log_noise)
+        return collapsed_bound(self.kernel(), self.mean, variance, self.inducing_inputs(), noise, rows)
+
+    def present(self) -> dict[str, Any]:
+        """Return the parts that the model has, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def flat(self) -> FloatArray:
+        """Return all values in one vector."""
+        return np.concatenate([np.ravel(value) for value in self.present().values()])
+
+    def from_flat(self, flat: Any) -> Parameters:
+        """Return values of these shapes from one vector, an array or a tensor."""
+        parts, start = {}, 0
+        for name, value in self.present().items():
+            shape = np.shape(value)
+            size = int(np.prod(shape))
+            piece = flat[start : start + size]
+            parts[name] = tf.reshape(piece, shape) if tf.is_tensor(flat) else piece.reshape(shape)
+            start += size
+        return self._replace(**parts)
+
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the largest value of each entry of `flat`."""
+        limits = [
+            np.tile(LOG_RANGES.get(name, (-np.inf, np.inf)), (np.size(value), 1))
+            for name, value in self.present().items()
+        ]
+        low, high = np.concatenate(limits).T
+        return low, high
+
+
+def start_parameters(
+    standardised: FloatArray,
+    *,
+    num_dimensions: int,
+    num_inducing: int,
+    kernel: str,
+    is_point: bool,
+    rng: np.random.Generator,
+) -> Parameters:
+    """Return where training starts.
+
+    Args:
+        standardised: Rows `[N, D]`; NaN where a value is missing.
+        num_dimensions: Q.
+        num_inducing: M; not used by a linear kernel.
+        kernel: One of `gpmodels.gplvm.kernels.KERNELS`.
+        is_point: Whether q(x) is a point.
+        rng: Chooses the rows that inducing inputs start from.
+    """
+    mean = principal_scores(standardised, num_dimensions, rng)
+    chosen = np.sort(rng.choice(len(mean), num_inducing, replace=False))
+    total = max(float(np.nanvar(standardised)), 1e-6)
+    has_rbf, has_linear = "rbf" in kernel, "linear" in kernel
+    return Parameters(
+        mean=mean,
+        log_variances=None if is_point else np.full(mean.shape, np.log(START_VARIANCE)),
+        inducing=mean[chosen] if has_rbf else None,
+        log_lengthscales=np.zeros(num_dimensions) if has_rbf else None,
+        log_kernel_variance=np.array(np.log(total)) if has_rbf else None,
+        log_weights=np.full(num_dimensions, np.log(total / num_dimensions)) if has_linear else None,
+        log_noise=np.array(np.log(START_NOISE * total)),
+    )
+
+
+@dataclass
+class Objective:
+    """-bound/N as a function of one vector, for SciPy.
+
+    Attributes:
+        shapes: Parameters of the right shapes.
+        rows: Y.
+    """
+
+    shapes: Parameters
+    rows: SeenRows
+
+    def __post_init__(self) -> None:
+        size = len(self.shapes.flat())
+        self._scale = float(len(self.rows.values))
+        self._failures = 0
+
+        def value_and_gradient(flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.GradientTape() as tape:
+                tape.watch(flat)
+                loss = -self.shapes.from_flat(flat).bound(self.rows) / self._scale
+            return loss, tape.gradient(loss, flat)
+
+        self._compiled = tf.function(
+            value_and_gradient, input_signature=[tf.TensorSpec([size], tf.float64)], autograph=False
+        )
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Return value and gradient; a large value where they are not finite."""
+        try:
+            value, gradient = (result.numpy() for result in self._compiled(tf.constant(flat)))
+        except tf.errors.InvalidArgumentError:
+            self._failures += 1
+            if self._failures > MAX_FAILURES:
+                raise
+            return FAILED, np.zeros_like(flat)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return FAILED, np.zeros_like(flat)
+        self._failures = 0
+        return float(value), gradient
+
+
+def maximise(
+    start: Parameters,
+    rows: SeenRows,
+    *,
+    max_iterations: int,
+    tolerance: float,
+    iteration_done: Callable[[float, Callable[[], Parameters]], None],
+) -> Parameters:
+    """Maximise the collapsed bound: the noise held for the first iterations, then free.
+
+    Args:
+        start: Where to start.
+        rows: Y.
+        max_iterations: Iterations, held ones included.
+        tolerance: Training ends when five iterations gain less than this on average, nats per row.
+        iteration_done: Called after each iteration with the bound per row and a function that returns the
+            parameters at that moment.
+    """
+    objective = Objective(start, rows)
+    held = min(HELD_ITERATIONS, max_iterations // 3)
+    flat = start.flat()
+    for count, holds_noise in ((held, True), (max_iterations - held, False)):
+        if count < 1:
+            continue
+        low, high = start.ranges()
+        if holds_noise:
+            low[-1] = high[-1] = flat[-1]
+        # L-BFGS itself has little to compute; BLAS threads that wait for each other take most of the time.
+        with threadpool_limits(limits=1, user_api="blas"):
+            flat = _lbfgs(objective, flat, low, high, count, tolerance, start, iteration_done)
+    return start.from_flat(flat)
+
+
+def _lbfgs(
+    objective: Objective,
+    flat: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    max_iterations: int,
+    tolerance: float,
+    shapes: Parameters,
+    iteration_done: Callable[[float, Callable[[], Parameters]], None],
+) -> FloatArray:
+    values: list[float] = []
+
+    def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        values.append(float(intermediate_result.fun))
+        place: npt.NDArray[Any] = np.array(intermediate_result.x)
+        iteration_done(-values[-1], lambda: shapes.from_flat(place))
+        if len(values) > PATIENCE and values[-1 - PATIENCE] - values[-1] < PATIENCE * tolerance:
+            raise StopIteration
+
+    result = scipy.optimize.minimize(
+        objective,
+        np.clip(flat, low, high),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=scipy.optimize.Bounds(low, high),
+        callback=after_iteration,
+        options={
+            "maxiter": max_iterations,
+            "maxfun": 10 * max_iterations,
+            "maxcor": MEMORY,
+            "maxls": 30,
+            "ftol": 1e-14,
+            "gtol": 1e-9,
+        },
+    )
+    return np.asarray(result.x)
+
+
+def held_model(parameters: Parameters, rows: SeenRows) -> HeldModel:
+    """Return the trained model with the best q(u) held.
+
+    Args:
+        parameters: Trained.
+        rows: Y.
+    """
+    variance = None if parameters.log_variances is None else tf.exp(parameters.log_variances)
+    kernel, inducing = parameters.kernel(), tf.convert_to_tensor(parameters.inducing_inputs())
+    noise = tf.exp(parameters.log_noise)
+    posterior = best_posterior(kernel, tf.constant(parameters.mean), variance, inducing, noise, rows)
+    return HeldModel(
+        kernel=kernel,
+        inducing=inducing.numpy(),
+        noise_variance=float(noise),
+        posterior=posterior,
+        group=rows.group,
+        is_point=variance is None,
+    )
