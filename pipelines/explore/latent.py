@@ -27,7 +27,7 @@ class LatentMap:
     Attributes:
         position: Means of the latent positions `[N, Q]`.
         std: Their standard deviations `[N, Q]`.
-        relevance: Relevance of each dimension `[Q]`, falling.
+        relevance: Share of each dimension in what the kernel sees vary `[Q]`, falling.
         score: Bound on the log density of each example `[N]`, in nats.
         seconds: How long the fit took.
     """
@@ -45,9 +45,14 @@ class LatentMap:
 
     @property
     def scaled(self) -> tuple[Floats, Floats]:
-        """Positions and standard deviations `[N, relevant]` in units of the kernel's lengthscales."""
+        """Positions and standard deviations `[N, relevant]`, scaled so that all dimensions count as they matter.
+
+        A dimension's relevance is its share in what the kernel sees vary, (variance of the positions) / ℓ²: so
+        distances are in units of the lengthscales ℓ, times a factor that all dimensions share.
+        """
         kept = self.num_relevant
-        scale = np.sqrt(self.relevance[:kept])
+        spread = self.position[:, :kept].std(axis=0)
+        scale = np.sqrt(self.relevance[:kept]) / np.where(spread > 0, spread, 1)
         return self.position[:, :kept] * scale, self.std[:, :kept] * scale
 
     @property

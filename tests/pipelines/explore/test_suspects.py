@@ -78,7 +78,7 @@ def test_neighbours_are_those_of_an_exhaustive_search():
     groups = rng.choice(list("uvwxyz"), 60)
     latent = latent_map(position, std, relevance=(2.0, 1.0))
     found = find_suspects(latent, classes, groups.tolist(), 7)
-    scale = np.sqrt([2.0, 1.0])
+    scale = np.sqrt([2.0, 1.0]) / position.std(axis=0)
     for row in range(60):
         distance = (((position - position[row]) * scale) ** 2).sum(1) + ((std * scale) ** 2).sum(1)
         distance[groups == groups[row]] = np.inf
