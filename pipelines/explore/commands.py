@@ -40,11 +40,9 @@ def explore(
     """Show a data set as a map, its oddest examples and probable label errors, on one page."""
     from pipelines.explore import steps  # noqa: PLC0415 - imports TensorFlow
 
-    chosen = {"data": data, "out": out, "overwrite": overwrite, "console": call.console}
-    if complete:
-        steps.complete(call.settings, masks=masks, predictions=predictions, **chosen)
-    else:
-        steps.explore(call.settings, masks=masks, predictions=predictions, jobs=call.processes, **chosen)
+    inputs = steps.Inputs(data=data, predictions=predictions, masks=masks)
+    step = steps.complete if complete else steps.explore
+    step(call.settings, inputs, out=out, jobs=call.processes, overwrite=overwrite, console=call.console)
 
 
 COMMANDS = {"explore": Command(ExploreSettings, explore)}

@@ -14,8 +14,10 @@ from rich.console import Console
 
 from data_prep.errors import InputError, Skipped
 from data_prep.explore.masked import MaskedImage, read_masked_images
+from data_prep.prepared.preparing import Progress
+from pipelines.command.console import stage_bars
 from pipelines.explore.examples import is_coloured, require_enough
-from pipelines.explore.latent import Floats, make_model
+from pipelines.explore.latent import Floats, fit_callback, make_model
 from pipelines.explore.settings import OWN_FEATURES, ExploreSettings
 
 _LEVELS = 255.0
@@ -73,7 +75,7 @@ def complete_images(
         folder: Folder of images of one size, or that are shrunk to one.
         masks: Folder of masks; None where transparent pixels are missing.
         settings: Of the step; `size`, `features` (grey or colour) and those of the fit are used.
-        console: For a line on what is done.
+        console: For progress, and a line on what is done.
 
     Raises:
         InputError: The images or masks cannot be used.
@@ -90,7 +92,8 @@ def complete_images(
         f"Filling in {int((~known).sum())} of {known.size} pixels of {len(images)} images", markup=False
     )
     started = perf_counter()
-    mean, std = _filled(levels, known, settings)
+    with stage_bars(console) as advance:
+        mean, std = _filled(levels, known, settings, advance)
     return Completed(
         images=images,
         mean=mean,
@@ -111,12 +114,15 @@ def _channels(images: Sequence[MaskedImage], known: NDArray[np.bool_], features:
     return cv2.cvtColor(flat, cv2.COLOR_RGB2GRAY).reshape(*levels.shape[:3], 1).astype(np.float64)
 
 
-def _filled(levels: Floats, known: NDArray[np.bool_], settings: ExploreSettings) -> tuple[Floats, Floats]:
+def _filled(
+    levels: Floats, known: NDArray[np.bool_], settings: ExploreSettings, progress: Progress
+) -> tuple[Floats, Floats]:
     """Return means and standard deviations of all pixels `[N, H, W, channels]`, in grey levels."""
     shape = levels.shape
     is_seen = np.repeat(known.any(axis=0)[..., None], shape[-1], axis=-1).ravel()
     table = np.where(known[..., None], levels / _LEVELS, np.nan).reshape(len(levels), -1)[:, is_seen]
-    model = make_model((table.shape[0], table.shape[1]), "common", settings).fit(table)
+    model = make_model((table.shape[0], table.shape[1]), "common", settings)
+    model.fit(table, callback=fit_callback(settings, progress))
     filled, deviation = model.complete(table, return_std=True)
     mean, std = np.zeros((2, len(levels), is_seen.size))
     mean[:, is_seen] = np.clip(filled, 0, 1) * _LEVELS

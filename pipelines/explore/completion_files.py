@@ -51,8 +51,8 @@ def write_completed(folder: Path, title: str, completed: Completed, settings: Ex
         METRICS: json.dumps(metrics, indent=2, allow_nan=False) + "\n",
         COMPLETE_PAGE: render_completion(title, completed, settings),
     }
-    for name, text in texts.items():
-        with atomic_file(folder / name) as temporary:
+    for file, text in texts.items():
+        with atomic_file(folder / file) as temporary:
             temporary.write_text(text, encoding="utf-8")
     write_skipped(folder, completed.skipped)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
+from data_prep.prepared.preparing import Progress
 from gpmodels import BayesianGPLVM
 from pipelines.explore.examples import Features, Scale
 from pipelines.explore.settings import ExploreSettings
@@ -45,10 +47,10 @@ class LatentMap:
 
     @property
     def scaled(self) -> tuple[Floats, Floats]:
-        """Positions and standard deviations `[N, relevant]`, scaled so that all dimensions count as they matter.
+        """Positions and standard deviations `[N, relevant]`, scaled so that dimensions count as they matter.
 
-        A dimension's relevance is its share in what the kernel sees vary, (variance of the positions) / ℓ²: so
-        distances are in units of the lengthscales ℓ, times a factor that all dimensions share.
+        A dimension's relevance is its share in what the kernel sees vary, (variance of the positions) / ℓ²:
+        so the units are the lengthscales ℓ, times a factor that all dimensions share.
         """
         kept = self.num_relevant
         spread = self.position[:, :kept].std(axis=0)
@@ -77,8 +79,22 @@ def make_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) 
     )
 
 
-def fit_map(features: Features, settings: ExploreSettings) -> LatentMap:
+def fit_callback(
+    settings: ExploreSettings, progress: Progress | None
+) -> Callable[[BayesianGPLVM, int], None] | None:
+    """Return what a fit calls from time to time to show how far it is."""
+    if progress is None:
+        return None
+    return lambda _model, iteration: progress("Fitting", iteration, settings.max_iterations)
+
+
+def fit_map(features: Features, settings: ExploreSettings, progress: Progress | None = None) -> LatentMap:
     """Fit a Bayesian GPLVM to features and place the examples.
+
+    Args:
+        features: What the examples are compared by.
+        settings: Of the step.
+        progress: Function that is called with a description, iterations done and iterations at most.
 
     Raises:
         InputError: The features do not vary, so there is nothing to see.
@@ -90,7 +106,8 @@ def fit_map(features: Features, settings: ExploreSettings) -> LatentMap:
             "choose other --features."
         )
     started = perf_counter()
-    model = make_model((values.shape[0], values.shape[1]), features.scale, settings).fit(values)
+    model = make_model((values.shape[0], values.shape[1]), features.scale, settings)
+    model.fit(values, callback=fit_callback(settings, progress))
     order = np.argsort(-np.asarray(model.relevance_), kind="stable")
     return LatentMap(
         position=np.asarray(model.embedding_, np.float64)[:, order],

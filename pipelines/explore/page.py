@@ -100,8 +100,7 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
         predicted=findings.predicted,
         settings=settings,
         relevance=[
-            (number + 1, float(share), f"{share:.3f}")
-            for number, share in enumerate(latent.relevance)
+            (number + 1, float(share), f"{share:.3f}") for number, share in enumerate(latent.relevance)
         ],
         odd=[_card(findings, row) for row in findings.oddest[: settings.shown]],
         suspects=_suspects(findings, settings),

@@ -153,8 +153,8 @@ def _manifest_kind(folder: Path) -> type[LabelledManifest]:
 def _pictures(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> list[Picture]:
     """Return a picture of each example: its image, the middle frame of its clip, or that of its video."""
     if isinstance(manifest, FeaturesManifest):
-        chosen = manifest.select(names)
-        return [thumbnail(_decoded(read_picture(folder, example))) for example in chosen]
+        rows = manifest.rows(names)
+        return [thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows]
     return [thumbnail(_middle(image)) for image in _images(folder, manifest, names)]
 
 

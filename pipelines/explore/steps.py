@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -9,10 +10,11 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file, atomic_folder, refuse_existing
 from data_prep.prepared.preparing import write_skipped
-from pipelines.command.console import show_table
+from pipelines.command.console import show_table, stage_bars
 from pipelines.command.folders import METRICS
-from pipelines.explore.completion import complete_images
+from pipelines.explore.completion import Completed, complete_images
 from pipelines.explore.completion_files import completion_facts, write_completed
+from pipelines.explore.completion_page import COMPLETE_PAGE
 from pipelines.explore.latent import fit_map
 from pipelines.explore.page import PAGE, Findings, render_page
 from pipelines.explore.predictions import read_predicted
@@ -22,13 +24,26 @@ from pipelines.explore.suspects import find_suspects
 from pipelines.explore.tables import EMBEDDING, write_embedding, write_metrics
 
 
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What is read.
+
+    Attributes:
+        data: Prepared folder, or folder of images.
+        predictions: Table of a model's predictions of the same examples; colours a map.
+        masks: Folder of masks that say which pixels are missing; None where transparent ones are.
+    """
+
+    data: Path
+    predictions: Path | None = None
+    masks: Path | None = None
+
+
 def explore(
     settings: ExploreSettings,
+    inputs: Inputs,
     *,
-    data: Path,
     out: Path,
-    predictions: Path | None = None,
-    masks: Path | None = None,
     jobs: int = 1,
     overwrite: bool = False,
     console: Console,
@@ -37,10 +52,8 @@ def explore(
 
     Args:
         settings: Of the step.
-        data: Prepared folder, or folder of images.
+        inputs: What is read.
         out: Folder to write.
-        predictions: Table of a model's predictions of the same examples.
-        masks: Refused: only missing pixels are filled by masks.
         jobs: Number of processes.
         overwrite: Whether the folder of an earlier exploration is replaced.
         console: For progress and the table.
@@ -48,13 +61,15 @@ def explore(
     Raises:
         InputError: The data or the predictions cannot be used, or `out` exists or cannot be written.
     """
-    if masks is not None:
+    if inputs.masks is not None:
         raise InputError("--masks says which pixels are missing: give --complete with it, or leave it out.")
     refuse_existing(out, overwrite=overwrite)
-    examples = read_examples(data, settings, jobs=jobs, console=console)
-    predicted = None if predictions is None else read_predicted(predictions, examples.files, examples.classes)
+    examples = read_examples(inputs.data, settings, jobs=jobs, console=console)
+    table = inputs.predictions
+    predicted = None if table is None else read_predicted(table, examples.files, examples.classes)
     console.print(f"Placing {len(examples.files)} examples by {examples.features.words}", markup=False)
-    latent = fit_map(examples.features, settings)
+    with stage_bars(console) as advance:
+        latent = fit_map(examples.features, settings, advance)
     suspicion = (
         None
         if examples.classes is None
@@ -62,7 +77,7 @@ def explore(
     )
     findings = Findings(examples, latent, suspicion, predicted)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        page = render_page(f"A look at {data.resolve().name}", findings, settings)
+        page = render_page(f"A look at {inputs.data.resolve().name}", findings, settings)
         with atomic_file(folder / PAGE) as temporary:
             temporary.write_text(page, encoding="utf-8")
         write_embedding(folder / EMBEDDING, findings)
@@ -84,38 +99,41 @@ def _facts(findings: Findings) -> dict[str, str]:
     }
     if suspicion is not None:
         said["Neighbours have the class"] = f"{suspicion.agreement:.1%}"
-        said["Probable label errors"] = str(len(suspicion.suspects))
+        said["Labels to look at"] = str(len(suspicion.suspects))
     return {**said, "Seconds of the fit": f"{latent.seconds:.1f}"}
 
 
 def complete(
     settings: ExploreSettings,
+    inputs: Inputs,
     *,
-    data: Path,
     out: Path,
-    masks: Path | None = None,
-    predictions: Path | None = None,
+    jobs: int = 1,  # noqa: ARG001 - called as `explore` is
     overwrite: bool = False,
     console: Console,
-) -> None:
+) -> Completed:
     """Fill in the missing pixels of small images; write pictures of means and deviations, and a page.
 
     Args:
         settings: Of the step.
-        data: Folder of images.
+        inputs: What is read.
         out: Folder to write.
-        masks: Folder of masks; None where transparent pixels are missing.
-        predictions: Refused: it colours a map.
+        jobs: Of no use; images are small.
         overwrite: Whether the folder of an earlier exploration is replaced.
         console: For the table.
 
     Raises:
         InputError: The images or masks cannot be used, or `out` exists or cannot be written.
     """
-    if predictions is not None:
+    if inputs.predictions is not None:
         raise InputError("--predictions colours a map: give it without --complete.")
     refuse_existing(out, overwrite=overwrite)
-    completed = complete_images(data, masks, settings, console=console)
+    completed = complete_images(inputs.data, inputs.masks, settings, console=console)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        write_completed(folder, f"Missing pixels of {data.resolve().name}", completed, settings)
-    show_table(console, f"{out}: pictures, and a page of them", completion_facts(completed))
+        write_completed(folder, f"Missing pixels of {inputs.data.resolve().name}", completed, settings)
+    show_table(
+        console,
+        f"{out / COMPLETE_PAGE}: open it in a browser; the pictures are beside it",
+        completion_facts(completed),
+    )
+    return completed

@@ -7,8 +7,10 @@ from pipelines.explore.latent import LatentMap
 from pipelines.explore.suspects import find_suspects
 
 
-def latent_map(position, std=0.01, relevance=(1.0, 1.0)):
+def latent_map(position, std=0.01, relevance=None):
+    """Return a map whose lengthscales are all 1, where no relevance is given."""
     position = np.asarray(position, np.float64)
+    relevance = position.var(axis=0) if relevance is None else relevance
     return LatentMap(
         position=position,
         std=np.broadcast_to(np.asarray(std, np.float64), position.shape).copy(),
@@ -47,7 +49,7 @@ def test_right_labels_are_no_suspects():
 def test_needless_dimensions_do_not_count():
     position, classes = two_clusters()
     noise = np.random.default_rng(1).normal(size=(len(position), 1)) * 1000
-    latent = latent_map(np.hstack([position, noise]), relevance=(1, 0.5, 1e-9))
+    latent = latent_map(np.hstack([position, noise]), relevance=(1, 0.02, 1e-9))
     assert latent.num_relevant == 2
     assert find_suspects(latent, classes, None, 10).agreement == 1.0
 
@@ -68,7 +70,9 @@ def test_an_uncertain_example_is_a_near_neighbour_of_none():
     std[1] = 10.0
     classes = ["a", "b", "a", "a"]
     found = find_suspects(latent_map(position, std), classes, None, 2)
-    assert found.own_share[0] == 1.0  # its neighbours are the two certain ones, not the uncertain one beside it
+    assert (
+        found.own_share[0] == 1.0
+    )  # its neighbours are the two certain ones, not the uncertain one beside it
 
 
 def test_neighbours_are_those_of_an_exhaustive_search():
