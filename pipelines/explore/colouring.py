@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pipelines.explore.examples import Examples
 from pipelines.explore.latent import LatentMap
 from pipelines.explore.predictions import Predicted
-from pipelines.explore.suspects import Suspicion
 
 MOST_KINDS = 16
 """How many classes or groups have a colour and a shape of their own; the smallest ones share the last."""
@@ -48,12 +47,18 @@ class Colouring:
 
 
 def colourings(
-    examples: Examples, latent: LatentMap, suspicion: Suspicion | None, predicted: Predicted | None
+    examples: Examples, latent: LatentMap, suspects: tuple[int, ...], predicted: Predicted | None
 ) -> list[Colouring]:
-    """Return the ways in which the points can be coloured, the first one to begin with."""
+    """Return the ways in which the points can be coloured, the first one to begin with.
+
+    Args:
+        examples: The examples.
+        latent: Where they lie.
+        suspects: Rows whose class is crossed.
+        predicted: What a model said; None without predictions.
+    """
     found = []
     if examples.classes is not None:
-        suspects = () if suspicion is None else suspicion.suspects
         found.append(_by_kind("class", "Class", examples.classes, suspects))
     if examples.groups is not None:
         found.append(_by_kind("group", "Group", examples.groups, ()))
@@ -74,7 +79,7 @@ def _by_kind(key: str, title: str, names: Sequence[str], suspects: tuple[int, ..
         said = f"The {key} of each example; the {others} smallest share the last mark."
     index = {name: number for number, name in enumerate(kinds)}
     values = np.array([index.get(name, len(kinds) - 1) for name in names])
-    crosses = "its neighbours have another class (see below)" if suspects else ""
+    crosses = "listed below: its neighbours have another class" if suspects else ""
     return Colouring(key, title, said, values, tuple(kinds), crossed=suspects, crosses=crosses)
 
 

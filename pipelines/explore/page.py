@@ -87,7 +87,8 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
         settings: Of the step.
     """
     latent = findings.latent
-    ways = colourings(findings.examples, latent, findings.suspicion, findings.predicted)
+    suspects = () if findings.suspicion is None else findings.suspicion.suspects[: settings.shown]
+    ways = colourings(findings.examples, latent, suspects, findings.predicted)
     environment = page_environment(_TEMPLATES)
     environment.filters["share"] = format_share
     return environment.get_template("explore.html.jinja").render(
@@ -103,17 +104,11 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
             (number + 1, float(share), f"{share:.3f}") for number, share in enumerate(latent.relevance)
         ],
         odd=[_card(findings, row) for row in findings.oddest[: settings.shown]],
-        suspects=_suspects(findings, settings),
+        suspects=[_card(findings, row) for row in suspects],
         data=_page_data(findings, ways),
         ways=ways,
         scale=png_uri(colour_scale(_SCALE_COLOURS)),
     )
-
-
-def _suspects(findings: Findings, settings: ExploreSettings) -> list[Card]:
-    if findings.suspicion is None:
-        return []
-    return [_card(findings, row) for row in findings.suspicion.suspects[: settings.shown]]
 
 
 def _card(findings: Findings, row: int) -> Card:
@@ -128,10 +123,10 @@ def facts(findings: Findings, row: int) -> list[tuple[str, str]]:
     said = []
     if examples.classes is not None:
         said.append(("class", examples.classes[row]))
-    if examples.groups is not None:
+    if examples.groups is not None and examples.groups[row] != examples.files[row]:
         said.append(("group", examples.groups[row]))
-    rank = f"{latent.oddness_rank[row]} of {len(latent.score)}"
-    said.append(("score", f"{format_number(float(latent.score[row]), 1)} nats, rank {rank}"))
+    said.append(("score", f"{format_number(float(latent.score[row]), 1)} nats"))
+    said.append(("oddness", f"rank {latent.oddness_rank[row]} of {len(latent.score)}"))
     if findings.suspicion is not None and examples.classes is not None:
         said.append(("neighbours", _neighbours(findings.suspicion, examples.classes, row)))
     if findings.predicted is not None:

@@ -106,7 +106,7 @@ def test_points_are_drawn_and_keys_name_them(explored, tmp_path):
     assert found["oddest"] == found["back"] == metrics["oddest"][0]
     assert found["second"] == metrics["oddest"][1]
     assert found["arrow"] not in {None, found["back"]}
-    assert "nats, rank" in found["facts"]
+    assert "nats" in found["facts"]
     assert found["left"] is None
     assert found["pressed"] == "true"
     assert found["fewer"] < found["inked"]

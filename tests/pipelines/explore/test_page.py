@@ -71,7 +71,8 @@ def test_every_example_has_a_place_a_picture_and_facts(data):
     facts = dict(data["facts"][data["files"].index("three/00.png")])
     assert facts["class"] == "three"
     assert facts["model"] == "zero, error 1.00"  # the table has no probability of three
-    assert re.fullmatch(r"-?\d+\.\d nats, rank \d+ of 60", facts["score"])
+    assert re.fullmatch(r"-?\d+\.\d nats", facts["score"])
+    assert re.fullmatch(r"rank \d+ of 60", facts["oddness"])
 
 
 def test_colourings_are_those_that_the_data_allow(data):
