@@ -67,14 +67,14 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "class": type(estimator).__name__,
-        "parameters": _storable_parameters(estimator.get_params(deep=False)),
+        "parameters": storable_parameters(estimator.get_params(deep=False)),
         "head_settings": {name: _plain(value) for name, value in estimator.head_settings_.items()},
         "weight_names": _weight_names(estimator),
         "iterations": estimator.n_iter_,
         "effective_observations": getattr(estimator, "effective_observations_", None),
         "temperature": getattr(estimator, "temperature_", None),
         "labels_are_objects": False,
-        "versions": _versions(),
+        "versions": package_versions(),
     }
     if is_classifier(estimator):
         arrays["classes"] = _storable_labels(estimator.classes_)
@@ -84,7 +84,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = estimator.feature_names_in_.astype(np.str_)
     arrays["description"] = np.array(json.dumps(description))
-    _write(Path(path), arrays)
+    write_archive(Path(path), arrays)
 
 
 def load_estimator(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
@@ -95,14 +95,15 @@ def load_estimator(cls: type[Estimator], path: str | os.PathLike[str]) -> Estima
         ValueError: The file is no such file, or of another class, damaged, or inconsistent.
     """
     try:
-        description, arrays = _read(Path(path))
+        description, arrays = read_archive(Path(path))
         _check_description(description, cls)
         return _restored(cls, description, arrays)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a file depends on."""
     versions = {}
     for package in ("gpimaging", "tensorflow", "gpflow", "scikit-learn", "numpy"):
         try:
@@ -135,7 +136,12 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
-def _storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an estimator's parameters as JSON can hold them.
+
+    Raises:
+        ValueError: A parameter cannot be stored.
+    """
     stored = {}
     for name, given in parameters.items():
         value = _plain(given)
@@ -170,7 +176,8 @@ def _storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return stored
 
 
-def _write(path: Path, arrays: Arrays) -> None:
+def write_archive(path: Path, arrays: Arrays) -> None:
+    """Write arrays to one file, complete or not at all."""
     temporary = path.resolve().parent / f".partial-{uuid.uuid4().hex[:8]}-{path.name}"
     try:
         with temporary.open("xb") as file:
@@ -184,8 +191,13 @@ LARGEST_FILE = 2 * 2**30
 """Most bytes of arrays that are unpacked: a small file can hold very many zeros."""
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return the description and arrays, of whatever content."""
+def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return the description and arrays of a file, of whatever content.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no file of an estimator, or damaged.
+    """
     with path.open("rb") as file:
         try:
             if not zipfile.is_zipfile(file):
@@ -232,8 +244,8 @@ def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator])
 
 
 def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
-    estimator = _unfitted(cls, description["parameters"])
-    moments = {name: _finite(arrays, name, (None,)) for name in ("input_mean", "input_scale")}
+    estimator = unfitted(cls, description["parameters"])
+    moments = {name: finite_array(arrays, name, (None,)) for name in ("input_mean", "input_scale")}
     (num_features,) = moments["input_mean"].shape
     if moments["input_scale"].shape != (num_features,) or not (moments["input_scale"] > 0).all():
         raise ValueError(f"input_scale must hold {num_features} positive numbers.")
@@ -247,7 +259,7 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     if is_classifier(estimator):
         estimator.classes_ = _classes(arrays, objects=bool(description.get("labels_are_objects")))
     else:
-        mean, scale = _finite(arrays, "target_moments", (2,)).tolist()
+        mean, scale = finite_array(arrays, "target_moments", (2,)).tolist()
         if scale <= 0:
             raise ValueError(f"the scale of the targets must be positive, but is {scale}.")
         estimator.target_mean_, estimator.target_scale_ = mean, scale
@@ -255,14 +267,15 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     for name in NUMBERS:
         if (value := description.get(name)) is not None:
             setattr(estimator, f"{name}_", float(value))
-    estimator.learning_curve_ = _learning_curve(arrays)
+    estimator.learning_curve_ = restored_curve(arrays)
     for name in estimator._learned_arrays:
-        setattr(estimator, name, _finite(arrays, name.rstrip("_"), (None,)))
+        setattr(estimator, name, finite_array(arrays, name.rstrip("_"), (None,)))
     _restore_head(estimator, description, arrays)
     return estimator
 
 
-def _unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
+def unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
+    """Return an estimator with the parameters of a file."""
     known = set(cls().get_params(deep=False))
     if unknown := sorted(set(parameters) - known):
         raise ValueError(f"has the parameters {unknown}, which {cls.__name__} does not have.")
@@ -276,7 +289,7 @@ def _unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
     return cls(**values)
 
 
-def _finite(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+def finite_array(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
     """Return a float64 array of the file, of a shape in which None stands for any length."""
     if name not in arrays:
         raise ValueError(f"lacks the array {name}.")
@@ -304,7 +317,8 @@ def _classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
     return classes.astype(object) if objects else classes
 
 
-def _learning_curve(arrays: Arrays) -> list[CurvePoint]:
+def restored_curve(arrays: Arrays) -> list[CurvePoint]:
+    """Return the learning curve of a file."""
     curve = arrays.get("learning_curve")
     width = len(CurvePoint._fields)
     if curve is None or curve.dtype != np.float64 or curve.ndim != 2 or curve.shape[1] != width:

@@ -1,1 +1,1 @@
-"""Gaussian process latent variable models: the bounds, where training starts, and the inference of new rows."""
+"""Gaussian process latent variable models: bounds, training, and the inference of new rows."""

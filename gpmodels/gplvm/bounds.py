@@ -2,8 +2,8 @@
 
     y_nd = f_d(x_n) + ε,  f_d ~ GP(0, κ),  x_n ~ N(0, I),  ε ~ N(0, 1/β),   q(x_n) = N(μ_n, diag s_n)
 
-Source: Titsias and Lawrence (2010), with missing values: a column uses the rows that have it. Symbols are those
-of docs/theory.md, "Latent variables": G = chol(K_ZZ)⁻¹, whitened inducing values v = G u.
+Source: Titsias and Lawrence (2010), with missing values: a column uses the rows that have it. Symbols are
+those of docs/theory.md, "Latent variables": G = chol(K_ZZ)⁻¹, whitened inducing values v = G u.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows with missing values, as the bounds want them: zeros where nothing was seen, and patterns that repeat."""
+"""Rows with missing values as the bounds want them: zeros where nothing was seen, patterns that repeat."""
 
 from __future__ import annotations
 

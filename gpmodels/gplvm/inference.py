@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.gplvm.data import FloatArray, IntArray
@@ -14,8 +15,20 @@ from gpmodels.gplvm.rows import HeldModel, RowTerms, bounds_with_gradient, row_t
 NUM_STARTS = 3
 """Nearest training rows from which the search for a position starts."""
 
-BLOCK_VALUES = 4_000_000
-"""Values of Ψ2 that are held at once."""
+BLOCK_VALUES = 1_000_000
+"""Values of Ψ2 that are held at once, 8 MB, in a few arrays."""
+
+BLOCK_ROWS = 6000
+"""Searches that run side by side, a matrix of 2Q x 2Q each."""
+
+FIRST_ITERATIONS = 5
+"""Iterations after which starts are compared."""
+
+SAME_BASIN = 0.05
+"""Bhattacharyya distance below which two positions are on the way to the same place."""
+
+HOPELESS = 20.0
+"""Nats by which a start may be worse than the best and still go on."""
 
 MAX_ITERATIONS = 200
 """Iterations of a row's search."""
@@ -80,119 +93,157 @@ class Starts(NamedTuple):
         return np.concatenate(found)
 
 
-def infer(model: HeldModel, starts: Starts, standardised: FloatArray) -> Positions:
+def infer(
+    model: HeldModel,
+    starts: Starts,
+    standardised: FloatArray,
+    *,
+    num_starts: int = NUM_STARTS,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Positions:
     """Return the positions of rows.
 
     Args:
         model: Trained.
         starts: Training rows.
         standardised: Rows `[N, D]`; NaN where a value is missing.
+        num_starts: K, training rows that each row's search starts from.
+        max_iterations: Iterations of a search.
     """
-    num_inducing = len(model.inducing)
-    count = min(NUM_STARTS, len(starts.mean))
-    block = max(BLOCK_VALUES // (num_inducing * (num_inducing + 1) // 2 * count), 16)
+    count = min(num_starts, len(starts.mean))
+    block = max(BLOCK_ROWS // count, 1)
     parts = []
     for first in range(0, len(standardised), block):
         rows = standardised[first : first + block]
         nearest = starts.nearest(rows, count)  # [N, K]
-        mean, variance, value = best_positions(
-            model, row_terms(model, rows), starts.mean[nearest], starts.variance[nearest]
-        )
-        parts.append(mixed(mean, variance, value))
+        search = _Search(model, row_terms(model, rows))
+        parts.append(search.run(starts.mean[nearest], starts.variance[nearest], max_iterations))
     return Positions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-def best_positions(
-    model: HeldModel,
-    terms: RowTerms,
-    mean: FloatArray,
-    variance: FloatArray,
-    *,
-    max_iterations: int = MAX_ITERATIONS,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means and variances `[N, K, Q]` and bounds `[N, K]` of the best q(x) reached from each start.
+class _Search:
+    """The search for the best q(x) of some rows."""
 
-    Args:
-        model: Trained.
-        terms: Of the rows.
-        mean: Starts, `[N, K, Q]`.
-        variance: s of the starts, `[N, K, Q]`.
-        max_iterations: Iterations of a search.
-    """
-    num_rows, count, num_dimensions = mean.shape
-    row = np.repeat(np.arange(num_rows), count)
-    flat_variance = np.maximum(variance.reshape(-1, num_dimensions), np.exp(LOG_VARIANCE_RANGE[0]))
-    start = mean.reshape(-1, num_dimensions)
-    lower, upper = np.full(num_dimensions, -np.inf), np.full(num_dimensions, np.inf)
-    # s is the inverse curvature along x at a row's best q(x), and ½ the curvature along log s.
-    inverse = flat_variance
-    if model.is_point:
-        inverse = np.full_like(flat_variance, model.noise_variance)
-    else:
-        start = np.concatenate([start, np.log(flat_variance)], axis=1)
-        inverse = np.concatenate([flat_variance, np.full_like(flat_variance, 2.0)], axis=1)
+    def __init__(self, model: HeldModel, terms: RowTerms) -> None:
+        self._model, self._terms = model, terms
+        num_inducing, self._size = model.inducing.shape
+        self._block = max(BLOCK_VALUES // (num_inducing * (num_inducing + 1) // 2), 16)
+        kernel = model.kernel
+        self._kernel = {name: value for name, value in kernel._asdict().items() if value is not None}
+        self._inducing = tf.constant(model.inducing)
+        self._function = bounds_with_gradient(
+            (kernel.lengthscales is not None, kernel.weights is not None),
+            num_inducing,
+            self._size,
+            is_point=model.is_point,
+        )
+
+    def run(self, mean: FloatArray, variance: FloatArray, max_iterations: int) -> Positions:
+        """Return the mixture of what is reached from the starts `[N, K, Q]`.
+
+        After a few iterations the starts that lead to where a better one leads, or that are far worse, end.
+        """
+        shape = mean.shape
+        row = np.repeat(np.arange(shape[0]), shape[1])
+        first = max_iterations if shape[1] == 1 else min(FIRST_ITERATIONS, max_iterations)
+        position, value = self._minimise(
+            row, mean.reshape(-1, self._size), variance.reshape(-1, self._size), first
+        )
+        if first < max_iterations:
+            going = self._kept(position, value, shape).reshape(-1)
+            value[~going] = np.inf
+            mean, variance = self._parts(position[going])
+            rest = max_iterations - first
+            position[going], value[going] = self._minimise(row[going], mean, variance, rest)
+        mean, variance = (part.reshape(shape) for part in self._parts(position))
+        return mixed(mean, variance, self._terms.constant[:, None] - value.reshape(shape[:2]))
+
+    def _kept(self, position: FloatArray, value: FloatArray, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+        """Return which starts go on, `[N, K]`: the best of each row, and others that may matter beside it."""
+        mean, variance = (part.reshape(shape) for part in self._parts(position))
+        values = value.reshape(shape[:2])
+        best = np.argmin(values, axis=1)
+        rows = np.arange(len(best))
+        apart = _distances(mean, variance)[rows, best]  # [N, K]
+        kept = (apart > SAME_BASIN) & (values < values[rows, best][:, None] + HOPELESS)
+        kept[rows, best] = True
+        return kept
+
+    def _parts(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of positions."""
+        mean = position[:, : self._size]
+        if self._model.is_point:
+            return mean, np.zeros_like(mean)
+        return mean, np.exp(position[:, self._size :])
+
+    def _minimise(
+        self, row: IntArray, mean: FloatArray, variance: FloatArray, max_iterations: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return positions `[R, n]` and minus the bounds without their constants `[R]`."""
         least, largest = LOG_VARIANCE_RANGE
-        lower = np.concatenate([lower, np.full(num_dimensions, least)])
-        upper = np.concatenate([upper, np.full(num_dimensions, largest)])
-    kernel, inducing = model.kernel, tf.constant(model.inducing)
-    function = bounds_with_gradient(
-        (kernel.lengthscales is not None, kernel.weights is not None),
-        *model.inducing.shape,
-        is_point=model.is_point,
-    )
+        infinite = np.full(self._size, np.inf)
+        if self._model.is_point:
+            start, inverse = mean, np.full_like(mean, self._model.noise_variance)
+            lower, upper = -infinite, infinite
+        else:
+            # s is the inverse curvature along x at a row's best q(x), and ½ the curvature along log s.
+            variance = np.maximum(variance, np.exp(least))
+            start = np.concatenate([mean, np.log(variance)], axis=1)
+            inverse = np.concatenate([variance, np.full_like(variance, 2.0)], axis=1)
+            lower = np.concatenate([-infinite, np.full(self._size, least)])
+            upper = np.concatenate([infinite, np.full(self._size, largest)])
+        found = minimise_rows(
+            lambda position, index: self._evaluate(position, row[index]),
+            start,
+            inverse,
+            lower=lower,
+            upper=upper,
+            max_iterations=max_iterations,
+            tolerance=TOLERANCE,
+        )
+        return found.position, found.value
 
-    values = {name: value for name, value in kernel._asdict().items() if value is not None}
-
-    def evaluate(position: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
-        chosen = terms.subset(row[index])
-        quadratic = chosen.quadratic if len(chosen.quadratic) == 1 else chosen.quadratic[chosen.pattern]
-        bounds, gradient = function(values, inducing, position, chosen.linear, quadratic, chosen.precision)
-        return -bounds.numpy(), -gradient.numpy()
-
-    found = minimise_rows(
-        evaluate,
-        start,
-        inverse,
-        lower=lower,
-        upper=upper,
-        max_iterations=max_iterations,
-        tolerance=TOLERANCE,
-    )
-    shape = (num_rows, count, num_dimensions)
-    best_mean = found.position[:, :num_dimensions].reshape(shape)
-    if model.is_point:
-        best_variance = np.zeros(shape)
-    else:
-        best_variance = np.exp(found.position[:, num_dimensions:]).reshape(shape)
-    return best_mean, best_variance, terms.constant[:, None] - found.value.reshape(num_rows, count)
+    def _evaluate(self, position: FloatArray, row: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return minus the bounds without their constants `[R]`, and gradients `[R, n]`, in blocks."""
+        values, gradients = np.empty(len(row)), np.empty_like(position)
+        for start in range(0, len(row), self._block):
+            part = slice(start, start + self._block)
+            chosen = self._terms.subset(row[part])
+            quadratic = chosen.quadratic if len(chosen.quadratic) == 1 else chosen.quadratic[chosen.pattern]
+            bounds, gradient = self._function(
+                self._kernel, self._inducing, position[part], chosen.linear, quadratic, chosen.precision
+            )
+            values[part], gradients[part] = -bounds.numpy(), -gradient.numpy()
+        return values, gradients
 
 
 def mixed(mean: FloatArray, variance: FloatArray, bound: FloatArray) -> Positions:
     """Return the mixture of the positions reached from several starts, weighed by their bounds.
 
     Components that coincide share one weight. With B_kl the Bhattacharyya distance between two components the
-    bound of the mixture is Σ_k w_k [F_k - log Σ_l w_l exp(-B_kl)]: F where all coincide, log Σ_k exp(F_k) where
-    they lie apart.
+    bound of the mixture is Σ_k w_k [F_k - log Σ_l w_l exp(-B_kl)]: F where all coincide, log Σ_k exp(F_k)
+    where they lie apart.
 
     Args:
         mean: `[N, K, Q]`.
         variance: `[N, K, Q]`; zero for points.
-        bound: F of each component alone, `[N, K]`.
+        bound: F of each component alone, `[N, K]`; minus infinity for one that does not count.
 
     Source:
-        The entropy of a mixture is at least Σ_k w_k [H_k - log Σ_l w_l exp(-B_kl)]: Kolchinsky and Tracey (2017).
+        The entropy of a mixture is at least Σ_k w_k [H_k - log Σ_l w_l exp(-B_kl)]: Kolchinsky and Tracey
+        (2017).
     """
-    alike = np.exp(-_distances(mean, variance))  # [N, K, K]
-    copies = alike.sum(axis=2)
-    log_weight = bound - np.log(copies)
-    log_weight = log_weight - log_weight.max(axis=1, keepdims=True)
-    weight = np.exp(log_weight)
+    is_going = np.isfinite(bound)
+    alike = np.exp(-_distances(mean, variance)) * is_going[:, None]  # [N, K, K]
+    log_weight = np.where(is_going, bound, -np.inf) - np.log(alike.sum(axis=2))
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
+    best = bound.max(axis=1)
     if not variance.any():  # a density at the best point, not a bound
-        return Positions(mean, variance, weight, bound.max(axis=1))
+        return Positions(mean, variance, weight, best)
     overlap = np.log(np.einsum("nkl,nl->nk", alike, weight))
-    total = np.einsum("nk,nk->n", weight, bound - overlap)
-    return Positions(mean, variance, weight, np.maximum(total, bound.max(axis=1)))
+    total = np.einsum("nk,nk->n", weight, np.where(is_going, bound, 0.0) - overlap)
+    return Positions(mean, variance, weight, np.maximum(total, best))
 
 
 def _distances(mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ values. Everything is float64: products with K_ZZ⁻¹ amplify the rounding of �
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from check_shapes import check_shapes
@@ -18,7 +18,6 @@ from gpmodels.units.psi_statistics import (
     linear_psi,
     pairs,
     rbf_linear_psi,
-    rbf_psi,
     unpack_pairs,
 )
 
@@ -26,6 +25,9 @@ KERNELS = ("rbf", "linear", "rbf+linear")
 
 BLOCK_VALUES = 4_000_000
 """Values of Ψ2 that are held at once, 32 MB: rows times pairs of inducing inputs."""
+
+LEAST_BLOCK = 16
+"""Least rows of a block."""
 
 
 class LatentKernel(NamedTuple):
@@ -37,9 +39,9 @@ class LatentKernel(NamedTuple):
         weights: w of the linear part Σ_q w_q x_q x'_q, `[Q]`; None where there is no such part.
     """
 
-    variance: tf.Tensor | None = None
-    lengthscales: tf.Tensor | None = None
-    weights: tf.Tensor | None = None
+    variance: Any = None
+    lengthscales: Any = None
+    weights: Any = None
 
     @property
     def is_linear(self) -> bool:
@@ -103,8 +105,13 @@ def row_psi(kernel: LatentKernel, mean: tf.Tensor, variance: tf.Tensor, inducing
         inducing: Z.
     """
     if kernel.weights is None:
-        psi = rbf_psi(mean, variance, inducing[None], kernel.lengthscales[None], kernel.variance[None])
-    elif kernel.lengthscales is None:
+        # One product each: half the passes over Ψ2 of `rbf_psi`.
+        return PsiStatistics(
+            kernel.variance + tf.zeros_like(mean[:, 0]),
+            tf.exp(tf.matmul(*_log_factors(mean, variance, inducing, kernel))),
+            tf.exp(tf.matmul(*_log_pair_factors(mean, variance, inducing, kernel))),
+        )
+    if kernel.lengthscales is None:
         psi = linear_psi(mean, variance, inducing[None], kernel.weights[None])
     else:
         psi = rbf_linear_psi(
@@ -124,8 +131,8 @@ def summed_psi(
 ) -> SummedPsi:
     """Return the expectations with Ψ0 and Ψ2 summed over the rows that each group of columns has.
 
-    The linear part of Ψ2 needs only Σ_n o_gn (μ_n μ_nᵀ + diag s_n), and its product with the RBF part only the
-    means of q(x_n) after a multiplication with κ(x, z_m), which are Gaussian means (μ ℓ² + z s)/(ℓ² + s).
+    The linear part of Ψ2 needs only Σ_n o_gn (μ_n μ_nᵀ + diag s_n), and its product with the RBF part only
+    the means of q(x_n) after a multiplication with κ(x, z_m), which are Gaussian means (μ ℓ² + z s)/(ℓ² + s).
 
     Args:
         kernel: Kernel.
@@ -229,7 +236,7 @@ def summed_exp(seen: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         left: tf.Tensor, right: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         num_rows, num_pairs = left.shape[0], right.shape[1]
-        block = max(BLOCK_VALUES // num_pairs, 16)
+        block = max(BLOCK_VALUES // num_pairs, LEAST_BLOCK)
         kept = tf.exp(tf.matmul(left, right)) if num_rows <= block else None
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

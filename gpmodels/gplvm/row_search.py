@@ -1,7 +1,7 @@
-"""Minimise many small functions side by side: one quasi-Newton search for each row, all rows evaluated at once.
+"""Minimise many small functions side by side: a quasi-Newton search for each row, all evaluated at once.
 
-A joint L-BFGS of all rows would mix their curvatures, and the result of a row would depend on the others. Here
-every row has its own inverse Hessian of n x n, step length and end, so that a row's result is its own.
+A joint L-BFGS of all rows would mix their curvatures, and the result of a row would depend on the others.
+Here every row has its own inverse Hessian of n x n, step length and end, so that a row's result is its own.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ With α = Gᵀ m and H_d = Gᵀ(S_d + m_d m_dᵀ - I)G, the bound of a row with 
 
     Σ_d o_d [-½ log 2πσ² - ½β y_d²] + β Ψ1 Σ_d o_d y_d α_d - ½β (|o| Ψ0 + tr(Ψ2 Σ_d o_d H_d)) - KL(q(x) ‖ p)
 
-so that all columns of a row enter through one vector of M numbers and one matrix, which stay as they are while
-q(x) moves.
+so that all columns of a row enter through one vector of M numbers and one matrix, which stay as they are
+while q(x) moves.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def bounds_with_gradient(
     def matrix(*shape: int | None) -> tf.TensorSpec:
         return tf.TensorSpec(shape, tf.float64)
 
-    of_kernel = {}
+    of_kernel: dict[str, tf.TensorSpec] = {}
     if has_rbf:
         of_kernel |= {"variance": matrix(), "lengthscales": matrix(num_dimensions)}
     if has_linear:

@@ -79,11 +79,13 @@ class Parameters(NamedTuple):
         """Return Z; for a linear kernel the identity, which makes the bound exact."""
         return tf.eye(self.mean.shape[1], dtype=tf.float64) if self.inducing is None else self.inducing
 
-    def bound(self, rows: SeenRows) -> tf.Tensor:
-        """Return the collapsed bound, nats."""
+    def bound(self, rows: SeenRows, *, prior: bool = True) -> tf.Tensor:
+        """Return the collapsed bound, nats; see `gpmodels.gplvm.bounds.collapsed_bound`."""
         variance = None if self.log_variances is None else tf.exp(self.log_variances)
         noise = tf.exp(self.log_noise)
-        return collapsed_bound(self.kernel(), self.mean, variance, self.inducing_inputs(), noise, rows)
+        return collapsed_bound(
+            self.kernel(), self.mean, variance, self.inducing_inputs(), noise, rows, prior=prior
+        )
 
     def present(self) -> dict[str, Any]:
         """Return the parts that the model has, by name."""
@@ -155,10 +157,12 @@ class Objective:
     Attributes:
         shapes: Parameters of the right shapes.
         rows: Y.
+        prior: Whether the prior of the positions counts.
     """
 
     shapes: Parameters
     rows: SeenRows
+    prior: bool = True
 
     def __post_init__(self) -> None:
         size = len(self.shapes.flat())
@@ -168,7 +172,7 @@ class Objective:
         def value_and_gradient(flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             with tf.GradientTape() as tape:
                 tape.watch(flat)
-                loss = -self.shapes.from_flat(flat).bound(self.rows) / self._scale
+                loss = -self.shapes.from_flat(flat).bound(self.rows, prior=self.prior) / self._scale
             return loss, tape.gradient(loss, flat)
 
         self._compiled = tf.function(
@@ -197,6 +201,7 @@ def maximise(
     max_iterations: int,
     tolerance: float,
     iteration_done: Callable[[float, Callable[[], Parameters]], None],
+    prior: bool = True,
 ) -> Parameters:
     """Maximise the collapsed bound: the noise held for the first iterations, then free.
 
@@ -207,8 +212,9 @@ def maximise(
         tolerance: Training ends when five iterations gain less than this on average, nats per row.
         iteration_done: Called after each iteration with the bound per row and a function that returns the
             parameters at that moment.
+        prior: Whether the prior of the positions counts.
     """
-    objective = Objective(start, rows)
+    objective = Objective(start, rows, prior)
     held = min(HELD_ITERATIONS, max_iterations // 3)
     flat = start.flat()
     for count, holds_noise in ((held, True), (max_iterations - held, False)):

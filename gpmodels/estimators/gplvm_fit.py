@@ -1,0 +1,183 @@
+"""The fit of a Bayesian GPLVM: on all rows at once, or on a sample first and then by mini-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from gpmodels.gplvm.data import FloatArray, seen_rows
+from gpmodels.gplvm.inference import Starts, infer
+from gpmodels.gplvm.mini_batch import fit_mini_batches
+from gpmodels.gplvm.rows import HeldModel, expected_values
+from gpmodels.gplvm.training import Parameters, held_model, maximise, start_parameters
+
+SAMPLE_ROWS = 2000
+"""Rows of the sample from which mini-batches start."""
+
+SAMPLE_ITERATIONS = 300
+"""Iterations of L-BFGS on the sample."""
+
+
+class Fitted(NamedTuple):
+    """A model at some moment of its training.
+
+    Attributes:
+        parameters: Positions of all rows, and hyper-parameters.
+        model: Makes the model with q(u) held.
+    """
+
+    parameters: Parameters
+    model: Callable[[], HeldModel]
+
+    def weights(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what was learned as arrays by name."""
+        model, parameters = self.model(), self.parameters
+        variance = np.zeros_like(parameters.mean)
+        if parameters.log_variances is not None:
+            variance = np.exp(parameters.log_variances)
+        weights = {
+            "inducing_inputs": model.inducing,
+            "noise_variance": np.array(model.noise_variance),
+            "inducing_mean": np.asarray(model.posterior.mean),
+            "inducing_covariance": np.asarray(model.posterior.covariance),
+            "column_group": np.asarray(model.group),
+            "start_mean": np.array(parameters.mean),
+            "start_variance": variance,
+        }
+        for name, value in model.kernel._asdict().items():
+            if value is not None:
+                weights[f"kernel_{name}"] = np.asarray(value)
+        return weights
+
+    def scalars(self) -> dict[str, float]:
+        """Return entries for TensorBoard by tag."""
+        shares = relevance_of(self.parameters)
+        entries = {f"relevance/{q + 1}": float(share) for q, share in enumerate(np.sort(shares)[::-1])}
+        return {"noise_variance": float(np.exp(self.parameters.log_noise))} | entries
+
+
+def relevance_of(parameters: Parameters) -> FloatArray:
+    """Return the share of each dimension in what the kernel sees vary, of sum 1, `[Q]`.
+
+    Var_n[μ_nq] (κ/ℓ_q² + w_q): a dimension whose positions are all the same, as those that switched
+    themselves off are, has none, whatever its lengthscale.
+    """
+    share = np.var(parameters.mean, axis=0) * parameters.kernel().relevance().numpy()
+    return share / max(float(share.sum()), 1e-300)
+
+
+def ordered(parameters: Parameters) -> Parameters:
+    """Return the parameters with the dimensions in the order of their relevance."""
+    order = np.argsort(-relevance_of(parameters), kind="stable")
+    by_dimension = {
+        name: value[..., order]
+        for name, value in parameters.present().items()
+        if name not in ("log_kernel_variance", "log_noise")
+    }
+    return parameters._replace(**by_dimension)
+
+
+def fit_rows(
+    estimator: BaseEstimator,
+    standardised: FloatArray,
+    *,
+    num_inducing: int,
+    full_batch: bool,
+    max_iterations: int,
+    rng: np.random.Generator,
+    iteration_done: Callable[[float, Callable[[], Fitted]], None],
+) -> Fitted:
+    """Train and return the model, dimensions in the order of their relevance.
+
+    Args:
+        estimator: Its parameters are the settings.
+        standardised: Rows `[N, D]`; NaN where a value is missing.
+        num_inducing: M.
+        full_batch: Whether all rows are taken at once.
+        max_iterations: Iterations of L-BFGS, or steps of Adam after the sample's iterations.
+        rng: Source of random numbers.
+        iteration_done: Called after each iteration with the bound per row and a function that returns the
+            model of that moment.
+    """
+    settings: dict[str, Any] = {
+        "num_dimensions": estimator.num_dimensions,
+        "kernel": estimator.kernel,
+        "is_point": estimator.posterior == "map",
+        "rng": rng,
+    }
+    if full_batch:
+        rows = seen_rows(standardised)
+
+        def fitted(parameters: Parameters) -> Fitted:
+            in_order = ordered(parameters)
+            return Fitted(in_order, lambda: held_model(in_order, rows))
+
+        found = maximise(
+            start_parameters(standardised, num_inducing=num_inducing, **settings),
+            rows,
+            max_iterations=max_iterations,
+            tolerance=estimator.tolerance,
+            iteration_done=lambda bound, place: iteration_done(bound, lambda: fitted(place())),
+        )
+        return fitted(found)
+    return _fit_large(estimator, standardised, num_inducing, max_iterations, settings, iteration_done)
+
+
+def _fit_large(
+    estimator: BaseEstimator,
+    standardised: FloatArray,
+    num_inducing: int,
+    max_iterations: int,
+    settings: dict[str, Any],
+    iteration_done: Callable[[float, Callable[[], Fitted]], None],
+) -> Fitted:
+    """Train a sample by L-BFGS, place all rows on its map, and go on by mini-batches of all rows."""
+    rng = settings["rng"]
+    chosen = np.sort(rng.choice(len(standardised), min(SAMPLE_ROWS, len(standardised)), replace=False))
+    sample = standardised[chosen]
+    rows = seen_rows(sample)
+    found = maximise(
+        start_parameters(sample, num_inducing=min(num_inducing, len(sample)), **settings),
+        rows,
+        max_iterations=min(SAMPLE_ITERATIONS, max_iterations),
+        tolerance=estimator.tolerance,
+        iteration_done=lambda _bound, _place: None,
+    )
+    found = ordered(found)
+    model = held_model(found, rows)
+    variance = np.zeros_like(found.mean) if found.log_variances is None else np.exp(found.log_variances)
+    starts = Starts(found.mean, variance, expected_values(model, found.mean, variance))
+    placed = infer(model, starts, standardised, num_starts=1, max_iterations=20)
+    mean, log_variances = placed.mean[:, 0], None
+    if found.log_variances is not None:
+        log_variances = np.log(placed.variance[:, 0])
+    parameters, model = fit_mini_batches(
+        found._replace(mean=mean, log_variances=log_variances),
+        model.posterior,
+        lambda index: standardised[index],
+        batch_size=estimator.batch_size,
+        max_iterations=max_iterations,
+        learning_rate=estimator.learning_rate,
+        rng=rng,
+        iteration_done=lambda bound, state: iteration_done(bound, lambda: Fitted(*state())),
+    )
+    return _in_order(parameters, model)
+
+
+def _in_order(parameters: Parameters, model: HeldModel) -> Fitted:
+    """Return the model with the dimensions in the order of their relevance."""
+    found = ordered(parameters)
+    # A linear kernel's inducing inputs are the identity: there q(v) changes its order instead.
+    order = np.argsort(-relevance_of(parameters), kind="stable")
+    posterior = model.posterior
+    inducing = model.inducing[:, order]
+    if found.inducing is None:
+        inducing = model.inducing
+        covariance = np.asarray(posterior.covariance)[:, order][:, :, order]
+        posterior = posterior._replace(mean=np.asarray(posterior.mean)[order], covariance=covariance)
+    changed = model._replace(kernel=found.kernel(), inducing=inducing, posterior=posterior)
+    return Fitted(found, lambda: changed)
