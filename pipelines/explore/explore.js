@@ -98,7 +98,7 @@
   // Thumbnails
 
   const sheet = new Image();
-  sheet.addEventListener("load", draw);
+  sheet.addEventListener("load", () => draw());
   sheet.src = data.sheet;
 
   function drawPicture(pen, index, px, py, size) {
@@ -134,26 +134,43 @@
 
   // Drawing
 
-  let waiting = false;
-  function draw() {
+  // The map is painted on a layer of its own, so that pointing at thousands of points stays quick: that only
+  // copies the layer and adds the rings.
+  const layer = document.createElement("canvas");
+  let waiting = false, isStale = true;
+
+  function draw(isChanged = true) {
+    isStale = isStale || isChanged;
     if (waiting) return;
     waiting = true;
     requestAnimationFrame(() => { waiting = false; render(); });
   }
 
   function render() {
+    if (isStale) paintLayer();
+    isStale = false;
+    const pen = canvas.getContext("2d"), ratio = canvas.width / width;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(layer, 0, 0);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (const index of new Set([state.selected, state.hovered])) if (index >= 0) ring(pen, index);
+    showTip();
+  }
+
+  function paintLayer() {
     const ratio = window.devicePixelRatio || 1, box = canvas.getBoundingClientRect();
     width = box.width; height = box.height;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
+      canvas.width = layer.width = Math.round(width * ratio); canvas.height = layer.height = Math.round(height * ratio);
     }
-    const pen = canvas.getContext("2d"), [scaleX, scaleY] = project();
+    const pen = layer.getContext("2d"), [scaleX, scaleY] = project();
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     const inside = (index) => x[index] > -40 && x[index] < width + 40 && y[index] > -40 && y[index] < height + 40;
     const isLit = (index) => state.only === null || state.way.values[index] === state.only;
-    const seen = [...byRank.keys()].filter(inside);
-    seen.sort((a, b) => isLit(a) - isLit(b) || data.rank[b] - data.rank[a]);
+    const seen = byRank.filter(inside).reverse();  // the odd ones last, on top
+    seen.sort((a, b) => isLit(a) - isLit(b));
     if (byId("ellipses").checked) for (const index of seen) {
       pen.globalAlpha = (isLit(index) ? 1 : 0.15) * Math.max(0.12, Math.min(0.5, 150 / seen.length));
       pen.beginPath();
@@ -175,9 +192,7 @@
         drawMark(pen, index, x[index] - wide / 2, y[index] - high / 2, RADIUS);
       }
     }
-    for (const index of new Set([state.selected, state.hovered])) if (index >= 0) ring(pen, index);
     byId("status").textContent = `${seen.length} of ${count} examples are in view.`;
-    showTip();
   }
 
   function ring(pen, index) {
@@ -254,12 +269,15 @@
     if (drag && drag.moved) {
       const step = (length) => Math.max(length - 2 * MARGIN, 1) * state.zoom;
       state.centre = [drag.centre[0] - (px - drag.from[0]) / step(width), drag.centre[1] - (py - drag.from[1]) / step(height)];
-    } else state.hovered = nearest(px, py, REACH);
-    draw();
+      draw();
+      return;
+    }
+    const found = nearest(px, py, REACH);
+    if (found !== state.hovered) { state.hovered = found; draw(false); }
   });
   canvas.addEventListener("pointerup", (event) => { if (drag && !drag.moved) select(nearest(...at(event), REACH)); drag = null; });
   canvas.addEventListener("pointercancel", () => { drag = null; });
-  canvas.addEventListener("pointerleave", () => { state.hovered = -1; draw(); });
+  canvas.addEventListener("pointerleave", () => { state.hovered = -1; draw(false); });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     zoomBy(Math.exp(-event.deltaY / 400), ...at(event));
@@ -353,7 +371,7 @@
     data.position.forEach((_, dimension) => chooser.append(new Option(`dimension ${dimension + 1}`, dimension, false, dimension === state[key])));
     chooser.addEventListener("change", () => { state[key] = Number(chooser.value); wholeMap(); });
   }
-  for (const id of ["pictures", "ellipses"]) byId(id).addEventListener("change", draw);
+  for (const id of ["pictures", "ellipses"]) byId(id).addEventListener("change", () => draw());
   byId("closer").addEventListener("click", () => zoomBy(1.5));
   byId("farther").addEventListener("click", () => zoomBy(1 / 1.5));
   byId("whole").addEventListener("click", wholeMap);
@@ -372,7 +390,7 @@
     select(index);
   }
   window.addEventListener("hashchange", followAddress);
-  new ResizeObserver(draw).observe(canvas);
+  new ResizeObserver(() => draw()).observe(canvas);
 
   colourBy(0);
   render();
