@@ -122,7 +122,7 @@ def _filled(
     is_seen = np.repeat(known.any(axis=0)[..., None], shape[-1], axis=-1).ravel()
     table = np.where(known[..., None], levels / _LEVELS, np.nan).reshape(len(levels), -1)[:, is_seen]
     model = make_model((table.shape[0], table.shape[1]), "common", settings)
-    model.fit(table, callback=fit_callback(settings, progress))
+    model.fit(table, callback=fit_callback(progress))
     filled, deviation = model.complete(table, return_std=True)
     mean, std = np.zeros((2, len(levels), is_seen.size))
     mean[:, is_seen] = np.clip(filled, 0, 1) * _LEVELS

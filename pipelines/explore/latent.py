@@ -19,6 +19,11 @@ from pipelines.explore.settings import ExploreSettings
 RELEVANT = 0.01
 """A dimension counts as relevant from this share of the most relevant one's relevance on."""
 
+MOST_AT_ONCE = 10_000
+"""Of more rows the model fits batches, which take other numbers of iterations."""
+
+ITERATIONS, BATCH_ITERATIONS = 300, 3000
+
 Floats = NDArray[np.float64]
 
 
@@ -73,19 +78,22 @@ def make_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) 
     return BayesianGPLVM(
         num_dimensions=min(settings.num_dimensions, *shape),
         scale=scale,
-        max_iterations=settings.max_iterations,
+        max_iterations=max_iterations(shape[0], settings),
         random_state=settings.seed,
         **options,
     )
 
 
-def fit_callback(
-    settings: ExploreSettings, progress: Progress | None
-) -> Callable[[BayesianGPLVM, int], None] | None:
+def max_iterations(num_rows: int, settings: ExploreSettings) -> int:
+    """Return the iterations of a fit to so many rows, at most."""
+    return settings.max_iterations or (ITERATIONS if num_rows <= MOST_AT_ONCE else BATCH_ITERATIONS)
+
+
+def fit_callback(progress: Progress | None) -> Callable[[BayesianGPLVM, int], None] | None:
     """Return what a fit calls from time to time to show how far it is."""
     if progress is None:
         return None
-    return lambda _model, iteration: progress("Fitting", iteration, settings.max_iterations)
+    return lambda model, iteration: progress("Fitting", iteration, int(model.max_iterations or iteration))
 
 
 def fit_map(features: Features, settings: ExploreSettings, progress: Progress | None = None) -> LatentMap:
@@ -107,7 +115,7 @@ def fit_map(features: Features, settings: ExploreSettings, progress: Progress | 
         )
     started = perf_counter()
     model = make_model((values.shape[0], values.shape[1]), features.scale, settings)
-    model.fit(values, callback=fit_callback(settings, progress))
+    model.fit(values, callback=fit_callback(progress))
     order = np.argsort(-np.asarray(model.relevance_), kind="stable")
     return LatentMap(
         position=np.asarray(model.embedding_, np.float64)[:, order],

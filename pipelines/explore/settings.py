@@ -37,8 +37,9 @@ class ExploreSettings(BaseModel):
     features: FeaturesName = Field(
         default="auto",
         description="What an example is described by: views for the handmade features of a prepared folder, "
-        "grey or colour for its pixels, or the features of a network that learned from photographs. auto "
-        "takes views where the folder has them, else colour where the images have any, else grey.",
+        "grey or colour for its pixels, or the features of a network that learned from photographs, "
+        "such as efficientnet_lite0. auto takes views where the folder has them, else colour where the images "
+        "have any, else grey.",
     )
     size: tuple[int, int] | None = Field(
         default=None,
@@ -77,7 +78,12 @@ class ExploreSettings(BaseModel):
         description="Inducing points of the Gaussian process; more are finer and slower. null leaves the "
         "number to the model.",
     )
-    max_iterations: int = Field(default=300, ge=1, description="Iterations of the fit at most.")
+    max_iterations: int | None = Field(
+        default=None,
+        ge=1,
+        description="Iterations of the fit at most; null for 300 over all examples, or 3000 over batches of "
+        "them where there are more than 10,000.",
+    )
     neighbours: int = Field(
         default=10,
         ge=1,
