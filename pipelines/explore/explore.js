@@ -10,7 +10,7 @@
   // Colours of Okabe and Ito; a kind has a colour and a shape, and 8 x 8 pairs come before one is repeated.
   const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#f0e442", "#5b6770"];
   const SHAPES = ["circle", "square", "triangle", "diamond", "down", "plus", "star", "bar"];
-  const UNKNOWN = "#c3cad1", RADIUS = 4.5, THUMBNAIL = 40, MARGIN = 30, REACH = 18;
+  const UNKNOWN = "#fff", RADIUS = 4.5, THUMBNAIL = 40, MARGIN = 30, REACH = 18;
 
   const state = {
     across: 0, up: Math.min(1, data.position.length - 1), way: data.colourings[0], only: null,
@@ -351,7 +351,7 @@
       const scale = new Image(); scale.alt = ""; scale.src = byId("scale").src;
       parts.push(element("span", way.ends[0]), scale, element("span", way.ends[1]));
     }
-    if (way.values.some((value) => value < 0)) parts.push(element("span", "○ grey: not known"));
+    if (way.values.some((value) => value < 0)) parts.push(element("span", "○ white: not known"));
     if (way.crosses) parts.push(element("span", `✕ ${way.crosses}`));
     legend.replaceChildren(...parts);
     legend.title = way.explanation;

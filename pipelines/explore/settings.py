@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from data_prep.files.fitting import Fit
 from pipelines.command.config import Choices
 from pipelines.trunks.settings import TRUNKS_IN_WORDS, trunk_names
 
@@ -46,7 +45,7 @@ class ExploreSettings(BaseModel):
         description="Height and width in pixels at which images are compared by their pixels, null for 32 x "
         "32. With --complete, what they are shrunk to, at most 64 x 64, null for the size they have.",
     )
-    fit: Fit = Field(
+    fit: Literal["crop", "pad"] = Field(
         default="pad",
         description='How images of other proportions get that size: "pad" for the whole image with grey '
         'borders, "crop" for its middle part. Of no use with --complete.',
