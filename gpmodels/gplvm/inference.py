@@ -30,6 +30,9 @@ SAME_BASIN = 0.05
 HOPELESS = 20.0
 """Nats by which a start may be worse than the best and still go on."""
 
+TINY = 1e-300
+"""Instead of 0 in a logarithm whose weight is 0."""
+
 MAX_ITERATIONS = 200
 """Iterations of a row's search."""
 
@@ -235,13 +238,13 @@ def mixed(mean: FloatArray, variance: FloatArray, bound: FloatArray) -> Position
     """
     is_going = np.isfinite(bound)
     alike = np.exp(-_distances(mean, variance)) * is_going[:, None]  # [N, K, K]
-    log_weight = np.where(is_going, bound, -np.inf) - np.log(alike.sum(axis=2))
+    log_weight = np.where(is_going, bound, -np.inf) - np.log(np.maximum(alike.sum(axis=2), TINY))
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
     best = bound.max(axis=1)
     if not variance.any():  # a density at the best point, not a bound
         return Positions(mean, variance, weight, best)
-    overlap = np.log(np.einsum("nkl,nl->nk", alike, weight))
+    overlap = np.log(np.maximum(np.einsum("nkl,nl->nk", alike, weight), TINY))
     total = np.einsum("nk,nk->n", weight, np.where(is_going, bound, 0.0) - overlap)
     return Positions(mean, variance, weight, np.maximum(total, best))
 

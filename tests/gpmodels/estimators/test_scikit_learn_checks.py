@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels import (
+    BayesianGPLVM,
     HGPClassifier,
     HGPRegressor,
     SVGPClassifier,
@@ -30,6 +31,12 @@ def expected_failures(_estimator):
     expected_failed_checks=expected_failures,
 )
 def test_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([BayesianGPLVM(num_dimensions=1, num_inducing=8, max_iterations=5)])
+def test_checks_of_the_latent_variable_model(estimator, check):
     check(estimator)
 
 

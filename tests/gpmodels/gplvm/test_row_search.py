@@ -85,7 +85,7 @@ def test_positions_stay_within_their_limits():
 
 
 def test_values_that_are_not_finite_shorten_the_step():
-    def evaluate(position, rows):
+    def evaluate(position, _rows):
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.where(position[:, 0] > 0, position[:, 0] - np.log(position[:, 0]), np.nan)
             return value, np.where(position > 0, 1.0 - 1.0 / position, np.nan)

@@ -13,6 +13,7 @@ from gpmodels.units.psi_statistics import (
     full_rbf_psi,
     linear_psi,
     pack_inner,
+    rbf_linear_psi,
     rbf_psi,
     unpack_pairs,
 )
@@ -97,6 +98,37 @@ def test_equal_to_gpflow(kernel):
     for p in range(SETS):
         for part, theirs in zip(ours, gpflow_expectations(kernel, problem, p), strict=True):
             np.testing.assert_allclose(part[p], theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_a_sum_of_rbf_and_linear_is_equal_to_gpflow():
+    problem = Problem()
+    weights = problem.lengthscales[::-1] ** 2
+    constants = [
+        tf.constant(part)
+        for part in (
+            problem.mean,
+            problem.variance,
+            problem.inducing,
+            problem.lengthscales,
+            problem.kernel_variance,
+            weights,
+        )
+    ]
+    ours = rbf_linear_psi(*constants)
+    matrices = [ours.psi0.numpy(), ours.psi1.numpy(), unpack_pairs(ours.psi2, INDUCING).numpy()]
+    distribution = DiagonalGaussian(problem.mean, problem.variance)
+    for p in range(SETS):
+        kernel = gpflow.kernels.SquaredExponential(
+            problem.kernel_variance[p], problem.lengthscales[p]
+        ) + gpflow.kernels.Linear(weights[p])
+        points = gpflow.inducing_variables.InducingPoints(problem.inducing[p])
+        theirs = [
+            expectation(distribution, kernel),
+            expectation(distribution, (kernel, points)),
+            expectation(distribution, (kernel, points), (kernel, points)),
+        ]
+        for part, expected in zip(matrices, theirs, strict=True):
+            np.testing.assert_allclose(part[p], expected.numpy(), rtol=1e-9, atol=1e-12)
 
 
 @every_kernel

@@ -1,0 +1,66 @@
+"""Which cells each part has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PARTS = ("oil_flow", "missing_pixels", "odd", "maps", "speed")
+
+SEEDS = range(5)
+
+DIGITS, SILHOUETTES = "MNIST 14 x 14", "silhouettes 24 x 16"
+ODD_CLASSES = ("bottle", "can", "drink-carton", "tire")
+
+
+class Cell(NamedTuple):
+    """One model on one set with one seed.
+
+    Attributes:
+        part: Part of the benchmark.
+        method: What is measured.
+        setting: Of the data.
+        seed: Of the model and of what is drawn.
+    """
+
+    part: str
+    method: str
+    setting: str
+    seed: int
+
+    @property
+    def file(self) -> str:
+        """Name of its record."""
+        setting = self.setting.replace(" ", "_").replace(",", "")
+        return f"{self.part}--{self.method}--{setting}--{self.seed}.json"
+
+    @property
+    def needs(self) -> str | None:
+        """Package of the extra `peers` that it needs."""
+        return {"gpy": "GPy", "umap": "umap"}.get(self.method)
+
+
+def cells_of(part: str) -> list[Cell]:
+    """Return the cells of a part, the most telling first."""
+    if part == "oil_flow":
+        ours = [Cell(part, method, "Q 10, M 50", seed) for method in ("gaussian", "map") for seed in SEEDS]
+        return [Cell(part, "pca", "Q 10, M 50", 0), *ours, Cell(part, "gpy", "Q 10, M 50", 0)]
+    if part == "missing_pixels":
+        methods = ("mean", "knn", "ppca", "gplvm")
+        holes = ("half at random", "lower half")
+        return [
+            Cell(part, method, f"{pictures}, {hole}", 0)
+            for pictures in (DIGITS, SILHOUETTES)
+            for hole in holes
+            for method in methods
+        ]
+    if part == "odd":
+        return [
+            Cell(part, "all", f"{name}, {kind}", seed)
+            for seed in range(2)
+            for name in ODD_CLASSES
+            for kind in ("another class", "upside down")
+        ]
+    if part == "maps":
+        methods = ("pca", "umap", "gplvm", "gplvm-map")
+        return [Cell(part, method, name, 0) for name in ("tissue", "sonar") for method in methods]
+    return [Cell(part, name, "", 0) for name in ("evaluation", "transform", "memory", "gpy")]
