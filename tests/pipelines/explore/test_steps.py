@@ -89,7 +89,7 @@ def test_the_command_takes_settings_and_says_what_it_found(digits, tmp_path):
     run("--data", digits, "--out", out, *options, "--overwrite")
 
 
-def test_prepared_images_are_looked_at_in_their_groups(digits, tmp_path):
+def test_prepared_images_are_looked_at_in_their_groups(digits, tmp_path, monkeypatch):
     source = shutil.copytree(digits, tmp_path / "images")
     (source / BROKEN).unlink()
     settings = ClassifyPrepareSettings(size=(8, 8), group_pattern=r"/(\w)", folds=2)
@@ -104,6 +104,11 @@ def test_prepared_images_are_looked_at_in_their_groups(digits, tmp_path):
         tmp_path / "prepared", QUICK.model_copy(update={"features": "colour"}), jobs=1, console=QUIET
     )
     assert in_colour.features.values.shape == (60, 192)
+    monkeypatch.setenv("GPIMAGING_CACHE", str(tmp_path / "cache"))
+    settings = ExploreSettings(features="efficientnet_lite0", weights="none", smallest_side=32)
+    through_network = read_examples(tmp_path / "prepared", settings, jobs=1, console=QUIET)
+    assert through_network.features.values.shape == (60, 1280)
+    assert list((tmp_path / "cache").rglob("*.safetensors"))  # kept for the next look, and for training
 
 
 def test_a_folder_without_classes_has_no_label_errors(digits, tmp_path):
