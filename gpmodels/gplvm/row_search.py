@@ -16,6 +16,9 @@ from gpmodels.gplvm.data import FloatArray, IntArray
 SUFFICIENT_DECREASE = 1e-4
 """Armijo's constant."""
 
+ROUNDING = 1e-9
+"""Decrease, in nats, that the rounding of a value may hide."""
+
 MAX_TRIALS = 12
 """Step lengths tried before a row's search gives up."""
 
@@ -104,7 +107,10 @@ def _search(
         new_value, new_gradient = evaluate(trial, rows)
         promised = np.einsum("ri,ri->r", gradient[rows], step)
         finite = np.isfinite(new_value)
-        good = finite & (new_value <= value[rows] + SUFFICIENT_DECREASE * promised) & (promised < 0.0)
+        lower_value = new_value <= value[rows] + SUFFICIENT_DECREASE * promised
+        # Where the decrease is below the rounding of the values, gradients tell more.
+        flatter = (promised > -ROUNDING) & (_squares(new_gradient) < _squares(gradient[rows]))
+        good = finite & (promised < 0.0) & (lower_value | flatter)
         done = waiting[good]
         found[0][done], found[1][done], found[2][done] = trial[good], new_value[good], new_gradient[good]
         accepted.append(done)
@@ -117,6 +123,10 @@ def _search(
             break
     moved = np.sort(np.concatenate(accepted))
     return moved, (found[0][moved], found[1][moved], found[2][moved])
+
+
+def _squares(gradient: FloatArray) -> FloatArray:
+    return np.einsum("ri,ri->r", gradient, gradient)
 
 
 def _update(inverse: FloatArray, rows: IntArray, step: FloatArray, change: FloatArray) -> None:
