@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from pipelines.cells.scores import CELL_SCORES
-from pipelines.cli import APPLICATIONS
+from pipelines.cli import APPLICATIONS, own_commands
 from pipelines.command.config import describe_settings
 from pipelines.scores.classification import CLASSIFICATION_SCORES
 from pipelines.scores.segmentation import SEGMENTATION_SCORES
@@ -29,7 +29,9 @@ _PART = re.compile(
 
 
 def settings_class(application: str, step: str) -> type[BaseModel]:
-    """Return the class of a step's settings."""
+    """Return the class of a step's settings; of the application gpimaging, those of a command of its own."""
+    if application == "gpimaging":
+        return own_commands()[step].settings
     found = next(each for each in APPLICATIONS if each.name == application)
     return found.commands()[step].settings
 

@@ -1,4 +1,4 @@
-"""The command `gpimaging`: applications and their steps, `demo` and `verify`.
+"""The command `gpimaging`: applications and their steps, `explore`, `demo` and `verify`.
 
 The commands of an application are imported when one of them is asked for, and TensorFlow when a step runs, so
 that help answers at once. Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 130 interrupted.
@@ -93,6 +93,13 @@ APPLICATIONS = (
 )
 
 
+def own_commands() -> Commands:
+    """Import the commands with settings that belong to no application."""
+    from pipelines.explore.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+
+    return COMMANDS
+
+
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
@@ -139,6 +146,8 @@ def make_app() -> typer.Typer:
     for application in APPLICATIONS:
         group = typer.Typer(cls=_group(application), help=application.purpose, no_args_is_help=True)
         app.add_typer(group, name=application.name)
+    for name, command in own_commands().items():
+        app.command(name)(make_command(name, command))
     app.command("demo")(demo)
     app.command("verify")(verify)
     return app

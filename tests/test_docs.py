@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from pipelines.cli import APPLICATIONS, make_app
+from pipelines.cli import APPLICATIONS, make_app, own_commands
 from pipelines.command.config import load_settings
 
 ROOT = Path(__file__).parents[1]
@@ -129,6 +129,8 @@ def test_every_step_and_every_public_name_is_documented():
     for application in APPLICATIONS:
         for step in application.commands():
             assert f"<!-- generated: settings {application.name} {step} -->" in configuration
+    for command in own_commands():
+        assert f"<!-- generated: settings gpimaging {command} -->" in configuration
     # Read, not imported: gpmodels takes TensorFlow along.
     tree = ast.parse((ROOT / "gpmodels" / "__init__.py").read_text(encoding="utf-8"))
     (public,) = (

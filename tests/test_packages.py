@@ -26,11 +26,11 @@ ROOMS = {
     ),
     "data_prep": (
         *({"errors"}, {"files"}, {"prepared"}, {"splits"}, {"labelled"}),
-        {"lane", "classify", "sonar", "video", "histopathology", "cells"},
+        {"lane", "classify", "sonar", "video", "histopathology", "cells", "explore"},
     ),
     "pipelines": (
         *({"errors"}, {"command"}, {"scores"}, {"training"}, {"bundles"}, {"runs"}, {"tasks"}, {"trunks"}),
-        *({"lane", "classify", "sonar", "video", "histopathology", "cells", "survival"}, {"cli"}),
+        *({"lane", "classify", "sonar", "video", "histopathology", "cells", "survival", "explore"}, {"cli"}),
     ),
 }
 """Rooms of each package: one imports those before it, and never one beside it."""

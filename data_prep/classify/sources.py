@@ -8,11 +8,9 @@ from typing import Literal
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import find_class_files, listed
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
 from data_prep.files.tables import read_table
 from data_prep.splits.divide import example_name
-
-_OTHER_FORMATS = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
 
 _SPLITS: dict[str, Literal["train", "test"]] = {"train": "train", "test": "test"}
 
@@ -60,13 +58,13 @@ def find_images(images: Path, table: Path | None) -> tuple[list[ImageSource], li
 
 
 def _of_other_formats(images: Path) -> list[Skipped]:
-    """Report images in formats that are not read: half of a phone's photographs may be of one."""
+    """Report images in formats that are not read."""
     return [
         Skipped(path, f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG.")
         for folder in listed(images)
         if folder.is_dir() and not folder.name.startswith(".")
         for path in listed(folder)
-        if path.suffix.lower() in _OTHER_FORMATS and not path.name.startswith(".")
+        if path.suffix.lower() in OTHER_IMAGE_SUFFIXES and not path.name.startswith(".")
     ]
 
 

@@ -25,6 +25,9 @@ from data_prep.files.atomic import atomic_file
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
 """Suffixes, in lower case, of the files that `read_image` and `read_mask` take."""
 
+OTHER_IMAGE_SUFFIXES = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
+"""Suffixes, in lower case, of image files that are not read: half of a phone's photographs may be of one."""
+
 MAX_PIXELS = 80_000_000
 """Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
 
@@ -131,6 +134,26 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
         if image.mode in {"LA", "La"}:
             return np.array(image.getchannel("L"))
         return _common_level(image, image_format, path)
+
+
+def read_alpha(path: Path) -> npt.NDArray[np.uint8] | None:
+    """Decode the transparency of an image file, upright.
+
+    Args:
+        path: A PNG, JPEG, WebP, BMP or TIFF file.
+
+    Returns:
+        uint8 [height, width], 0 where a pixel is fully transparent; None where the file has no transparency.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        _require_few_pixels(image, path)
+        image.load()
+        if "A" not in image.getbands() and "transparency" not in image.info:
+            return None
+        return np.array(ImageOps.exif_transpose(image).convert("RGBA").getchannel("A"))
 
 
 def read_levels(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:

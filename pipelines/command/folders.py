@@ -64,7 +64,9 @@ def check_paths(step: str, values: Values) -> None:
     for option, path in _sources(values):
         if not path.exists():
             raise InputError(f"--{option} {path}: does not exist. Check the path.")
-    if values.get("data") is not None:
+    if step in _ANY_DATA:
+        _require_folder(values["data"])
+    elif values.get("data") is not None:
         read_manifest(values["data"])
     if values.get("model") is not None:
         (require_bundle if step == "predict" else require_run)(values["model"])
@@ -81,6 +83,12 @@ def _sources(values: Values) -> Iterator[tuple[str, Path]]:
             yield from ((option, path) for path in paths if isinstance(path, Path))
 
 
+def _require_folder(data: Path) -> None:
+    if not data.is_dir():
+        found = "is a file" if data.exists() else "does not exist"
+        raise InputError(f"--data {data}: {found}; expected a folder. Check the path.")
+
+
 def _check_prepared(out: Path, values: Values) -> None:
     check_destination(out, (path for _, path in _sources(values)), overwrite=values["overwrite"])
 
@@ -89,9 +97,26 @@ def _refuse_existing(out: Path, values: Values) -> None:
     refuse_existing(out, overwrite=values["overwrite"])
 
 
+def _check_explored(out: Path, values: Values) -> None:
+    """Refuse to write into the images, or over them, or over what `explore` has not written."""
+    data, target = values["data"].resolve(), out.resolve()
+    if target.is_relative_to(data) or data.is_relative_to(target):
+        raise InputError(f"--out {out}: is in --data {values['data']}, or holds it. Choose another --out.")
+    refuse_existing(out, overwrite=values["overwrite"])
+    if out.is_dir() and any(out.iterdir()) and not (out / METRICS).is_file():
+        raise InputError(
+            f"{out}: has no {METRICS}, so it was not written by `explore`; it is not overwritten. Choose "
+            "another --out, or remove this folder yourself."
+        )
+
+
+_ANY_DATA: Final = frozenset({"explore"})
+"""Steps that take other folders than prepared ones as well."""
+
 _DESTINATIONS: Final[dict[str, Callable[[Path, Values], None]]] = {
     "prepare": _check_prepared,
     "survival": _refuse_existing,
+    "explore": _check_explored,
     "train": lambda out, values: require_no_run(out, resume=values["resume"]),
     "evaluate": lambda out, _: require_no_evaluation(out),
     "predict": lambda out, _: require_no_predictions(out),

@@ -1,13 +1,14 @@
 """Commands of the command line: the options that all of them share are defined and handled once, here.
 
 The function of a command has a `StepCall` as its first parameter. Its parameters named `data`, `model`, `out`
-and `resume` become the shared options of those names; the others are its own, beside those that the settings
-name as options. A shared option that a command has no use for is accepted and reported, so that a script can
-pass the same options to every step.
+and `resume` become the shared options of those names, unless they are annotated as options of their own; the
+others are its own, beside those that the settings name as options. A shared option that a command has no use
+for is accepted and reported, so that a script can pass the same options to every step.
 """
 
 import inspect
 import shlex
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -260,7 +261,8 @@ def _former_settings(command: Command, values: Mapping[str, Any]) -> BaseModel |
 
 
 def _own_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
-    if parameter.name not in _FOLDERS:
+    says_its_own_help = typing.get_origin(parameter.annotation) is Annotated
+    if parameter.name not in _FOLDERS or says_its_own_help:
         return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     annotation, text = _FOLDERS[parameter.name]
     option = typer.Option(f"--{parameter.name}", help=text, rich_help_panel=_PANEL)

@@ -7,20 +7,14 @@ there is no script.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 
-import cv2
-from jinja2 import DictLoader, Environment, StrictUndefined
-
 from data_prep.files.atomic import atomic_file
-from data_prep.files.images import encode_picture
 from pipelines.scores.figures import (
     confusion_figure,
     referral_figure,
@@ -29,6 +23,7 @@ from pipelines.scores.figures import (
     shifts_figure,
     uncertainty_figure,
 )
+from pipelines.scores.inline import jpeg_uri, page_environment, png_uri, svg_uri
 from pipelines.scores.novelty import SCORE_TITLES
 from pipelines.scores.pictures import Picture, fit_within
 from pipelines.scores.results import Evaluation
@@ -44,7 +39,6 @@ from pipelines.scores.tables import (
 )
 
 _LONGEST_SIDE = 360
-_JPEG_QUALITY = 85
 _TEMPLATES = ("report.html.jinja", "report.css")
 _VERDICTS = ("better", "worse", "no clear difference", "undefined")
 
@@ -148,14 +142,7 @@ def write_report(path: Path, title: str, evaluation: Evaluation, gallery: Galler
 
 def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created: datetime) -> str:
     """Return the report as HTML; arguments as `write_report`, and the time that it states."""
-    folder = files("pipelines.scores")
-    environment = Environment(
-        loader=DictLoader({name: folder.joinpath(name).read_text("utf-8") for name in _TEMPLATES}),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment(dict.fromkeys(_TEMPLATES, "pipelines.scores"))
     environment.filters |= {
         "number": format_number,
         "difference": format_difference,
@@ -225,7 +212,7 @@ def _figures(evaluation: Evaluation) -> dict[str, str | None]:
         "uncertainty": uncertainty_figure(evaluation.results[-1]),
         "shifts": shifts_figure(evaluation.shifted),
     }
-    return {key: None if svg is None else _svg_uri(svg) for key, svg in drawn.items()}
+    return {key: None if svg is None else svg_uri(svg) for key, svg in drawn.items()}
 
 
 def _classes(evaluation: Evaluation) -> dict[str, object]:
@@ -237,25 +224,13 @@ def _classes(evaluation: Evaluation) -> dict[str, object]:
     recalls = zip(*(result.recalls() for result in evaluation.results), strict=True)
     return {
         "classes": list(zip(names, examples, recalls, strict=True)),
-        "confusions": [_svg_uri(confusion_figure(result, names)) for result in evaluation.results],
+        "confusions": [svg_uri(confusion_figure(result, names)) for result in evaluation.results],
     }
 
 
-def _svg_uri(svg: str) -> str:
-    return _data_uri(svg.encode(), "image/svg+xml")
-
-
 def _jpeg(picture: Picture) -> str:
-    return _encoded(picture, ".jpg", "image/jpeg", [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+    return jpeg_uri(fit_within(picture, _LONGEST_SIDE))
 
 
 def _png(picture: Picture) -> str:
-    return _encoded(picture, ".png", "image/png", [cv2.IMWRITE_PNG_COMPRESSION, 9])
-
-
-def _encoded(picture: Picture, suffix: str, media_type: str, parameters: list[int]) -> str:
-    return _data_uri(encode_picture(fit_within(picture, _LONGEST_SIDE), suffix, parameters), media_type)
-
-
-def _data_uri(content: bytes, media_type: str) -> str:
-    return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
+    return png_uri(fit_within(picture, _LONGEST_SIDE))

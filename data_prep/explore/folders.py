@@ -1,0 +1,153 @@
+"""Which images a folder holds, with a subfolder for each class or without, and each of them at one size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError, Skipped
+from data_prep.files.class_folders import is_text, listed
+from data_prep.files.fitting import Fit, fit_image
+from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES, read_image
+from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
+
+THUMBNAIL_SIDE = 160
+"""Longest side in pixels of the picture that is kept of an image."""
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """An image file of a folder.
+
+    Attributes:
+        name: Path from the folder on.
+        path: The file.
+        class_name: First subfolder of the path; None where the folder has no subfolders of images.
+    """
+
+    name: str
+    path: Path
+    class_name: str | None
+
+
+@dataclass(frozen=True)
+class FittedImage:
+    """An image at the size that all are compared at.
+
+    Attributes:
+        file: Where it comes from.
+        image: uint8 [height, width, 3].
+        thumbnail: uint8, the whole image with its own proportions, at most `THUMBNAIL_SIDE` long.
+    """
+
+    file: ImageFile
+    image: npt.NDArray[np.uint8]
+    thumbnail: npt.NDArray[np.uint8]
+
+
+def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
+    """List the image files of a folder and of its subfolders; hidden ones are passed over.
+
+    Args:
+        folder: Folder of images, or of a subfolder for each class, which may have subfolders.
+
+    Returns:
+        The files in the order of their names, and what cannot be used: formats that are not read, names that
+        are no text, and files beside the subfolders, which are in no class.
+
+    Raises:
+        InputError: The folder cannot be listed, or has no image.
+    """
+    listed(folder)  # says why, where it cannot be
+    found: list[ImageFile] = []
+    skipped: list[Skipped] = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        suffix = path.suffix.lower()
+        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
+            continue
+        if suffix in OTHER_IMAGE_SUFFIXES:
+            reason = f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG."
+            skipped.append(Skipped(path, reason))
+        elif suffix in IMAGE_SUFFIXES and not is_text(inside.as_posix()):
+            skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))
+        elif suffix in IMAGE_SUFFIXES:
+            class_name = inside.parts[0] if len(inside.parts) > 1 else None
+            found.append(ImageFile(inside.as_posix(), path, class_name))
+    if not found and not skipped:
+        raise InputError(
+            f"{folder}: no image file found. Expected a prepared folder, or a folder of images with a suffix "
+            f"of {', '.join(sorted(IMAGE_SUFFIXES))}, in subfolders for classes or without. Check the path."
+        )
+    return _of_classes(found, skipped), skipped
+
+
+def read_fitted_images(
+    files: Sequence[ImageFile],
+    folder: Path,
+    size: tuple[int, int],
+    fit: Fit,
+    skipped: list[Skipped],
+    *,
+    jobs: int,
+    progress: Progress | None,
+) -> list[FittedImage]:
+    """Read images in worker processes, each at one size.
+
+    Args:
+        files: The files.
+        folder: Their folder, for messages.
+        size: Height and width of the results in pixels.
+        fit: Whether to cut off what is too long, or to add grey borders.
+        skipped: List to which files are appended that cannot be read.
+        jobs: Number of processes.
+        progress: Function that is called after each image.
+
+    Raises:
+        InputError: No image can be read.
+    """
+    results = run_in_rounds(
+        "Reading images", read_fitted_image, files, (size, fit), jobs=jobs, progress=progress
+    )
+    images = list(without_skipped((result for _, result in results), skipped))
+    require_good(images, "image", folder, skipped)
+    return images
+
+
+def read_fitted_image(file: ImageFile, size: tuple[int, int], fit: Fit) -> FittedImage | Skipped:
+    """Read one image, or say why it cannot be used."""
+    try:
+        image = read_image(file.path)
+    except InputError as error:
+        return Skipped(file.path, str(error))
+    return FittedImage(file, fit_image(image, size, fit), thumbnail(image))
+
+
+def thumbnail(image: npt.NDArray[np.uint8], side: int = THUMBNAIL_SIDE) -> npt.NDArray[np.uint8]:
+    """Return an image `[H, W, 3]`, shrunk if need be so that no side is longer than `side` pixels.
+
+    Example:
+        >>> thumbnail(np.zeros((100, 400, 3), np.uint8), side=80).shape
+        (20, 80, 3)
+    """
+    height, width = image.shape[:2]
+    scale = side / max(height, width)
+    if scale >= 1:
+        return image
+    shape = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(image, shape, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _of_classes(found: Sequence[ImageFile], skipped: list[Skipped]) -> list[ImageFile]:
+    """Return the files in classes where there are any; append the others to `skipped` then."""
+    if all(file.class_name is None for file in found):
+        return list(found)
+    skipped += [
+        Skipped(file.path, f"{file.path}: in no class. Move it into the folder of its class.")
+        for file in found
+        if file.class_name is None
+    ]
+    return [file for file in found if file.class_name is not None]

@@ -1,0 +1,161 @@
+"""Small images some of whose pixels are missing: transparent in the image itself, or marked by a mask file.
+
+Image files cannot hold "not a number", so a pixel is missing where the image is fully transparent (alpha 0),
+or where the mask with the same name has any level but 0.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data_prep.errors import InputError, Skipped
+from data_prep.explore.folders import ImageFile, find_image_files
+from data_prep.files.images import read_alpha, read_image, read_mask, resize_by_area
+
+LARGEST_SIDE = 64
+"""Largest height and width in pixels of images whose missing pixels are filled in."""
+
+_FEWEST_KNOWN = 0.5  # share of what a pixel is averaged over that must be known, where images shrink
+
+
+@dataclass(frozen=True)
+class MaskedImage:
+    """An image some of whose pixels may be missing.
+
+    Attributes:
+        file: Where it comes from.
+        levels: float32 [height, width, 3] from 0 to 255; without meaning where a pixel is missing.
+        known: bool [height, width].
+    """
+
+    file: ImageFile
+    levels: npt.NDArray[np.float32]
+    known: npt.NDArray[np.bool_]
+
+
+def read_masked_images(
+    folder: Path, masks: Path | None, size: tuple[int, int] | None
+) -> tuple[list[MaskedImage], list[Skipped]]:
+    """Read the images of a folder with what is missing of each.
+
+    Args:
+        folder: Folder of images, with subfolders or without.
+        masks: Folder of masks under the same names, suffixes aside; an image without a mask lacks nothing.
+            None where transparent pixels are what is missing.
+        size: Height and width to shrink to; None for images that have one size already.
+
+    Returns:
+        The images, all of one size, and what was left out: files that cannot be read, images that do not fit
+        their masks, and images without any known pixel.
+
+    Raises:
+        InputError: No image can be used, images have several sizes or are too large, or nothing is missing.
+    """
+    if size is not None:
+        _require_small(size, f"--size {size[0]}x{size[1]}")
+    files, skipped = find_image_files(folder)
+    mask_files = {} if masks is None else _masks_by_name(masks)
+    images: list[MaskedImage] = []
+    for file in files:
+        read = _read(file, mask_files.get(_stem(file.name)), size, own_alpha=masks is None)
+        if isinstance(read, Skipped):
+            skipped.append(read)
+        else:
+            images.append(read)
+    if not images:
+        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
+        raise InputError(f"{folder}: no image can be used.{reasons}")
+    _require_one_size(images, folder)
+    if all(image.known.all() for image in images):
+        how = (
+            "none is fully transparent. Give --masks FOLDER with masks under the names of the images"
+            if masks is None
+            else f"{masks} has no mask for any image, or all of its masks are 0. A mask is not 0 where a "
+            "pixel is missing, and has the name of its image"
+        )
+        raise InputError(f"{folder}: no pixel of {len(images)} images is missing: {how}.")
+    return images, skipped
+
+
+def _masks_by_name(masks: Path) -> Mapping[str, Path]:
+    files, _ = find_image_files(masks)
+    return {_stem(file.name): file.path for file in files}
+
+
+def _stem(name: str) -> str:
+    return Path(name).with_suffix("").as_posix()
+
+
+def _read(
+    file: ImageFile, mask: Path | None, size: tuple[int, int] | None, *, own_alpha: bool
+) -> MaskedImage | Skipped:
+    """Read an image and what is missing of it, or say why it cannot be used."""
+    try:
+        levels = read_image(file.path).astype(np.float32)
+        known = np.ones(levels.shape[:2], np.bool_)
+        if own_alpha:
+            alpha = read_alpha(file.path)
+            known = known if alpha is None else alpha > 0
+        elif mask is not None:
+            known = read_mask(mask) == 0
+    except InputError as error:
+        return Skipped(file.path, str(error))
+    if known.shape != levels.shape[:2]:
+        (height, width), (rows, columns) = known.shape, levels.shape[:2]
+        return Skipped(
+            file.path,
+            f"{file.path}: {rows} x {columns} pixels, but its mask {mask} has {height} x {width}. Expected a "
+            "mask of the image's size.",
+        )
+    if size is not None:
+        levels, known = shrink_known(levels, known, size)
+    if not known.any():
+        return Skipped(file.path, f"{file.path}: every pixel is missing, so nothing says what it shows.")
+    return MaskedImage(file, levels, known)
+
+
+def shrink_known(
+    levels: npt.NDArray[np.float32], known: npt.NDArray[np.bool_], size: tuple[int, int]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Resize by averaging over the known pixels of each area; an area less than half known is missing.
+
+    Args:
+        levels: float32 [height, width, 3].
+        known: bool [height, width].
+        size: New height and width.
+
+    Returns:
+        Levels float32 [*size, 3], 0 where they are missing, and known bool [*size].
+    """
+    share = resize_by_area(known.astype(np.float32), size)
+    sums = [resize_by_area(np.where(known, levels[..., channel], 0), size) for channel in range(3)]
+    is_known = share >= _FEWEST_KNOWN
+    means = np.stack(sums, -1) / np.where(is_known, share, 1)[..., None]
+    return np.where(is_known[..., None], means, 0).astype(np.float32), is_known
+
+
+def _require_one_size(images: Sequence[MaskedImage], folder: Path) -> None:
+    sizes = Counter(image.known.shape for image in images)
+    if len(sizes) > 1:
+        usual, number = sizes.most_common(1)[0]
+        other = next(image for image in images if image.known.shape != usual)
+        raise InputError(
+            f"{folder}: images of {len(sizes)} sizes ({number} are {usual[0]} x {usual[1]}, "
+            f"{other.file.name} is {other.known.shape[0]} x {other.known.shape[1]}). A pixel is filled in by "
+            "the same pixel of the other images, so expected one size. Export them at one size, or give "
+            f"--size, at most {LARGEST_SIDE}x{LARGEST_SIDE}."
+        )
+    (size,) = sizes
+    _require_small((size[0], size[1]), f"{folder}: the images")
+
+
+def _require_small(size: tuple[int, int], what: str) -> None:
+    if max(size) > LARGEST_SIDE:
+        raise InputError(
+            f"{what}: {size[0]} x {size[1]} pixels; at most {LARGEST_SIDE} x {LARGEST_SIDE} are filled in. "
+            f"Give --size {LARGEST_SIDE}x{LARGEST_SIDE} or less, or cut out the part that matters."
+        )

@@ -1,0 +1,126 @@
+"""The map of a data set: positions, their uncertainty and a score for each example, by a Bayesian GPLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.errors import InputError
+from data_prep.prepared.preparing import Progress
+from gpmodels import BayesianGPLVM
+from pipelines.explore.examples import Features, Scale
+from pipelines.explore.settings import ExploreSettings
+
+RELEVANT = 0.01
+"""A dimension counts as relevant from this share of the most relevant one's relevance on."""
+
+MOST_AT_ONCE = 10_000
+"""Of more rows the model fits batches, which take other numbers of iterations."""
+
+ITERATIONS, BATCH_ITERATIONS = 300, 3000
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LatentMap:
+    """Where N examples lie, dimensions in the order of their relevance.
+
+    Attributes:
+        position: Means of the latent positions `[N, Q]`.
+        std: Their standard deviations `[N, Q]`.
+        relevance: Share of each dimension in what the kernel sees vary `[Q]`, falling.
+        score: Bound on the log density of each example `[N]`, in nats.
+        seconds: How long the fit took.
+    """
+
+    position: Floats
+    std: Floats
+    relevance: Floats
+    score: Floats
+    seconds: float
+
+    @property
+    def num_relevant(self) -> int:
+        """Number of relevant dimensions, at least 1."""
+        return max(1, int((self.relevance > RELEVANT * self.relevance.max()).sum()))
+
+    @property
+    def scaled(self) -> tuple[Floats, Floats]:
+        """Positions and standard deviations `[N, relevant]`, scaled so that dimensions count as they matter.
+
+        A dimension's relevance is its share in what the kernel sees vary, (variance of the positions) / ℓ²:
+        so the units are the lengthscales ℓ, times a factor that all dimensions share.
+        """
+        kept = self.num_relevant
+        spread = self.position[:, :kept].std(axis=0)
+        scale = np.sqrt(self.relevance[:kept]) / np.where(spread > 0, spread, 1)
+        return self.position[:, :kept] * scale, self.std[:, :kept] * scale
+
+    @property
+    def oddness_rank(self) -> NDArray[np.intp]:
+        """Rank of each example by its score `[N]`: 1 is the oddest."""
+        rank = np.empty(len(self.score), np.intp)
+        rank[np.argsort(self.score, kind="stable")] = np.arange(1, len(self.score) + 1)
+        return rank
+
+
+def make_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) -> BayesianGPLVM:
+    """Return an unfitted model for a table of a shape: it has no more dimensions than the table allows."""
+    options: dict[str, Any] = {}
+    if settings.num_inducing is not None:
+        options["num_inducing"] = min(settings.num_inducing, shape[0])
+    return BayesianGPLVM(
+        num_dimensions=min(settings.num_dimensions, *shape),
+        scale=scale,
+        max_iterations=max_iterations(shape[0], settings),
+        random_state=settings.seed,
+        **options,
+    )
+
+
+def max_iterations(num_rows: int, settings: ExploreSettings) -> int:
+    """Return the iterations of a fit to so many rows, at most."""
+    return settings.max_iterations or (ITERATIONS if num_rows <= MOST_AT_ONCE else BATCH_ITERATIONS)
+
+
+def fit_callback(progress: Progress | None) -> Callable[[BayesianGPLVM, int], None] | None:
+    """Return what a fit calls from time to time to show how far it is."""
+    if progress is None:
+        return None
+    return lambda model, iteration: progress("Fitting", iteration, int(model.max_iterations or iteration))
+
+
+def fit_map(features: Features, settings: ExploreSettings, progress: Progress | None = None) -> LatentMap:
+    """Fit a Bayesian GPLVM to features and place the examples.
+
+    Args:
+        features: What the examples are compared by.
+        settings: Of the step.
+        progress: Function that is called with a description, iterations done and iterations at most.
+
+    Raises:
+        InputError: The features do not vary, so there is nothing to see.
+    """
+    values = features.values
+    if np.ptp(values, axis=0).max() == 0:
+        raise InputError(
+            f"All {len(values)} examples are equal in their {features.words}. Expected examples that differ; "
+            "choose other --features."
+        )
+    started = perf_counter()
+    model = make_model((values.shape[0], values.shape[1]), features.scale, settings)
+    model.fit(values, callback=fit_callback(progress))
+    order = np.argsort(-np.asarray(model.relevance_), kind="stable")
+    return LatentMap(
+        position=np.asarray(model.embedding_, np.float64)[:, order],
+        std=np.asarray(model.embedding_std_, np.float64)[:, order],
+        relevance=np.asarray(model.relevance_, np.float64)[order],
+        score=np.asarray(model.score_samples(values), np.float64),
+        seconds=perf_counter() - started,
+    )

@@ -1,0 +1,182 @@
+"""`explore.html`: the map, its dimensions, odd examples and probable label errors, in one file.
+
+The file loads nothing: its policy forbids it, and script, styles and pictures are inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.explore.atlas import filling, make_atlas
+from pipelines.explore.colouring import Colouring, colourings
+from pipelines.explore.examples import Examples
+from pipelines.explore.latent import LatentMap
+from pipelines.explore.predictions import Predicted
+from pipelines.explore.settings import ExploreSettings
+from pipelines.explore.suspects import Suspicion
+from pipelines.scores.inline import jpeg_uri, page_environment, png_uri
+from pipelines.scores.pictures import colour_scale
+from pipelines.scores.tables import UNDEFINED, format_number, format_share
+
+PAGE = "explore.html"
+
+_TEMPLATES = {
+    "report.css": "pipelines.scores",
+    "explore.css": "pipelines.explore",
+    "explore.js": "pipelines.explore",
+    "explore.html.jinja": "pipelines.explore",
+}
+_CARD_SIDE = 128
+_SCALE_COLOURS = "cividis_r"  # light for what is ordinary, dark for what is not
+_STOPS = 17
+_DIGITS = 4
+_SHEET_QUALITY = 82
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found in a data set.
+
+    Attributes:
+        examples: What was looked at.
+        latent: Where they lie.
+        suspicion: What neighbours say of classes; None without classes.
+        predicted: What a model said; None without a table of predictions.
+    """
+
+    examples: Examples
+    latent: LatentMap
+    suspicion: Suspicion | None
+    predicted: Predicted | None
+
+    @property
+    def oddest(self) -> list[int]:
+        """Rows of all examples, the oddest first."""
+        return np.argsort(self.latent.oddness_rank).tolist()
+
+
+@dataclass(frozen=True)
+class Card:
+    """An example in a list.
+
+    Attributes:
+        file: Its name.
+        picture: Its picture as a data URI.
+        captions: What to say of it, as names and texts.
+    """
+
+    file: str
+    picture: str
+    captions: tuple[tuple[str, str], ...]
+
+
+def render_page(title: str, findings: Findings, settings: ExploreSettings) -> str:
+    """Return the page as HTML.
+
+    Args:
+        title: The heading.
+        findings: What was found.
+        settings: Of the step.
+    """
+    latent = findings.latent
+    suspects = () if findings.suspicion is None else findings.suspicion.suspects[: settings.shown]
+    ways = colourings(findings.examples, latent, suspects, findings.predicted)
+    environment = page_environment(_TEMPLATES)
+    environment.filters["share"] = format_share
+    return environment.get_template("explore.html.jinja").render(
+        title=title,
+        created=f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
+        version=version("gpimaging"),
+        examples=findings.examples,
+        latent=latent,
+        suspicion=findings.suspicion,
+        predicted=findings.predicted,
+        settings=settings,
+        relevance=[
+            (number + 1, float(share), f"{share:.3f}") for number, share in enumerate(latent.relevance)
+        ],
+        odd=[_card(findings, row) for row in findings.oddest[: settings.shown]],
+        suspects=[_card(findings, row) for row in suspects],
+        data=_page_data(findings, ways),
+        ways=ways,
+        scale=png_uri(colour_scale(_SCALE_COLOURS)),
+    )
+
+
+def _card(findings: Findings, row: int) -> Card:
+    examples = findings.examples
+    picture = filling(examples.pictures[row], _CARD_SIDE)
+    return Card(examples.files[row], jpeg_uri(picture), tuple(facts(findings, row)))
+
+
+def facts(findings: Findings, row: int) -> list[tuple[str, str]]:
+    """Return what is said of an example, as names and texts."""
+    examples, latent = findings.examples, findings.latent
+    said = []
+    if examples.classes is not None:
+        said.append(("class", examples.classes[row]))
+    if examples.groups is not None and examples.groups[row] != examples.files[row]:
+        said.append(("group", examples.groups[row]))
+    said.append(("score", f"{format_number(float(latent.score[row]), 1)} nats"))
+    said.append(("oddness", f"rank {latent.oddness_rank[row]} of {len(latent.score)}"))
+    if findings.suspicion is not None and examples.classes is not None:
+        said.append(("neighbours", _neighbours(findings.suspicion, examples.classes, row)))
+    if findings.predicted is not None:
+        label = findings.predicted.label[row]
+        error = format_number(float(findings.predicted.error[row]), 2)
+        said.append(("model", f"{label}, error {error}" if label else UNDEFINED))
+    return said
+
+
+def _neighbours(suspicion: Suspicion, classes: Sequence[str], row: int) -> str:
+    suggested = int(suspicion.suggested[row])
+    if suggested < 0:
+        return UNDEFINED
+    name = sorted(set(classes))[suggested]
+    share = suspicion.own_share[row] if name == classes[row] else suspicion.share[row]
+    return f"{format_share(float(share))} {name}"
+
+
+def _page_data(findings: Findings, ways: Sequence[Colouring]) -> Mapping[str, Any]:
+    """Return what the script of the page needs, as plain values."""
+    latent, shown = findings.latent, max(2, findings.latent.num_relevant)
+    shown = min(shown, latent.position.shape[1])
+    atlas = make_atlas(findings.examples.pictures)
+    stops = mpl.colormaps[_SCALE_COLOURS](np.linspace(0, 1, _STOPS))[:, :3]
+    return {
+        "files": list(findings.examples.files),
+        "facts": [facts(findings, row) for row in range(len(findings.examples.files))],
+        "position": _rounded(latent.position[:, :shown].T),
+        "std": _rounded(latent.std[:, :shown].T),
+        "rank": latent.oddness_rank.tolist(),
+        "colourings": [
+            {
+                "key": way.key,
+                "explanation": way.explanation,
+                "values": _rounded(way.values),
+                "kinds": list(way.kinds),
+                "ends": list(way.ends),
+                "crossed": list(way.crossed),
+                "crosses": way.crosses,
+            }
+            for way in ways
+        ],
+        "stops": [[round(255 * channel) for channel in stop] for stop in stops.tolist()],
+        "atlas": {"side": atlas.side, "columns": atlas.columns, "sizes": list(atlas.sizes)},
+        "sheet": jpeg_uri(atlas.picture, _SHEET_QUALITY),
+    }
+
+
+def _rounded(values: NDArray[Any]) -> Any:
+    """Return an array as nested lists of numbers with few digits."""
+    if values.dtype.kind != "f":
+        return values.tolist()
+    return np.vectorize(lambda value: float(f"{value:.{_DIGITS}g}"), otypes=[float])(values).tolist()

@@ -1,0 +1,239 @@
+"""A prepared folder, or a folder of images, as examples to be looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from rich.console import Console
+
+from data_prep.cells.manifest import CellsManifest
+from data_prep.classify.manifest import ClassifyManifest
+from data_prep.errors import InputError
+from data_prep.explore.folders import find_image_files, read_fitted_images, thumbnail
+from data_prep.files.fitting import fit_image
+from data_prep.histopathology.manifest import HistopathologyManifest
+from data_prep.labelled.dataset import labelled_records
+from data_prep.labelled.view_manifest import ViewsManifest
+from data_prep.labelled.views import read_views
+from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, load_manifest, read_manifest
+from data_prep.sonar.manifest import SonarManifest
+from data_prep.video.features import is_features_folder, read_features, read_picture
+from data_prep.video.manifest import FeaturesManifest, VideoManifest
+from pipelines.command.console import stage_bars
+from pipelines.explore.examples import (
+    PIXEL_SIZE,
+    Examples,
+    Features,
+    drawing_note,
+    drawn_rows,
+    pixel_features,
+    require_enough,
+)
+from pipelines.explore.settings import OWN_FEATURES, ExploreSettings
+from pipelines.scores.pictures import Picture
+from pipelines.tasks.data import PreparedImages
+from pipelines.trunks.application import LARGE_ENOUGH, through_trunk
+from pipelines.trunks.features import IMAGES_AT_ONCE, TrunkFeatures
+from pipelines.trunks.weights import load_trunk
+
+_MANIFESTS: dict[str, type[LabelledManifest]] = {
+    "histopathology": HistopathologyManifest,
+    "sonar": SonarManifest,
+    "cells": CellsManifest,
+    "video": VideoManifest,
+    "classify": ClassifyManifest,
+}
+
+
+@dataclass(frozen=True)
+class _Trunk:
+    """A frozen trunk as the settings of a run name it."""
+
+    network: str
+    weights: str | Path
+    smallest_side: int
+    seed: int
+    unfreeze_blocks: int = 0
+
+
+def read_examples(folder: Path, settings: ExploreSettings, *, jobs: int, console: Console) -> Examples:
+    """Read what is to be looked at.
+
+    Args:
+        folder: Prepared folder, or folder of images with a subfolder for each class or without.
+        settings: Of the step.
+        jobs: Number of processes.
+        console: Where progress is shown.
+
+    Raises:
+        InputError: The folder cannot be used, or has no features of the kind that the settings name.
+    """
+    if (folder / MANIFEST_NAME).is_file() or is_features_folder(folder):
+        return _prepared_examples(folder, settings, console)
+    return _folder_examples(folder, settings, jobs, console)
+
+
+# A folder of images
+
+
+def _folder_examples(folder: Path, settings: ExploreSettings, jobs: int, console: Console) -> Examples:
+    if settings.features == "views":
+        raise InputError(
+            f"{folder}: a folder of images has no handmade features. Choose another --features, or give a "
+            f"folder that `gpimaging histopathology prepare` or `cells prepare` wrote, with its "
+            f"{MANIFEST_NAME}."
+        )
+    files, skipped = find_image_files(folder)
+    through_network = settings.features not in OWN_FEATURES
+    size = (LARGE_ENOUGH, LARGE_ENOUGH) if through_network else settings.size or PIXEL_SIZE
+    chosen = [files[row] for row in drawn_rows(len(files), settings)]
+    with stage_bars(console) as advance:
+        images = read_fitted_images(chosen, folder, size, settings.fit, skipped, jobs=jobs, progress=advance)
+    require_enough(len(images), str(folder))
+    stacked = np.stack([one.image for one in images])
+    classes = tuple(one.file.class_name or "" for one in images)
+    return Examples(
+        files=tuple(one.file.name for one in images),
+        classes=classes if any(classes) else None,
+        groups=None,
+        pictures=[one.thumbnail for one in images],
+        features=_network_features(stacked, settings)
+        if through_network
+        else pixel_features(stacked, settings.features, size),
+        skipped=skipped,
+        notes=drawing_note(len(files), settings),
+    )
+
+
+# A prepared folder
+
+
+def _prepared_examples(folder: Path, settings: ExploreSettings, console: Console) -> Examples:
+    manifest = load_manifest(folder, _manifest_kind(folder))
+    rows = drawn_rows(len(manifest.examples), settings)
+    require_enough(len(rows), str(folder))
+    examples = [manifest.examples[row] for row in rows]
+    names = [example.name for example in examples]
+    groups = tuple(example.group for example in examples)
+    return Examples(
+        files=tuple(names),
+        classes=tuple(manifest.class_names[example.label] for example in examples),
+        groups=groups if len(set(groups)) < len(groups) else None,
+        pictures=_pictures(folder, manifest, names),
+        features=_features(folder, manifest, rows, settings, console),
+        notes=drawing_note(len(manifest.examples), settings),
+    )
+
+
+def _manifest_kind(folder: Path) -> type[LabelledManifest]:
+    """Return the class of a folder's manifest, by the application that wrote it."""
+    if is_features_folder(folder):
+        return FeaturesManifest
+    try:
+        application = json.loads(read_manifest(folder)).get("application")
+    except (ValueError, AttributeError):
+        application = None
+    if application not in _MANIFESTS:
+        raise InputError(
+            f"{folder / MANIFEST_NAME}: prepared for the application {application!r}; expected one of "
+            f"{', '.join(sorted(_MANIFESTS))}, whose examples have one class each. Of other data, give a "
+            "folder of small images."
+        )
+    return _MANIFESTS[application]
+
+
+def _pictures(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> list[Picture]:
+    """Return a picture of each example: its image, the middle frame of its clip, or that of its video."""
+    if isinstance(manifest, FeaturesManifest):
+        rows = manifest.rows(names)
+        return [thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows]
+    return [thumbnail(_middle(image)) for image in _images(folder, manifest, names)]
+
+
+def _images(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
+    """Yield the images, or the clips, of examples in the order of names, which is that of the manifest."""
+    return (image for _, image, _ in labelled_records(folder, manifest, names))
+
+
+def _middle(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return image[len(image) // 2] if image.ndim == 4 else image
+
+
+def _decoded(content: bytes) -> NDArray[np.uint8]:
+    read = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    if read is None:
+        raise InputError("The picture of a video in a folder of features is damaged. Extract them again.")
+    return np.ascontiguousarray(read[..., ::-1])
+
+
+def _features(
+    folder: Path, manifest: LabelledManifest, rows: Sequence[int], settings: ExploreSettings, console: Console
+) -> Features:
+    wanted = settings.features
+    if isinstance(manifest, FeaturesManifest):
+        if wanted not in {"auto", "views"}:
+            raise InputError(
+                f"{folder}: has the features of clips and no images, so {wanted} cannot be looked at. Leave "
+                "--features out, or give the folder of the clips."
+            )
+        values = read_features(folder, manifest)[rows].astype(np.float64)
+        return Features(values, "columns", f"{values.shape[1]} features of the network that was given")
+    if isinstance(manifest, ViewsManifest) and wanted in {"auto", "views"}:
+        views = read_views(folder, manifest)
+        values = np.concatenate([views[name] for name in manifest.views], axis=1)[rows].astype(np.float64)
+        listed = ", ".join(f"{name} {number}" for name, number in manifest.views.items())
+        return Features(values, "columns", f"{values.shape[1]} handmade features ({listed})")
+    if wanted == "views":
+        raise InputError(
+            f"{folder}: prepared for {manifest.application}, which has no handmade features. Choose another "
+            "--features: grey, colour or a network."
+        )
+    names = [manifest.examples[row].name for row in rows]
+    if wanted in OWN_FEATURES:
+        size = settings.size or PIXEL_SIZE
+        shrunk = [_fitted(image, size, settings) for image in _images(folder, manifest, names)]
+        return pixel_features(np.stack(shrunk), wanted, size)
+    if isinstance(manifest, VideoManifest):
+        frames = np.stack([_middle(image) for image in _images(folder, manifest, names)])
+        features = _network_features(frames, settings)
+        return Features(features.values, features.scale, f"{features.words} of the middle frame")
+    data = through_trunk(PreparedImages(folder, manifest), _trunk(settings), None, console)
+    if not isinstance(data, TrunkFeatures):
+        raise TypeError(f"{wanted} gives no features")
+    values = data.features[rows].astype(np.float64)
+    return Features(values, "common", f"{values.shape[1]} features of {wanted}")
+
+
+def _fitted(image: NDArray[np.uint8], size: tuple[int, int], settings: ExploreSettings) -> Any:
+    if image.ndim == 4:
+        return np.stack([fit_image(frame, size, settings.fit) for frame in image])
+    return fit_image(image, size, settings.fit)
+
+
+def _trunk(settings: ExploreSettings) -> _Trunk:
+    return _Trunk(settings.features, settings.weights, settings.smallest_side, settings.seed)
+
+
+def _network_features(images: NDArray[np.uint8], settings: ExploreSettings) -> Features:
+    """Return the features that a network has of images `[N, H, W, 3]`.
+
+    Raises:
+        InputError: Its weights are not there, are damaged, or of another network.
+    """
+    chosen = _trunk(settings)
+    trunk = load_trunk(chosen.network, chosen.weights, seed=chosen.seed, smallest_side=chosen.smallest_side)
+    predict = tf.function(trunk, reduce_retracing=True, autograph=False)
+    parts = [
+        predict(tf.constant(images[start : start + IMAGES_AT_ONCE], tf.float32)).numpy()
+        for start in range(0, len(images), IMAGES_AT_ONCE)
+    ]
+    values = np.concatenate(parts).astype(np.float64)
+    return Features(values, "common", f"{values.shape[1]} features of {chosen.network}")

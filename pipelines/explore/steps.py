@@ -1,0 +1,139 @@
+"""What `gpimaging explore` does: look at a data set, or fill in missing pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file, atomic_folder, refuse_existing
+from data_prep.prepared.preparing import write_skipped
+from pipelines.command.console import show_table, stage_bars
+from pipelines.command.folders import METRICS
+from pipelines.explore.completion import Completed, complete_images
+from pipelines.explore.completion_files import completion_facts, write_completed
+from pipelines.explore.completion_page import COMPLETE_PAGE
+from pipelines.explore.latent import fit_map
+from pipelines.explore.page import PAGE, Findings, render_page
+from pipelines.explore.predictions import read_predicted
+from pipelines.explore.reading import read_examples
+from pipelines.explore.settings import ExploreSettings
+from pipelines.explore.suspects import find_suspects
+from pipelines.explore.tables import EMBEDDING, write_embedding, write_metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What is read.
+
+    Attributes:
+        data: Prepared folder, or folder of images.
+        predictions: Table of a model's predictions of the same examples; colours a map.
+        masks: Folder of masks that say which pixels are missing; None where transparent ones are.
+    """
+
+    data: Path
+    predictions: Path | None = None
+    masks: Path | None = None
+
+
+def explore(
+    settings: ExploreSettings,
+    inputs: Inputs,
+    *,
+    out: Path,
+    jobs: int = 1,
+    overwrite: bool = False,
+    console: Console,
+) -> Findings:
+    """Place the examples of a data set on a map; write the page, the table and the metrics.
+
+    Args:
+        settings: Of the step.
+        inputs: What is read.
+        out: Folder to write.
+        jobs: Number of processes.
+        overwrite: Whether the folder of an earlier exploration is replaced.
+        console: For progress and the table.
+
+    Raises:
+        InputError: The data or the predictions cannot be used, or `out` exists or cannot be written.
+    """
+    if inputs.masks is not None:
+        raise InputError("--masks says which pixels are missing: give --complete with it, or leave it out.")
+    refuse_existing(out, overwrite=overwrite)
+    examples = read_examples(inputs.data, settings, jobs=jobs, console=console)
+    table = inputs.predictions
+    predicted = None if table is None else read_predicted(table, examples.files, examples.classes)
+    console.print(f"Placing {len(examples.files)} examples by {examples.features.words}", markup=False)
+    with stage_bars(console) as advance:
+        latent = fit_map(examples.features, settings, advance)
+    suspicion = (
+        None
+        if examples.classes is None
+        else find_suspects(latent, examples.classes, examples.groups, settings.neighbours)
+    )
+    findings = Findings(examples, latent, suspicion, predicted)
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        page = render_page(f"A look at {inputs.data.resolve().name}", findings, settings)
+        with atomic_file(folder / PAGE) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        write_embedding(folder / EMBEDDING, findings)
+        write_metrics(folder / METRICS, findings, settings)
+        write_skipped(folder, examples.skipped)
+    for note in examples.notes:
+        console.print(note, markup=False)
+    show_table(console, f"{out / PAGE}: open it in a browser", _facts(findings))
+    return findings
+
+
+def _facts(findings: Findings) -> dict[str, str]:
+    examples, latent, suspicion = findings.examples, findings.latent, findings.suspicion
+    said = {
+        "Examples": str(len(examples.files)),
+        "Left out": f"{len(examples.skipped)}, see skipped.csv" if examples.skipped else "none",
+        "Relevant dimensions": f"{latent.num_relevant} of {len(latent.relevance)}",
+        "Oddest": examples.files[findings.oddest[0]],
+    }
+    if suspicion is not None:
+        said["Neighbours have the class"] = f"{suspicion.agreement:.1%}"
+        said["Labels to look at"] = str(len(suspicion.suspects))
+    return {**said, "Seconds of the fit": f"{latent.seconds:.1f}"}
+
+
+def complete(
+    settings: ExploreSettings,
+    inputs: Inputs,
+    *,
+    out: Path,
+    jobs: int = 1,  # noqa: ARG001 - called as `explore` is
+    overwrite: bool = False,
+    console: Console,
+) -> Completed:
+    """Fill in the missing pixels of small images; write pictures of means and deviations, and a page.
+
+    Args:
+        settings: Of the step.
+        inputs: What is read.
+        out: Folder to write.
+        jobs: Of no use; images are small.
+        overwrite: Whether the folder of an earlier exploration is replaced.
+        console: For the table.
+
+    Raises:
+        InputError: The images or masks cannot be used, or `out` exists or cannot be written.
+    """
+    if inputs.predictions is not None:
+        raise InputError("--predictions colours a map: give it without --complete.")
+    refuse_existing(out, overwrite=overwrite)
+    completed = complete_images(inputs.data, inputs.masks, settings, console=console)
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        write_completed(folder, f"Missing pixels of {inputs.data.resolve().name}", completed, settings)
+    show_table(
+        console,
+        f"{out / COMPLETE_PAGE}: open it in a browser; the pictures are beside it",
+        completion_facts(completed),
+    )
+    return completed

@@ -1,0 +1,62 @@
+"""Which files of a folder are images, which classes they have, and what is said of the others."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from data_prep.errors import InputError
+from data_prep.explore.folders import find_image_files, read_fitted_images, thumbnail
+
+
+def write(path, size=(6, 8), level=100):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((*size, 3), level, np.uint8)).save(path)
+
+
+def test_images_without_subfolders_have_no_class(tmp_path):
+    for name in ("b.png", "a.jpg", ".hidden.png"):
+        write(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no image")
+    files, skipped = find_image_files(tmp_path)
+    assert [(file.name, file.class_name) for file in files] == [("a.jpg", None), ("b.png", None)]
+    assert skipped == []
+
+
+def test_subfolders_are_classes_and_what_lies_beside_them_is_left_out(tmp_path):
+    for name in ("cat/1.png", "cat/young/2.png", "dog/1.png", "loose.png", ".cache/1.png"):
+        write(tmp_path / name)
+    (tmp_path / "dog" / "2.heic").write_bytes(b"")
+    files, skipped = find_image_files(tmp_path)
+    assert {file.name: file.class_name for file in files} == {
+        "cat/1.png": "cat",
+        "cat/young/2.png": "cat",
+        "dog/1.png": "dog",
+    }
+    assert [entry.file.name for entry in skipped] == ["2.heic", "loose.png"]
+    assert "Save the image as JPEG or PNG" in skipped[0].reason
+    assert "in no class" in skipped[1].reason
+
+
+def test_a_folder_without_images_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"no image file found\. Expected a prepared folder, or a folder"):
+        find_image_files(tmp_path)
+    with pytest.raises(InputError, match="cannot be listed"):
+        find_image_files(tmp_path / "nowhere")
+
+
+def test_images_get_one_size_and_damaged_ones_are_listed(tmp_path):
+    write(tmp_path / "wide.png", (10, 40))
+    write(tmp_path / "high.png", (300, 200))
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    files, skipped = find_image_files(tmp_path)
+    images = read_fitted_images(files, tmp_path, (16, 16), "pad", skipped, jobs=1, progress=None)
+    assert [one.file.name for one in images] == ["high.png", "wide.png"]
+    assert {one.image.shape for one in images} == {(16, 16, 3)}
+    assert [one.thumbnail.shape for one in images] == [(160, 107, 3), (10, 40, 3)]
+    assert [entry.file.name for entry in skipped] == ["broken.png"]
+    assert "unreadable or truncated" in skipped[0].reason
+
+
+def test_a_small_image_is_its_own_thumbnail():
+    image = np.zeros((5, 7, 3), np.uint8)
+    assert thumbnail(image) is image

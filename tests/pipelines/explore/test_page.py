@@ -1,0 +1,114 @@
+"""What the page of an exploration holds: complete in itself, escaped, with what was found."""
+
+import base64
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.explore.atlas import filling, make_atlas
+from pipelines.explore.colouring import MOST_KINDS, _by_kind
+from pipelines.explore.page import PAGE
+
+from .conftest import SPECIAL, WRONG
+
+
+@pytest.fixture(scope="module")
+def page(explored) -> str:
+    return (explored / PAGE).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def data(page) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[1])
+
+
+class Elements(HTMLParser):
+    """Collects elements and their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    for tag, attributes in Elements(page).found:
+        assert tag not in {"link", "iframe", "object", "embed", "base"}
+        for name in ("src", "href", "action", "srcset", "poster", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:image/", "#")), (tag, name, value)
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "url(" not in page
+    assert "@import" not in page
+    (policy,) = (a["content"] for tag, a in Elements(page).found if tag == "meta" and "http-equiv" in a)
+    assert policy.startswith("default-src 'none'; img-src data:;")
+
+
+def test_names_of_files_are_text_and_no_markup(page, data):
+    assert SPECIAL in data["files"]
+    assert "<b>bold" not in page
+    assert not [tag for tag, _ in Elements(page).found if tag == "b"]
+
+
+def test_every_example_has_a_place_a_picture_and_facts(data):
+    assert len(data["files"]) == 60
+    for key in ("position", "std"):
+        assert all(len(values) == 60 for values in data[key])
+    assert sorted(data["rank"]) == list(range(1, 61))
+    side, columns = data["atlas"]["side"], data["atlas"]["columns"]
+    sheet = Image.open(io.BytesIO(base64.b64decode(data["sheet"].partition(",")[2])))
+    assert sheet.size == (columns * side, -(-60 // columns) * side)
+    facts = dict(data["facts"][data["files"].index("three/00.png")])
+    assert facts["class"] == "three"
+    assert facts["model"] == "zero, error 1.00"  # the table has no probability of three
+    assert re.fullmatch(r"-?\d+\.\d nats", facts["score"])
+    assert re.fullmatch(r"rank \d+ of 60", facts["oddness"])
+
+
+def test_colourings_are_those_that_the_data_allow(data):
+    ways = {way["key"]: way for way in data["colourings"]}
+    assert list(ways) == ["class", "error", "oddness"]
+    assert ways["class"]["kinds"] == ["three", "zero"]
+    assert {data["files"][row] for row in ways["class"]["crossed"]} >= set(WRONG)
+    assert {data["files"][row] for row in ways["error"]["crossed"]} == {"three/00.png", "three/01.png"}
+    assert ways["error"]["values"][data["files"].index(WRONG[1])] == -1
+
+
+def test_lists_relevance_and_what_they_mean_are_there_without_a_script(page):
+    assert page.count('<div class="row') == 4
+    odd = page[page.index('id="odd"') : page.index('id="labels"')]
+    assert odd.count("<li>") == 6
+    labels = page[page.index('id="labels"') : page.index('id="meaning"')]
+    assert "zero/wrong.png" in labels
+    assert "no proof" in labels
+    assert "Odd is not wrong" in odd
+    assert "Files left out: 1" in page
+    assert "lacks 38 of the examples" in page
+
+
+def test_thumbnails_keep_their_proportions_in_their_squares():
+    pictures = [np.full((10, 20, 3), 50, np.uint8), np.full((300, 100, 3), 90, np.uint8)]
+    atlas = make_atlas(pictures)
+    assert atlas.sizes == ((32, 64), (64, 21))
+    assert (atlas.picture[:16, :64] == 255).all()
+    assert (atlas.picture[16:48, :64] == 50).all()
+    assert filling(pictures[0], 128).shape == (64, 128, 3)
+
+
+def test_more_classes_than_marks_share_the_last_one():
+    names = [f"class {number:02d}" for number in range(30) for _ in range(30 - number)]
+    way = _by_kind("class", "Class", names, ())
+    assert len(way.kinds) == MOST_KINDS
+    assert way.kinds[-1] == "15 others"
+    assert way.kinds[0] == "class 00"
+    assert (way.values[-15:] == MOST_KINDS - 1).all()

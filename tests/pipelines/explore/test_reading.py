@@ -1,0 +1,126 @@
+"""Examples of prepared folders: handmade features, clips, and cached features of clips."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.histopathology.manifest import HistopathologyManifest
+from data_prep.histopathology.prepare import prepare_histopathology
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from data_prep.labelled.views import read_views
+from data_prep.prepared.manifest import load_manifest
+from data_prep.video.features import (
+    TRUNK_NAME,
+    VideoFeatures,
+    features_file,
+    write_features_manifest,
+    write_video_features,
+)
+from data_prep.video.manifest import LearnedVideos, TrunkFacts, VideoManifest
+from data_prep.video.prepare import prepare_video
+from data_prep.video.settings import VideoPrepareSettings
+from pipelines.explore.reading import read_examples
+from pipelines.explore.settings import ExploreSettings
+from tests.data_prep.tissue_files import write_table, write_tissue
+from tests.data_prep.video_files import write_video
+
+QUIET = Console(quiet=True)
+
+
+def read(folder, **settings):
+    return read_examples(folder, ExploreSettings(**settings), jobs=1, console=QUIET)
+
+
+@pytest.fixture(scope="module")
+def tissue(tmp_path_factory):
+    """Twelve patches of two images with 657 handmade features."""
+    folder = tmp_path_factory.mktemp("tissue")
+    write_tissue(folder / "images", ["a.png", "b.png"])
+    labels = write_table(folder / "labels.csv", "file,label,patient", "a.png,benign,1", "b.png,malignant,2")
+    settings = HistopathologyPrepareSettings(patch_size=40, size=(8, 8))
+    prepare_histopathology(folder / "images", folder / "prepared", settings, labels=labels)
+    return folder / "prepared"
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory):
+    """Clips of two videos each of two classes."""
+    folder = tmp_path_factory.mktemp("videos")
+    for name in ("Walk/v_Walk_g01_c01", "Walk/v_Walk_g02_c01", "Run/v_Run_g01_c01", "Run/v_Run_g02_c01"):
+        write_video(folder / "videos" / f"{name}.avi", 25)
+    settings = VideoPrepareSettings(frames=4, size=(8, 8), resize=(8, 10))
+    prepare_video(folder / "videos", folder / "prepared", settings)
+    return folder / "prepared"
+
+
+def test_handmade_features_are_standardised_one_by_one(tissue):
+    found = read(tissue)
+    assert found.features.scale == "columns"
+    assert found.features.words.startswith("657 handmade features (intensity 78")
+    manifest = load_manifest(tissue, HistopathologyManifest)
+    views = read_views(tissue, manifest)
+    expected = np.concatenate([views[name] for name in manifest.views], axis=1)
+    np.testing.assert_array_equal(found.features.values, expected)
+    assert set(found.groups) == {"1", "2"}
+    assert [picture.shape for picture in found.pictures] == [(8, 8, 3)] * 12
+
+
+def test_patches_may_be_compared_by_their_pixels_as_well(tissue):
+    found = read(tissue, features="grey", size=(4, 4))
+    assert found.features.values.shape == (12, 16)
+    assert found.features.scale == "common"
+    assert 0 <= found.features.values.min() < found.features.values.max() <= 1
+
+
+def test_clips_are_compared_by_all_of_their_frames(clips):
+    found = read(clips, size=(4, 6))
+    manifest = load_manifest(clips, VideoManifest)
+    assert found.files == tuple(example.name for example in manifest.examples)
+    assert found.features.values.shape == (len(found.files), 4 * 4 * 6)
+    assert found.features.words == "grey levels of 4 frames of 4 x 6 pixels"
+    assert found.groups is not None
+    assert found.pictures[0].shape == (8, 8, 3)
+    with pytest.raises(InputError, match="prepared for video, which has no handmade features"):
+        read(clips, features="views")
+
+
+def test_the_middle_frame_is_what_a_network_sees(clips):
+    found = read(clips, features="efficientnet_lite0", weights="none", smallest_side=32)
+    assert found.features.words == "1280 features of efficientnet_lite0 of the middle frame"
+    assert found.features.values.shape == (len(found.files), 1280)
+
+
+def test_cached_features_of_clips_have_the_pictures_of_their_videos(clips, tmp_path):
+    manifest = load_manifest(clips, VideoManifest)
+    (tmp_path / TRUNK_NAME).write_bytes(b"weights")
+    videos = sorted({example.video for example in manifest.examples})
+    files = {video: features_file(number) for number, video in enumerate(videos)}
+    for number, (video, file) in enumerate(files.items()):
+        names = [example.name for example in manifest.examples if example.video == video]
+        picture = cv2.imencode(".png", np.full((6, 9, 3), 10 * number, np.uint8))[1].tobytes()
+        values = np.full((len(names), 5), number, np.float32)
+        write_video_features(tmp_path / file, names, VideoFeatures(values, picture), "network")
+    facts = TrunkFacts(width=1, num_features=5, sha256="0" * 64)
+    learned = LearnedVideos()
+    write_features_manifest(tmp_path, manifest, files, trunk=facts, learned=learned, prepared_sha256="f" * 64)
+    found = read(tmp_path)
+    assert found.features.words == "5 features of the network that was given"
+    assert found.features.values[-1].tolist() == [len(videos) - 1] * 5
+    assert found.pictures[-1].shape == (6, 9, 3)
+    assert (found.pictures[-1] == 10 * (len(videos) - 1)).all()
+    with pytest.raises(InputError, match="has the features of clips and no images, so grey cannot"):
+        read(tmp_path, features="grey")
+
+
+def test_a_damaged_folder_is_refused(tissue, tmp_path):
+    manifest = json.loads((tissue / "manifest.json").read_text(encoding="utf-8"))
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(InputError, match=r"cannot be read .* but manifest\.json lists it"):
+        read(tmp_path)
+    (tmp_path / "manifest.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match="prepared for the application None"):
+        read(tmp_path)
