@@ -226,9 +226,18 @@ class LanePredictor:
 
 
 def smoothed_maps(maps: Outputs, probability: FloatMap) -> Outputs:
-    """Return the maps of a frame with a smoothed probability and the entropy that belongs to it."""
-    entropy = np.asarray(entr(probability) + entr(1.0 - probability), np.float32)
+    """Return the maps of a frame with a smoothed probability and the entropy that belongs to it.
+
+    The entropy changes by as much as that of the probability. It is not this one itself, for the bundle
+    enlarges entropies of its own: a frame that smoothing leaves alone keeps that of the same photograph.
+    """
+    change = _entropy(probability) - _entropy(np.clip(maps["probability"], 0.0, 1.0))
+    entropy = np.clip(maps["predictive_entropy"] + change, 0.0, math.log(2.0)).astype(np.float32)
     return {**maps, "probability": probability, "predictive_entropy": entropy}
+
+
+def _entropy(probability: FloatMap) -> FloatMap:
+    return np.asarray(entr(probability) + entr(1.0 - probability), np.float32)
 
 
 def lane_picture(image: Picture, lane: Mask, maps: Outputs, found: Corridor | None, view: View) -> Picture:

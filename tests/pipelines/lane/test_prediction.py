@@ -9,7 +9,7 @@ import tensorflow as tf
 from pydantic import ValidationError
 
 from pipelines.bundles.prediction import find_sources, predict_files
-from pipelines.lane.prediction import FOLDERS, SHEETS, LanePredictor, line_class
+from pipelines.lane.prediction import FOLDERS, SHEETS, LanePredictor, line_class, smoothed_maps
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.written import rows
 
@@ -63,6 +63,16 @@ def test_frames_of_a_video_are_smoothed_and_images_are_not(tmp_path):
     assert image
     predict(tmp_path / "b.png", tmp_path / "image", smoothing=10)
     assert not (tmp_path / "image" / SHEETS).exists()
+
+
+def test_a_frame_without_a_past_has_the_entropy_of_a_photograph():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=(4, 6)).astype(np.float32)
+    maps = {"probability": p, "predictive_entropy": rng.uniform(0.1, 0.6, (4, 6)).astype(np.float32)}
+    np.testing.assert_allclose(smoothed_maps(maps, p)["predictive_entropy"], maps["predictive_entropy"])
+    certain = smoothed_maps(maps, np.zeros_like(p))["predictive_entropy"]
+    assert (certain <= maps["predictive_entropy"]).all()
+    assert (certain >= 0).all()
 
 
 def test_a_direction_adds_columns_and_a_sheet_stands_beside_the_frames(tmp_path):

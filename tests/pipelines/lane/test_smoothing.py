@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from skimage import data
 
+from data_prep.lane.scenes import render_scene
 from pipelines.lane.smoothing import TimeSmoother
 
 SIZE = (48, 64)
@@ -19,6 +20,11 @@ def texture(shift: int = 0, seed: int = 0) -> np.ndarray:
     noise = np.random.default_rng(seed).uniform(0, 255, (SIZE[0], SIZE[1] + 40, 3)).astype(np.float32)
     smooth = cv2.normalize(cv2.GaussianBlur(noise, (0, 0), 2), None, 0, 255, cv2.NORM_MINMAX)
     return smooth[:, 20 - shift : 20 - shift + SIZE[1]].astype(np.uint8)
+
+
+def scene(number: int) -> np.ndarray:
+    """A rendered scene; two of them have a like sky over a like ground."""
+    return render_scene(np.random.default_rng(number), lane_texture="grass", size=SIZE).image
 
 
 def step(column: int) -> np.ndarray:
@@ -56,15 +62,17 @@ def test_with_flow_the_past_moves_along_with_the_picture():
     assert errors[True] < 0.3 * errors[False]
 
 
-@pytest.mark.parametrize("after", ["texture", "photograph", "white"])
+@pytest.mark.parametrize("after", ["texture", "photograph", "white", "scene"])
 def test_with_flow_a_cut_begins_anew(after):
     pictures = {
         "texture": texture(seed=1),
         "photograph": cv2.resize(data.astronaut(), SIZE[::-1]),
         "white": np.full((*SIZE, 3), 255, np.uint8),
+        "scene": scene(4),
     }
+    before = scene(1) if after == "scene" else cv2.resize(data.chelsea(), SIZE[::-1])
     smooth = TimeSmoother(10.0, optical_flow=True)
-    smooth(np.ones(SIZE, np.float32), cv2.resize(data.chelsea(), SIZE[::-1]), seconds=0.0)
+    smooth(np.ones(SIZE, np.float32), before, seconds=0.0)
     found = smooth(np.zeros(SIZE, np.float32), pictures[after], seconds=0.04)
     assert found.max() == 0
 
@@ -88,6 +96,7 @@ def test_frames_of_any_shape_can_be_smoothed():
     """OpenCV's flow ends the process on images of few rows, so this runs in a process of its own."""
     program = """
 import numpy as np
+from data_prep.lane.scenes import render_scene
 from pipelines.lane.smoothing import TimeSmoother
 for height, width in ((40, 640), (270, 6000), (1, 500), (500, 1), (13, 256)):
     smooth = TimeSmoother(1.0, optical_flow=True)
