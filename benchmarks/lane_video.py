@@ -153,18 +153,18 @@ def smoothing_rows(probability: NDArray[np.float32], sequence: Footage) -> list[
 def corridor_scores(probability: NDArray[np.float32], footage: Footage, length: float) -> dict[str, float]:
     """Return how often intervals hold the true direction and width, and how far off their medians are.
 
-    Frames with unlabelled pixels in the row looked at or in the lowest one are left out: there the truth is
-    not known. `corridor` is the Brier score of the probability that there is a way.
+    Frames whose true way depends on what unlabelled pixels are, lane or not, are left out. `corridor` is the
+    Brier score of the probability that there is a way.
     """
     inside: dict[str, list[bool]] = {"direction": [], "width": []}
     errors: dict[str, list[float]] = {"direction": [], "width": []}
     spans: dict[str, list[float]] = {"direction": [], "width": []}
     of_way: list[float] = []
-    ahead = VIEW.row(footage.lane.shape[1])
     for p, mask, labelled in zip(probability, footage.lane, footage.labelled, strict=True):
-        if not labelled[[ahead, -1]].all():
+        true = free_stretch(mask, VIEW)
+        if true != free_stretch(mask | ~labelled, VIEW):
             continue
-        found, true = corridor(p, VIEW, length), free_stretch(mask, VIEW)
+        found = corridor(p, VIEW, length)
         of_way.append((found.probability - (true is not None)) ** 2)
         if found.direction is None or found.width is None or true is None:
             continue

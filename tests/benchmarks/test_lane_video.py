@@ -40,7 +40,7 @@ def test_certain_lanes_have_directions_that_hold():
     lane = np.zeros((2, 40, 60), bool)
     lane[:, :, 20:50] = True
     labelled = np.ones_like(lane)
-    labelled[1, -1, 0] = False  # of this frame the truth is not known
+    labelled[1, :, 50:55] = False  # who knows how wide the way is here
     footage = Footage(np.zeros((*lane.shape, 3), np.uint8), lane, labelled)
     scores = corridor_scores(lane.astype(np.float32), footage, 0.1)
     assert scores["frames"] == 1
