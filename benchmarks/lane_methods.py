@@ -158,7 +158,8 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     methods = {
         name: {key: method["scores"][key] for key in COLUMNS} for name, method in metrics["methods"].items()
     }
-    return {**task, "methods": methods, "training_seconds": run.seconds}
+    told = {key: value for key, value in task.items() if key not in {"data", "out"}}
+    return {**told, "methods": methods, "training_seconds": run.seconds}
 
 
 def report(records: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> str:
@@ -273,6 +274,7 @@ def main() -> None:
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(tasks) if path.exists()]
     text = report(records, read_seconds(arguments.bundles))
     (arguments.out / "report.md").write_text(text, encoding="utf-8")
+    (arguments.out / "report.json").write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 def _parse() -> argparse.Namespace:
