@@ -11,9 +11,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from gpmodels.gplvm.data import FloatArray, seen_rows
+from gpmodels.gplvm.data import FloatArray, column_groups, seen_rows
 from gpmodels.gplvm.inference import Starts, infer
-from gpmodels.gplvm.mini_batch import fit_mini_batches
+from gpmodels.gplvm.mini_batch import fit_mini_batches, most_groups, regrouped
 from gpmodels.gplvm.rows import HeldModel, expected_values
 from gpmodels.gplvm.training import Parameters, held_model, maximise, start_parameters
 
@@ -182,9 +182,10 @@ def _fit_large(
     mean, log_variances = placed.mean[:, 0], None
     if found.log_variances is not None:
         log_variances = np.log(placed.variance[:, 0])
+    group = column_groups(~np.isnan(standardised), most_groups(len(model.inducing)))
     parameters, model = fit_mini_batches(
         found._replace(mean=mean, log_variances=log_variances),
-        model.posterior,
+        regrouped(model.posterior, model.group, group),
         lambda index: standardised[index],
         batch_size=estimator.batch_size,
         max_iterations=max_iterations,

@@ -215,6 +215,23 @@ def test_mini_batches_fill_missing_values_too():
     np.testing.assert_array_equal(model.transform(x_holed), model.embedding_)
 
 
+def test_mini_batches_learn_a_column_that_few_rows_have():
+    """Rows that lack a column say nothing of its function: neither that it is small nor that it is sure."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-1.0, 1.0, 300)
+    x = np.column_stack([np.sin(2 * t), np.cos(2 * t), t, np.sin(3 * t + 1)])
+    x += 0.05 * rng.standard_normal(x.shape)
+    holes = np.zeros(x.shape, bool)
+    holes[:, 3] = rng.random(300) < 0.8
+    settings = {"num_dimensions": 2, "num_inducing": 12, "batch_size": 100, "max_iterations": 80}
+    model = BayesianGPLVM(**settings, optimizer="adam", random_state=0).fit(np.where(holes, np.nan, x))
+    filled, deviation = model.complete(np.where(holes, np.nan, x), return_std=True)
+    expected = model.inverse_transform(model.embedding_)
+    slopes = [np.polyfit(x[:, d], expected[:, d], 1)[0] for d in range(4)]
+    np.testing.assert_allclose(slopes, 1.0, atol=0.1)
+    assert np.mean((np.abs(filled - x) < 1.96 * deviation)[holes]) > 0.85
+
+
 def test_many_rows_are_taken_by_mini_batches(monkeypatch, rows):
     from gpmodels.estimators import gplvm  # noqa: PLC0415
 

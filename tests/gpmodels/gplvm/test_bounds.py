@@ -199,8 +199,8 @@ def test_at_the_best_q_the_explicit_bound_is_the_collapsed_one(name, problem):
     )
 
     def explicit(posterior):
-        y = tf.constant(problem["y"])
-        return float(explicit_bound(parameters, posterior, y, tf.ones([1, D], tf.float64), weight=1.0))
+        y, everything = tf.constant(problem["y"]), tf.ones([1, D], tf.float64)
+        return float(explicit_bound(parameters, posterior, np.zeros(D, np.intp), y, everything, weight=1.0))
 
     collapsed = bound(name, problem)
     assert explicit(model) == pytest.approx(collapsed, abs=1e-7)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels.gplvm.bounds import InducingPosterior
-from gpmodels.gplvm.data import equal_patterns, seen_rows
+from gpmodels.gplvm.data import column_groups, equal_patterns, seen_rows
 from gpmodels.gplvm.inference import Starts, infer, mixed
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel, reconstruct
@@ -124,3 +124,10 @@ def test_patterns_of_missing_values():
     patterns, index = equal_patterns(np.ones((4, 30), bool))
     assert patterns.shape == (1, 30)
     assert index.tolist() == [0] * 4
+
+
+def test_too_many_groups_of_columns_are_joined_by_how_many_rows_have_them():
+    shares = np.array([1.0, 0.2, 0.21, 0.99])
+    is_seen = np.random.default_rng(0).random((2000, 4)) < shares
+    assert column_groups(is_seen, 4).tolist() == [0, 1, 2, 3]
+    assert column_groups(is_seen, 3).tolist() == [0, 1, 1, 0]
