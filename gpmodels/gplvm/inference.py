@@ -51,17 +51,23 @@ class Positions(NamedTuple):
         variance: s, `[N, K, Q]`; zero for points.
         weight: Weight of each component, of sum 1, `[N, K]`.
         bound: Bound on log p(y_seen) with the mixture, nats of standardised values, `[N]`.
+        alone: Bound with each component alone, minus infinity where it does not count, `[N, K]`.
     """
 
     mean: FloatArray
     variance: FloatArray
     weight: FloatArray
     bound: FloatArray
+    alone: FloatArray
 
     def best(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of the likeliest component, and the deviation of the mixture about it, `[N, Q]`."""
+        """Return the mean of the component of the highest bound, and the mixture's deviation about it.
+
+        Components that coincide share one weight, so that the largest weight may be that of a worse place.
+        Both are `[N, Q]`.
+        """
         rows = np.arange(len(self.mean))
-        mean = self.mean[rows, np.argmax(self.weight, axis=1)]
+        mean = self.mean[rows, np.argmax(self.alone, axis=1)]
         apart = (self.mean - mean[:, None]) ** 2 + self.variance
         return mean, np.sqrt(np.einsum("nk,nkq->nq", self.weight, apart))
 
@@ -243,10 +249,10 @@ def mixed(mean: FloatArray, variance: FloatArray, bound: FloatArray) -> Position
     weight /= weight.sum(axis=1, keepdims=True)
     best = bound.max(axis=1)
     if not variance.any():  # a density at the best point, not a bound
-        return Positions(mean, variance, weight, best)
+        return Positions(mean, variance, weight, best, bound)
     overlap = np.log(np.maximum(np.einsum("nkl,nl->nk", alike, weight), TINY))
     total = np.einsum("nk,nk->n", weight, np.where(is_going, bound, 0.0) - overlap)
-    return Positions(mean, variance, weight, np.maximum(total, best))
+    return Positions(mean, variance, weight, np.maximum(total, best), bound)
 
 
 def _distances(mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -102,6 +102,13 @@ def test_components_that_coincide_count_once_and_separate_ones_add_up():
     assert found.weight[2, 2] == pytest.approx(other / (one + other))
 
 
+def test_the_best_place_is_the_best_though_two_starts_share_its_weight():
+    mean = np.array([[[0.0], [0.0], [50.0]]])
+    found = mixed(mean, np.ones_like(mean), np.array([[-1.0, -1.0, -1.2]]))
+    assert found.weight[0, 2] > found.weight[0, 0]
+    assert found.best()[0].tolist() == [[0.0]]
+
+
 def test_starts_that_were_given_up_have_no_weight():
     found = mixed(np.zeros((1, 2, 1)), np.ones((1, 2, 1)), np.array([[-1.0, -np.inf]]))
     assert found.weight.tolist() == [[1.0, 0.0]]
