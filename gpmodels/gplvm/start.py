@@ -15,8 +15,8 @@ START_VARIANCE = 0.5
 FILLING_ROUNDS = 10
 """Rounds in which missing values are filled by the principal components of the last round."""
 
-SMALL = 1e-9
-"""Singular values below this share of the largest hold nothing but rounding."""
+SMALL = 1e-6
+"""Singular values below this share of the largest are rounding: roots of eigenvalues of 1e-16."""
 
 
 class Scaling(NamedTuple):

@@ -54,6 +54,14 @@ def test_missing_values_hardly_move_the_scores(rows):
     assert correlation.min() > 0.97
 
 
+def test_rounding_is_not_taken_for_a_component():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 6))
+    scores = principal_scores(rows - rows.mean(axis=0), 4, rng)
+    np.testing.assert_allclose(scores[:, :2].std(axis=0), 1.0)
+    np.testing.assert_allclose(scores[:, 2:].std(axis=0), 0.1, rtol=0.3)
+
+
 def test_dimensions_beyond_the_rank_are_small_random_numbers():
     scores = principal_scores(np.outer(np.arange(9.0) - 4.0, [1.0, 0.0, 0.0]), 3, np.random.default_rng(0))
     assert scores[:, 0].std() == pytest.approx(1.0)
