@@ -27,6 +27,14 @@ def test_constant_columns_stay_finite():
         assert (scaling_of(rows, scale).standardised(rows) == 0.0).all()
 
 
+@pytest.mark.parametrize("scale", ["common", "columns"])
+def test_the_unit_does_not_matter(rows, scale):
+    small = 1e-14 * rows
+    expected = scaling_of(rows, scale).standardised(rows)
+    np.testing.assert_allclose(scaling_of(small, scale).standardised(small), expected, atol=1e-9)
+    assert scaling_of(np.zeros((4, 1)), scale).deviation.tolist() == [1.0]
+
+
 def test_scaling_is_of_what_was_seen(rows):
     holed = np.where(np.random.default_rng(1).random(rows.shape) < 0.2, np.nan, rows)
     standardised = scaling_of(holed, "columns").standardised(holed)
