@@ -19,7 +19,10 @@ BLOCK_VALUES = 1_000_000
 """Values of Ψ2 that are held at once, 8 MB, in a few arrays."""
 
 BLOCK_ROWS = 6000
-"""Searches that run side by side, a matrix of 2Q x 2Q each."""
+"""Most searches that run side by side."""
+
+BLOCK_HESSIANS = 2_400_000
+"""Entries of their matrices of 2Q x 2Q, 19 MB in a few arrays."""
 
 FIRST_ITERATIONS = 5
 """Iterations after which starts are compared."""
@@ -120,7 +123,7 @@ def infer(
         max_iterations: Iterations of a search.
     """
     count = min(num_starts, len(starts.mean))
-    block = max(BLOCK_ROWS // count, 1)
+    block = rows_at_once(starts.mean.shape[1], count)
     parts = []
     for first in range(0, len(standardised), block):
         rows = standardised[first : first + block]
@@ -128,6 +131,17 @@ def infer(
         search = _Search(model, row_terms(model, rows))
         parts.append(search.run(starts.mean[nearest], starts.variance[nearest], max_iterations))
     return Positions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def rows_at_once(num_dimensions: int, num_starts: int) -> int:
+    """Return how many rows are searched side by side.
+
+    Args:
+        num_dimensions: Q.
+        num_starts: K, searches of each row.
+    """
+    searches = min(BLOCK_ROWS, BLOCK_HESSIANS // (2 * num_dimensions) ** 2)
+    return max(searches // num_starts, 1)
 
 
 class _Search:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from gpmodels.gplvm.bounds import InducingPosterior
 from gpmodels.gplvm.data import column_groups, equal_patterns, seen_rows
-from gpmodels.gplvm.inference import Starts, infer, mixed
+from gpmodels.gplvm.inference import Starts, infer, mixed, rows_at_once
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel, reconstruct
 
@@ -138,3 +138,9 @@ def test_too_many_groups_of_columns_are_joined_by_how_many_rows_have_them():
     is_seen = np.random.default_rng(0).random((2000, 4)) < shares
     assert column_groups(is_seen, 4).tolist() == [0, 1, 2, 3]
     assert column_groups(is_seen, 3).tolist() == [0, 1, 1, 0]
+
+
+def test_blocks_of_rows_are_smaller_with_more_dimensions():
+    assert rows_at_once(10, 3) == rows_at_once(2, 3) == 2000
+    assert 8 * 3 * rows_at_once(50, 3) * 100**2 < 20e6
+    assert rows_at_once(5000, 3) == 1
