@@ -29,7 +29,7 @@ class SeenRows(NamedTuple):
     @property
     def group_sizes(self) -> FloatArray:
         """Columns of each group, `[G]`."""
-        return np.bincount(self.group, minlength=len(self.seen)).astype(np.float64)
+        return np.bincount(self.group, minlength=self.seen.shape[0]).astype(np.float64)
 
 
 def equal_patterns(is_seen: npt.NDArray[np.bool_]) -> tuple[FloatArray, IntArray]:
