@@ -138,9 +138,9 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Raises:
             ValueError: A parameter is out of range, X holds infinity, or a row or column of X is all NaN.
         """
+        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
         x = checked_rows(self, X, reset=True)
         check_settings(self, x.shape)
-        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self.scaling_: Scaling = scaling_of(x, self.scale)
         standardised = self.scaling_.standardised(x)
