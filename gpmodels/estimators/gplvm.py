@@ -278,7 +278,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         hidden = len(self.relevance_) - len(rows) + 1
         bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
         num_inducing = len(weights["inducing_inputs"])
-        kind = "bound" if self.posterior == "gaussian" else "objective"
+        kind = "objective" if self._is_point else "bound"
         signal = np.var(self._expected(), axis=0).mean() / float(weights["noise_variance"])
         return "\n".join(
             [
@@ -337,6 +337,11 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return min(max(num_rows // 20, least), largest, num_rows)
         return min(int(self.num_inducing), num_rows)
 
+    @property
+    def _is_point(self) -> bool:
+        """Whether points were fitted, whatever `posterior` says since."""
+        return not self.weights_["start_variance"].any()
+
     def _model(self) -> HeldModel:
         weights = self.weights_
         kernel = {
@@ -351,7 +356,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             noise_variance=float(weights["noise_variance"]),
             posterior=InducingPosterior(tf.constant(weights["inducing_mean"]), covariance),
             group=weights["column_group"],
-            is_point=self.posterior == "map",
+            is_point=self._is_point,
         )
 
     def _expected(self) -> FloatArray:

@@ -1,5 +1,6 @@
 """The Bayesian GPLVM as an estimator: maps, missing values, odd rows, files, and what it refuses."""
 
+import copy
 import json
 import re
 
@@ -257,6 +258,13 @@ def test_progress_is_reported(rows, tmp_path, capsys):
             tags |= {value.tag for value in event.summary.value}
     assert {"bound_per_point/training", "noise_variance", "relevance/1"} <= tags
     assert [point.iteration for point in model.learning_curve_] == list(range(1, 21))
+
+
+def test_parameters_changed_after_a_fit_change_nothing_that_was_learned(model, rows):
+    changed = copy.deepcopy(model).set_params(posterior="map")
+    np.testing.assert_array_equal(changed.transform(rows[:5]), model.transform(rows[:5]))
+    np.testing.assert_array_equal(changed.score_samples(rows[:5]), model.score_samples(rows[:5]))
+    assert changed.summary() == model.summary()
 
 
 def test_names_of_columns_are_kept(rows):
