@@ -17,6 +17,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from gpmodels import BayesianGPLVM, HGPClassifier
 from gpmodels.estimators import embedding_plots
+from gpmodels.gplvm.inference import Starts, infer
+from gpmodels.gplvm.rows import row_bounds, row_terms
 
 SETTINGS = {"num_dimensions": 3, "num_inducing": 20, "random_state": 0}
 
@@ -58,9 +60,26 @@ def with_holes(rows):
 
 
 def test_training_rows_are_transformed_to_the_embedding(model, rows):
+    """The embedding is what `transform` returns, and no row is worse there than where training left it."""
     mean, deviation = model.transform(rows, return_std=True)
     np.testing.assert_array_equal(mean, model.embedding_)
     np.testing.assert_array_equal(deviation, model.embedding_std_)
+    held, weights = model._model(), model.weights_
+    standardised = model.scaling_.standardised(rows)
+    terms = row_terms(held, standardised)
+    trained = terms.constant + row_bounds(
+        held.kernel,
+        tf.constant(weights["start_mean"]),
+        tf.math.log(tf.constant(weights["start_variance"])),
+        held.inducing,
+        terms.linear,
+        terms.quadratic[terms.pattern],
+        terms.precision,
+    )
+    found = infer(
+        held, Starts(weights["start_mean"], weights["start_variance"], model._expected()), standardised
+    )
+    assert (found.alone.max(axis=1) > trained.numpy() - 1e-6).all()
     assert model.embedding_.shape == (120, 3)
     assert (deviation > 0).all()
 
