@@ -71,7 +71,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     Attributes:
         embedding_: Positions of the training rows, `[N, Q]`, dimensions in the order of their relevance.
         embedding_std_: Standard deviations of the positions, `[N, Q]`.
-        relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`.
+        relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`; all 0
+            where every row lies at one position, since nothing was learned.
         noise_deviation_: Standard deviation of the noise of each column in its own units, `[D]`.
         n_iter_: Iterations done.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -108,6 +108,14 @@ def test_a_dimension_that_is_not_needed_switches_itself_off():
     x = np.column_stack([line, np.sin(2 * line), line**2, -line]) + 0.02 * rng.standard_normal((100, 4))
     model = BayesianGPLVM(num_dimensions=3, num_inducing=15, max_iterations=400, random_state=0).fit(x)
     assert model.relevance_[0] > 0.95
+
+
+def test_where_nothing_was_learned_no_dimension_is_relevant():
+    x = np.random.default_rng(0).standard_normal((40, 12))
+    with pytest.warns(ConvergenceWarning, match="All rows ended at the same position"):
+        model = BayesianGPLVM(num_dimensions=3, num_inducing=8, max_iterations=80, random_state=0).fit(x)
+    assert model.relevance_.tolist() == [0.0, 0.0, 0.0]
+    assert "0.0%" in model.summary()
 
 
 def test_noisy_columns_do_not_end_as_noise_alone():
