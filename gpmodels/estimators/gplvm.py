@@ -14,7 +14,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpmodels.estimators.gplvm_checks import check_settings, checked_positions, checked_rows
+from gpmodels.estimators.gplvm_checks import (
+    check_settings,
+    checked_positions,
+    checked_rows,
+    checked_standardised,
+)
 from gpmodels.estimators.gplvm_files import load_gplvm, save_gplvm
 from gpmodels.estimators.gplvm_fit import Fitted, fit_rows, relevance_of
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
@@ -137,14 +142,16 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 transform at that moment.
 
         Raises:
-            ValueError: A parameter is out of range, X holds infinity, or a row or column of X is all NaN.
+            ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
+                a row or column of X is all NaN.
         """
         self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
         x = checked_rows(self, X, reset=True)
         check_settings(self, x.shape)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self.scaling_: Scaling = scaling_of(x, self.scale)
-        standardised = self.scaling_.standardised(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in the next line
+            self.scaling_: Scaling = scaling_of(x, self.scale)
+        standardised = self._standardised(x)
         full_batch = self.optimizer == "lbfgs" or (self.optimizer == "auto" and len(x) <= FULL_BATCH_ROWS)
         total = self.max_iterations or (FULL_BATCH_ITERATIONS if full_batch else ADAM_ITERATIONS)
         latest: list[Callable[[], Fitted]] = []
@@ -202,7 +209,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
-        mean, deviation = self._positions(self.scaling_.standardised(x)).best()
+        mean, deviation = self._positions(self._standardised(x)).best()
         return (mean, deviation) if return_std else mean
 
     def inverse_transform(self, Z: Any, return_std: bool = False) -> Any:
@@ -237,7 +244,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
         model = self._model()
-        positions = self._positions(self.scaling_.standardised(x))
+        positions = self._positions(self._standardised(x))
         mean, square = np.zeros_like(x), np.zeros_like(x)
         for k in range(positions.weight.shape[1]):
             weight = positions.weight[:, k, None]
@@ -261,7 +268,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
-        bound = self._positions(self.scaling_.standardised(x)).bound
+        bound = self._positions(self._standardised(x)).bound
         return bound - (~np.isnan(x)).astype(np.float64) @ np.log(self.scaling_.deviation)
 
     def summary(self) -> str:
@@ -331,6 +338,9 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.relevance_ = relevance_of(fitted.parameters)
         self.embedding_ = self.weights_["start_mean"]
         self.embedding_std_ = np.sqrt(self.weights_["start_variance"])
+
+    def _standardised(self, x: FloatArray) -> FloatArray:
+        return checked_standardised(self.scaling_, x, getattr(self, "feature_names_in_", None))
 
     def _num_inducing(self, num_rows: int) -> int:
         least, largest = DEFAULT_INDUCING

@@ -374,6 +374,19 @@ def test_bad_rows_are_named(model, rows):
         model.inverse_transform(np.full((2, 3), np.nan))
 
 
+def test_values_too_far_to_compute_with_are_refused(model, rows):
+    x = rows[:2].copy()
+    x[1, :2] = 1e200, np.nan
+    for refused in (model.transform, model.complete, model.score_samples):
+        with pytest.raises(ValueError, match=r"X holds 1e\+200 in row 1, column 0, which is too far"):
+            refused(x)
+    with pytest.raises(ValueError, match=r"X holds 1e\+200 in row 2, column 0"):
+        BayesianGPLVM(num_dimensions=1).fit(np.vstack([rows[:1], x]))
+    x[1, 0] = 1e90
+    assert np.isfinite(model.complete(x)).all()
+    assert np.isfinite(model.score_samples(x)).all()
+
+
 def test_nothing_is_known_before_a_fit_and_after_a_failed_one(rows):
     model = BayesianGPLVM(**SETTINGS, max_iterations=2)
     with pytest.raises(NotFittedError):
