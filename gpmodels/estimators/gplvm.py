@@ -65,7 +65,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             columns in different units; None, not at all.
         optimizer: `"lbfgs"` on all rows, `"adam"` on mini-batches, or `"auto"`: mini-batches above 10,000
             rows.
-        max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 3000.
+        max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 3000. Where L-BFGS ends with all rows
+            at one position it starts once more from longer lengthscales, with as many again.
         learning_rate: Learning rate of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step of Adam.
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.
@@ -79,7 +80,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`; all 0
             where every row lies at one position, since nothing was learned.
         noise_deviation_: Standard deviation of the noise of each column in its own units, `[D]`.
-        n_iter_: Iterations done.
+        n_iter_: Iterations done, those of a second start included: up to twice `max_iterations`.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         scaling_: Centre and deviation of each column.
         weights_: What was learned, arrays by name.
