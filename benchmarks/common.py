@@ -60,6 +60,15 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
+def resident_memory() -> float:
+    """Resident memory of this process now, MiB; its peak so far where the system does not tell."""
+    if _STATUS.exists():
+        fields = dict(line.split(":", 1) for line in _STATUS.read_text(encoding="utf-8").splitlines())
+        if "VmRSS" in fields:
+            return int(fields["VmRSS"].split()[0]) / 1024.0
+    return peak_memory()
+
+
 def median_and_spread(values: list[float]) -> tuple[float, float]:
     """Median and interquartile range."""
     low, middle, high = np.percentile(values, [25, 50, 75])

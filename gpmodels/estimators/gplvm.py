@@ -14,7 +14,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpmodels.estimators.gplvm_checks import check_settings, checked_positions, checked_rows
+from gpmodels.estimators.gplvm_checks import (
+    check_settings,
+    checked_positions,
+    checked_rows,
+    checked_standardised,
+)
 from gpmodels.estimators.gplvm_files import load_gplvm, save_gplvm
 from gpmodels.estimators.gplvm_fit import Fitted, fit_rows, relevance_of
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
@@ -60,7 +65,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             columns in different units; None, not at all.
         optimizer: `"lbfgs"` on all rows, `"adam"` on mini-batches, or `"auto"`: mini-batches above 10,000
             rows.
-        max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 3000.
+        max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 3000. Where L-BFGS ends with all rows
+            at one position it starts once more from longer lengthscales, with as many again.
         learning_rate: Learning rate of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step of Adam.
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.
@@ -71,9 +77,10 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     Attributes:
         embedding_: Positions of the training rows, `[N, Q]`, dimensions in the order of their relevance.
         embedding_std_: Standard deviations of the positions, `[N, Q]`.
-        relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`.
+        relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`; all 0
+            where every row lies at one position, since nothing was learned.
         noise_deviation_: Standard deviation of the noise of each column in its own units, `[D]`.
-        n_iter_: Iterations done.
+        n_iter_: Iterations done, those of a second start included: up to twice `max_iterations`.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         scaling_: Centre and deviation of each column.
         weights_: What was learned, arrays by name.
@@ -136,14 +143,16 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 transform at that moment.
 
         Raises:
-            ValueError: A parameter is out of range, X holds infinity, or a row or column of X is all NaN.
+            ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
+                a row or column of X is all NaN.
         """
+        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
         x = checked_rows(self, X, reset=True)
         check_settings(self, x.shape)
-        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self.scaling_: Scaling = scaling_of(x, self.scale)
-        standardised = self.scaling_.standardised(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in the next line
+            self.scaling_: Scaling = scaling_of(x, self.scale)
+        standardised = self._standardised(x)
         full_batch = self.optimizer == "lbfgs" or (self.optimizer == "auto" and len(x) <= FULL_BATCH_ROWS)
         total = self.max_iterations or (FULL_BATCH_ITERATIONS if full_batch else ADAM_ITERATIONS)
         latest: list[Callable[[], Fitted]] = []
@@ -201,7 +210,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
-        mean, deviation = self._positions(self.scaling_.standardised(x)).best()
+        mean, deviation = self._positions(self._standardised(x)).best()
         return (mean, deviation) if return_std else mean
 
     def inverse_transform(self, Z: Any, return_std: bool = False) -> Any:
@@ -236,7 +245,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
         model = self._model()
-        positions = self._positions(self.scaling_.standardised(x))
+        positions = self._positions(self._standardised(x))
         mean, square = np.zeros_like(x), np.zeros_like(x)
         for k in range(positions.weight.shape[1]):
             weight = positions.weight[:, k, None]
@@ -260,7 +269,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
-        bound = self._positions(self.scaling_.standardised(x)).bound
+        bound = self._positions(self._standardised(x)).bound
         return bound - (~np.isnan(x)).astype(np.float64) @ np.log(self.scaling_.deviation)
 
     def summary(self) -> str:
@@ -278,7 +287,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         hidden = len(self.relevance_) - len(rows) + 1
         bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
         num_inducing = len(weights["inducing_inputs"])
-        kind = "bound" if self.posterior == "gaussian" else "objective"
+        kind = "objective" if self._is_point else "bound"
         signal = np.var(self._expected(), axis=0).mean() / float(weights["noise_variance"])
         return "\n".join(
             [
@@ -331,11 +340,19 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.embedding_ = self.weights_["start_mean"]
         self.embedding_std_ = np.sqrt(self.weights_["start_variance"])
 
+    def _standardised(self, x: FloatArray) -> FloatArray:
+        return checked_standardised(self.scaling_, x, getattr(self, "feature_names_in_", None))
+
     def _num_inducing(self, num_rows: int) -> int:
         least, largest = DEFAULT_INDUCING
         if self.num_inducing == "auto":
             return min(max(num_rows // 20, least), largest, num_rows)
         return min(int(self.num_inducing), num_rows)
+
+    @property
+    def _is_point(self) -> bool:
+        """Whether points were fitted, whatever `posterior` says since."""
+        return not self.weights_["start_variance"].any()
 
     def _model(self) -> HeldModel:
         weights = self.weights_
@@ -351,7 +368,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             noise_variance=float(weights["noise_variance"]),
             posterior=InducingPosterior(tf.constant(weights["inducing_mean"]), covariance),
             group=weights["column_group"],
-            is_point=self.posterior == "map",
+            is_point=self._is_point,
         )
 
     def _expected(self) -> FloatArray:

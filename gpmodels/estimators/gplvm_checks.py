@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from gpmodels.estimators.base import is_count
 from gpmodels.gplvm.data import FloatArray
 from gpmodels.gplvm.kernels import KERNELS
+from gpmodels.gplvm.start import Scaling
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "posterior": ("gaussian", "map"),
@@ -20,6 +21,9 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
     "scale": ("common", "columns", None),
     "optimizer": ("auto", "lbfgs", "adam"),
 }
+
+FURTHEST = 1e100
+"""Most deviations from a column's mean: squares of values further off have no finite float64."""
 
 MAX_NAMED = 5
 """Most rows or columns that a message names."""
@@ -106,6 +110,31 @@ def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> FloatArray
             "one value in each column. Drop these columns."
         )
     return np.asarray(x)
+
+
+def checked_standardised(scaling: Scaling, x: FloatArray, names: Any) -> FloatArray:
+    """Return rows in the model's units.
+
+    Args:
+        scaling: Of the training rows.
+        x: Rows `[N, D]`; NaN where a value is missing.
+        names: Names of the columns, or None.
+
+    Raises:
+        ValueError: A value is so far off that nothing can be computed of it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        standardised = scaling.standardised(x)
+        is_near = (np.abs(standardised) <= FURTHEST) & np.isfinite(scaling.deviation)
+    far = ~is_near & ~np.isnan(x)
+    if far.any():
+        row, column = np.unravel_index(np.argmax(np.where(far, np.abs(x), -1.0)), x.shape)
+        raise ValueError(
+            f"X holds {x[row, column]:.3g} in row {row}, {_column(int(column), names)}, which is too far "
+            f"from the column's other values to compute with; expected at most {FURTHEST:g} deviations. "
+            "Correct it, or replace it by NaN."
+        )
+    return standardised
 
 
 def checked_positions(Z: Any, num_dimensions: int) -> FloatArray:

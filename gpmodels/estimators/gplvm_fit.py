@@ -11,9 +11,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from gpmodels.gplvm.data import FloatArray, seen_rows
+from gpmodels.gplvm.data import FloatArray, column_groups, seen_rows
 from gpmodels.gplvm.inference import Starts, infer
-from gpmodels.gplvm.mini_batch import fit_mini_batches
+from gpmodels.gplvm.mini_batch import fit_mini_batches, most_groups, regrouped
 from gpmodels.gplvm.rows import HeldModel, expected_values
 from gpmodels.gplvm.training import Parameters, held_model, maximise, start_parameters
 
@@ -67,13 +67,26 @@ class Fitted(NamedTuple):
 
 
 def relevance_of(parameters: Parameters) -> FloatArray:
-    """Return the share of each dimension in what the kernel sees vary, of sum 1, `[Q]`.
+    """Return the share of each dimension in what the kernel sees vary, of sum 1 or all 0, `[Q]`.
 
     Var_n[μ_nq] (κ/ℓ_q² + w_q): a dimension whose positions are all the same, as those that switched
-    themselves off are, has none, whatever its lengthscale.
+    themselves off are, has none, whatever its lengthscale. Where every row lies at one position none has any.
     """
-    share = np.var(parameters.mean, axis=0) * parameters.kernel().relevance().numpy()
+    if _is_at_one_position(parameters):
+        return np.zeros(parameters.mean.shape[1])
+    share = _variances_seen(parameters)
     return share / max(float(share.sum()), 1e-300)
+
+
+def _variances_seen(parameters: Parameters) -> FloatArray:
+    return np.asarray(np.var(parameters.mean, axis=0) * parameters.kernel().relevance().numpy())
+
+
+def _is_at_one_position(parameters: Parameters) -> bool:
+    """Whether all positions are the same, by the prior's scale and for the kernel beside the noise."""
+    noise = float(np.exp(parameters.log_noise))
+    is_seen = _variances_seen(parameters).max() >= ALL_ALIKE * noise
+    return bool(np.var(parameters.mean, axis=0).max() < ALL_ALIKE and not is_seen)
 
 
 def ordered(parameters: Parameters) -> Parameters:
@@ -89,7 +102,7 @@ def ordered(parameters: Parameters) -> Parameters:
 
 def _is_all_noise(parameters: Parameters, standardised: FloatArray) -> bool:
     """Whether all positions are the same though the rows are not."""
-    return bool(np.var(parameters.mean, axis=0).max() < ALL_ALIKE and np.nanvar(standardised) > 0.0)
+    return bool(_is_at_one_position(parameters) and np.nanvar(standardised) > 0.0)
 
 
 def fit_rows(
@@ -182,9 +195,10 @@ def _fit_large(
     mean, log_variances = placed.mean[:, 0], None
     if found.log_variances is not None:
         log_variances = np.log(placed.variance[:, 0])
+    group = column_groups(~np.isnan(standardised), most_groups(len(model.inducing)))
     parameters, model = fit_mini_batches(
         found._replace(mean=mean, log_variances=log_variances),
-        model.posterior,
+        regrouped(model.posterior, model.group, group),
         lambda index: standardised[index],
         batch_size=estimator.batch_size,
         max_iterations=max_iterations,

@@ -53,13 +53,13 @@ def _solve(
     precision_of_v = tf.eye(size, dtype=whitened.dtype) + beta * whitened
     inverse_root = inverse_cholesky(precision_of_v, jitter=0.0, unit="inducing values of gplvm")
     # G Ψ1ᵀ Y, [M, D]
-    projected = tf.matmul(root, tf.matmul(psi.psi1, tf.constant(rows.values), transpose_a=True))
+    projected = tf.matmul(root, tf.matmul(psi.psi1, tf.convert_to_tensor(rows.values), transpose_a=True))
     return _Solved(root, inverse_root, tf.linalg.trace(whitened), _by_group(inverse_root, projected, rows))
 
 
 def _by_group(matrix: tf.Tensor, columns: tf.Tensor, rows: SeenRows, *, transpose: bool = False) -> tf.Tensor:
     """Return the matrix of each column's group times the column, `[M, D]`."""
-    if len(rows.seen) == 1:
+    if rows.seen.shape[0] == 1:
         return tf.matmul(matrix[0], columns, transpose_a=transpose)
     chosen = tf.gather(matrix, rows.group)  # [D, M, M]
     return tf.transpose(tf.linalg.matvec(chosen, tf.transpose(columns), transpose_a=transpose))
@@ -108,13 +108,13 @@ def collapsed_bound(
         Titsias and Lawrence (2010), eq. (14) and (15); Σ_d with missing values as in docs/theory.md.
     """
     beta = 1.0 / noise_variance
-    psi = summed_psi(kernel, mean, variance, inducing, tf.constant(rows.seen))
+    psi = summed_psi(kernel, mean, variance, inducing, tf.convert_to_tensor(rows.seen))
     solved = _solve(kernel, inducing, psi, beta, rows)
     half_log_det = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(solved.inverse_root)), axis=-1)
     of_groups = half_log_det + 0.5 * beta * (psi.psi0 - solved.trace)
     bound = -0.5 * float(rows.counts.sum()) * tf.math.log(2.0 * math.pi * noise_variance)
     bound -= tf.reduce_sum(rows.group_sizes * of_groups)
-    bound -= 0.5 * beta * float((rows.values**2).sum())
+    bound -= 0.5 * beta * tf.reduce_sum(tf.square(rows.values))
     bound += 0.5 * tf.square(beta) * tf.reduce_sum(tf.square(solved.projected))
     if not prior:
         return bound
@@ -143,7 +143,7 @@ def best_posterior(
         rows: Y.
     """
     beta = 1.0 / noise_variance
-    psi = summed_psi(kernel, mean, variance, inducing, tf.constant(rows.seen))
+    psi = summed_psi(kernel, mean, variance, inducing, tf.convert_to_tensor(rows.seen))
     solved = _solve(kernel, inducing, psi, beta, rows)
     means = beta * _by_group(solved.inverse_root, solved.projected, rows, transpose=True)
     return InducingPosterior(means, tf.matmul(solved.inverse_root, solved.inverse_root, transpose_a=True))

@@ -29,7 +29,7 @@ class SeenRows(NamedTuple):
     @property
     def group_sizes(self) -> FloatArray:
         """Columns of each group, `[G]`."""
-        return np.bincount(self.group, minlength=len(self.seen)).astype(np.float64)
+        return np.bincount(self.group, minlength=self.seen.shape[0]).astype(np.float64)
 
 
 def equal_patterns(is_seen: npt.NDArray[np.bool_]) -> tuple[FloatArray, IntArray]:
@@ -40,12 +40,41 @@ def equal_patterns(is_seen: npt.NDArray[np.bool_]) -> tuple[FloatArray, IntArray
         >>> len(patterns), index.tolist()
         (2, [0, 1, 0])
     """
+    first, index = _patterns(is_seen)
+    return is_seen[first].astype(np.float64), index
+
+
+def _patterns(is_seen: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+    """Return where each different row appears first, and which of them each row is."""
     packed = np.packbits(is_seen, axis=1)
     _, first, index = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")  # in the order in which they first appear
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return is_seen[first[order]].astype(np.float64), place[index.reshape(-1)]
+    return first[order], place[index.reshape(-1)]
+
+
+def column_groups(is_seen: npt.NDArray[np.bool_], most: int) -> IntArray:
+    """Return the group of each column, `[D]`: columns that the same rows miss are one group.
+
+    Where these are too many, columns that about as many rows have are one group instead.
+
+    Args:
+        is_seen: What is seen, `[N, D]`; no column is missing in all rows.
+        most: Most groups.
+
+    Example:
+        >>> is_seen = np.array([[True, True, False], [True, True, True], [True, False, True]])
+        >>> column_groups(is_seen, 3).tolist(), column_groups(is_seen, 2).tolist()
+        ([0, 1, 2], [0, 1, 1])
+    """
+    first, group = _patterns(is_seen.T)
+    if len(first) <= most:
+        return group
+    logs = np.log(is_seen.sum(axis=0))
+    span = max(float(logs.max() - logs.min()), 1e-300)
+    level = np.round((logs.max() - logs) / span * (most - 1))
+    return np.unique(level, return_inverse=True)[1].reshape(-1)
 
 
 def seen_rows(standardised: npt.NDArray[Any]) -> SeenRows:

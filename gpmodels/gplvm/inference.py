@@ -19,7 +19,10 @@ BLOCK_VALUES = 1_000_000
 """Values of Ψ2 that are held at once, 8 MB, in a few arrays."""
 
 BLOCK_ROWS = 6000
-"""Searches that run side by side, a matrix of 2Q x 2Q each."""
+"""Most searches that run side by side."""
+
+BLOCK_HESSIANS = 2_400_000
+"""Entries of their matrices of 2Q x 2Q, 19 MB in a few arrays."""
 
 FIRST_ITERATIONS = 5
 """Iterations after which starts are compared."""
@@ -51,17 +54,23 @@ class Positions(NamedTuple):
         variance: s, `[N, K, Q]`; zero for points.
         weight: Weight of each component, of sum 1, `[N, K]`.
         bound: Bound on log p(y_seen) with the mixture, nats of standardised values, `[N]`.
+        alone: Bound with each component alone, minus infinity where it does not count, `[N, K]`.
     """
 
     mean: FloatArray
     variance: FloatArray
     weight: FloatArray
     bound: FloatArray
+    alone: FloatArray
 
     def best(self) -> tuple[FloatArray, FloatArray]:
-        """Return the mean of the likeliest component, and the deviation of the mixture about it, `[N, Q]`."""
+        """Return the mean of the component of the highest bound, and the mixture's deviation about it.
+
+        Components that coincide share one weight, so that the largest weight may be that of a worse place.
+        Both are `[N, Q]`.
+        """
         rows = np.arange(len(self.mean))
-        mean = self.mean[rows, np.argmax(self.weight, axis=1)]
+        mean = self.mean[rows, np.argmax(self.alone, axis=1)]
         apart = (self.mean - mean[:, None]) ** 2 + self.variance
         return mean, np.sqrt(np.einsum("nk,nkq->nq", self.weight, apart))
 
@@ -114,7 +123,7 @@ def infer(
         max_iterations: Iterations of a search.
     """
     count = min(num_starts, len(starts.mean))
-    block = max(BLOCK_ROWS // count, 1)
+    block = rows_at_once(starts.mean.shape[1], count)
     parts = []
     for first in range(0, len(standardised), block):
         rows = standardised[first : first + block]
@@ -122,6 +131,17 @@ def infer(
         search = _Search(model, row_terms(model, rows))
         parts.append(search.run(starts.mean[nearest], starts.variance[nearest], max_iterations))
     return Positions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def rows_at_once(num_dimensions: int, num_starts: int) -> int:
+    """Return how many rows are searched side by side.
+
+    Args:
+        num_dimensions: Q.
+        num_starts: K, searches of each row.
+    """
+    searches = min(BLOCK_ROWS, BLOCK_HESSIANS // (2 * num_dimensions) ** 2)
+    return max(searches // num_starts, 1)
 
 
 class _Search:
@@ -243,10 +263,10 @@ def mixed(mean: FloatArray, variance: FloatArray, bound: FloatArray) -> Position
     weight /= weight.sum(axis=1, keepdims=True)
     best = bound.max(axis=1)
     if not variance.any():  # a density at the best point, not a bound
-        return Positions(mean, variance, weight, best)
+        return Positions(mean, variance, weight, best, bound)
     overlap = np.log(np.maximum(np.einsum("nkl,nl->nk", alike, weight), TINY))
     total = np.einsum("nk,nk->n", weight, np.where(is_going, bound, 0.0) - overlap)
-    return Positions(mean, variance, weight, np.maximum(total, best))
+    return Positions(mean, variance, weight, np.maximum(total, best), bound)
 
 
 def _distances(mean: FloatArray, variance: FloatArray) -> FloatArray:

@@ -43,11 +43,6 @@ class LatentKernel(NamedTuple):
     lengthscales: Any = None
     weights: Any = None
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether there is no RBF part."""
-        return self.lengthscales is None
-
     def relevance(self) -> tf.Tensor:
         """Return what a squared difference in each dimension counts for, 1/ℓ² times κ plus w, `[Q]`."""
         parts = []

@@ -1,8 +1,9 @@
 """Training by mini-batches: an explicit q(u), natural-gradient steps for it, Adam for all else.
 
-For a batch of B rows the bound is (N/B) Σ_n [row bound] - Σ_d KL(q(v_d)), with one covariance S for all
-columns. Maximising over q(v) for the batch alone has a closed form in natural parameters, Λ = I + (N/B) β G
-Ψ2 Gᵀ and Λm_d = (N/B) β G Ψ1ᵀ y_d, towards which each step goes a part of the way: a natural-gradient step.
+For a batch of B rows the bound is (N/B) Σ_n [row bound] - Σ_d KL(q(v_d)), with one covariance S_g for
+each group of columns that miss the same rows. Maximising over q(v) for the batch alone has a closed form in
+natural parameters, Λ_g = I + (N/B) β G Ψ2 Gᵀ and Λ_g m_d = (N/B) β G Ψ1ᵀ y_d with sums over the rows that
+have the column, towards which each step goes a part of the way: a natural-gradient step.
 
 Source: Hensman, Fusi and Lawrence (2013), section 3, with Ψ in the place of the kernel.
 """
@@ -11,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from gpmodels.gplvm.bounds import JITTER, InducingPosterior
+from gpmodels.gplvm.bounds import JITTER, InducingPosterior, inducing_kl
 from gpmodels.gplvm.data import FloatArray, IntArray
 from gpmodels.gplvm.kernels import covariance, row_psi
 from gpmodels.gplvm.rows import HeldModel, row_bounds
@@ -29,6 +30,18 @@ FIRST_STEP = 0.1
 
 DECAY = 0.6
 """Power with which the steps become smaller, in (½, 1]."""
+
+PRECISION_VALUES = 4_000_000
+"""Most values of all Λ_g, 32 MB in a few arrays."""
+
+
+def most_groups(num_inducing: int) -> int:
+    """Return the most groups of columns that have a precision of their own.
+
+    Args:
+        num_inducing: M.
+    """
+    return max(PRECISION_VALUES // num_inducing**2, 16)
 
 
 @dataclass
@@ -61,15 +74,53 @@ class Adam:
         return self.rate * mean / (np.sqrt(square) + 1e-8)
 
 
+class GroupedPosterior(NamedTuple):
+    """q(v) and the groups of its columns.
+
+    Attributes:
+        of_values: q(v).
+        group: Group of each column, `[D]`, as `gpmodels.gplvm.data.column_groups` returns them for all rows.
+    """
+
+    of_values: InducingPosterior
+    group: IntArray
+
+
+def regrouped(posterior: InducingPosterior, group: IntArray, new_group: IntArray) -> GroupedPosterior:
+    """Return q(v) with other groups of columns: of the covariances of a group's columns the mean is taken.
+
+    Args:
+        posterior: q(v).
+        group: Group of each column in it, `[D]`.
+        new_group: Group of each column in the result, `[D]`.
+    """
+    counts = np.zeros((new_group.max() + 1, len(posterior.covariance)))
+    np.add.at(counts, (new_group, group), 1.0)
+    share = counts / counts.sum(axis=1, keepdims=True)
+    covariance = tf.tensordot(tf.constant(share), posterior.covariance, 1)
+    return GroupedPosterior(posterior._replace(covariance=covariance), new_group)
+
+
+def _membership(group: IntArray) -> FloatArray:
+    """Return 1 where a column is in a group, `[D, G]`."""
+    return (group[:, None] == np.arange(group.max() + 1)).astype(np.float64)
+
+
 def batch_terms(
-    alpha: tf.Tensor, root: tf.Tensor, posterior: InducingPosterior, values: tf.Tensor, is_seen: tf.Tensor
+    alpha: tf.Tensor,
+    root: tf.Tensor,
+    posterior: InducingPosterior,
+    group: IntArray,
+    values: tf.Tensor,
+    is_seen: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return Σ_d o_nd y_nd α_d `[B, M]` and Σ_d o_nd H_d, packed, `[B, M (M + 1)/2]`, S the same for all.
+    """Return Σ_d o_nd y_nd α_d `[B, M]` and Σ_d o_nd H_d, packed, `[B, M (M + 1)/2]`.
 
     Args:
         alpha: α = Gᵀ m, `[M, D]`.
         root: G, `[M, M]`.
-        posterior: q(v), one group.
+        posterior: q(v).
+        group: Group of each column, `[D]`.
         values: Y, zero where missing, `[B, D]`.
         is_seen: 1 where seen, `[B, D]`, or `[1, D]` where all rows are complete.
     """
@@ -78,15 +129,16 @@ def batch_terms(
     outer = tf.gather(alpha, rows) * tf.gather(alpha, columns)  # α_d α_dᵀ of the pairs, [P, D]
     twice = tf.constant(np.where(rows == columns, 1.0, 2.0))
     identity = tf.eye(size, dtype=tf.float64)
-    spread = tf.matmul(tf.matmul(root, posterior.covariance[0] - identity, transpose_a=True), root)
+    spread = tf.matmul(tf.matmul(root[None], posterior.covariance - identity, transpose_a=True), root[None])
     packed = tf.matmul(is_seen, outer, transpose_b=True) * twice
-    packed += tf.reduce_sum(is_seen, axis=1, keepdims=True) * pack_inner(spread)
+    packed += tf.matmul(tf.matmul(is_seen, tf.constant(_membership(group))), pack_inner(spread))
     return tf.matmul(values, alpha, transpose_b=True), packed
 
 
 def explicit_bound(
     parameters: Parameters,
     posterior: InducingPosterior,
+    group: IntArray,
     values: tf.Tensor,
     is_seen: tf.Tensor,
     *,
@@ -98,7 +150,8 @@ def explicit_bound(
 
     Args:
         parameters: Of the batch's rows and the model.
-        posterior: q(v), one group.
+        posterior: q(v).
+        group: Group of each column, `[D]`.
         values: Y of the batch, zero where missing, `[B, D]`.
         is_seen: 1 where seen, `[B, D]` or `[1, D]`.
         weight: N/B.
@@ -107,7 +160,7 @@ def explicit_bound(
     beta = tf.exp(-parameters.log_noise)
     root = inverse_cholesky(covariance(kernel, inducing), jitter=JITTER, unit="inducing inputs of gplvm")
     alpha = tf.matmul(root, posterior.mean, transpose_a=True)
-    linear, quadratic = batch_terms(alpha, root, posterior, values, is_seen)
+    linear, quadratic = batch_terms(alpha, root, posterior, group, values, is_seen)
     count = tf.reduce_sum(is_seen, axis=1) + tf.zeros_like(values[:, 0])
     bounds = row_bounds(
         kernel,
@@ -121,21 +174,13 @@ def explicit_bound(
     constant = count * (np.log(2.0 * np.pi) + parameters.log_noise) + beta * tf.reduce_sum(
         tf.square(values), axis=1
     )
-    return weight * tf.reduce_sum(bounds - 0.5 * constant) - _common_kl(posterior)
-
-
-def _common_kl(posterior: InducingPosterior) -> tf.Tensor:
-    """Return Σ_d KL(q(v_d) ‖ N(0, I)) with one S for all D columns."""
-    common = posterior.covariance[0]
-    log_det = tf.linalg.logdet(common)
-    size, columns = float(common.shape[-1]), float(posterior.mean.shape[1])
-    of_covariance = columns * (tf.linalg.trace(common) - log_det - size)
-    return 0.5 * (of_covariance + tf.reduce_sum(tf.square(posterior.mean)))
+    group_sizes = tf.constant(_membership(group).sum(axis=0))
+    return weight * tf.reduce_sum(bounds - 0.5 * constant) - inducing_kl(posterior, group_sizes)
 
 
 def fit_mini_batches(
     start: Parameters,
-    posterior: InducingPosterior,
+    posterior: GroupedPosterior,
     standardised: Callable[[IntArray], FloatArray],
     *,
     batch_size: int,
@@ -148,7 +193,7 @@ def fit_mini_batches(
 
     Args:
         start: Where to start, with positions of all N rows.
-        posterior: q(v) at the start; with several groups of columns their mean covariance is taken.
+        posterior: q(v) at the start.
         standardised: Returns rows by their indices, `[B, D]`; NaN where a value is missing.
         batch_size: B.
         max_iterations: Steps.
@@ -181,7 +226,7 @@ class _State:
     def __init__(
         self,
         start: Parameters,
-        posterior: InducingPosterior,
+        posterior: GroupedPosterior,
         num_rows: int,
         batch_size: int,
         learning_rate: float,
@@ -191,10 +236,10 @@ class _State:
             log_variances=None if start.log_variances is None else np.array(start.log_variances),
         )
         self._weight = num_rows / batch_size
-        common = np.asarray(posterior.covariance).mean(axis=0)
-        # Natural parameters of q(v): Λ = S⁻¹, [M, M], and Λ m, [M, D].
-        self._precision = np.linalg.inv(common)
-        self._shift = self._precision @ np.asarray(posterior.mean)
+        self._group, self._membership = posterior.group, _membership(posterior.group)
+        # Natural parameters of q(v): Λ_g = S_g⁻¹, [G, M, M], and Λ_g m_d, [M, D].
+        self._precision = np.linalg.inv(np.asarray(posterior.of_values.covariance))
+        self._shift = self._by_group(self._precision, np.asarray(posterior.of_values.mean))
         self._rate, self._steps = learning_rate, 0
         self._adam = {
             name: Adam(np.shape(value), learning_rate) for name, value in self.parameters.present().items()
@@ -203,9 +248,17 @@ class _State:
 
     def posterior(self) -> InducingPosterior:
         """Return q(v) of the natural parameters."""
-        common = np.linalg.inv(self._precision)
-        common = 0.5 * (common + common.T)
-        return InducingPosterior(tf.constant(common @ self._shift), tf.constant(common[None]))
+        covariance = np.linalg.inv(self._precision)
+        covariance = 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
+        mean = self._by_group(covariance, self._shift)
+        return InducingPosterior(tf.constant(mean), tf.constant(covariance))
+
+    def _by_group(self, matrices: FloatArray, columns: FloatArray) -> FloatArray:
+        """Return the matrix `[G, M, M]` of each column's group times the column, `[M, D]`."""
+        result = np.empty_like(columns)
+        for matrix, members in zip(matrices, self._membership.T > 0.0, strict=True):
+            result[:, members] = matrix @ columns[:, members]
+        return result
 
     def model(self) -> HeldModel:
         """Return the model at this moment."""
@@ -215,7 +268,7 @@ class _State:
             inducing=np.array(self.parameters.inducing_inputs()),
             noise_variance=float(np.exp(self.parameters.log_noise)),
             posterior=posterior,
-            group=np.zeros(posterior.mean.shape[1], np.intp),
+            group=self._group,
             is_point=self.parameters.log_variances is None,
         )
 
@@ -223,16 +276,16 @@ class _State:
         self,
         parts: dict[str, tf.Tensor],
         mean: tf.Tensor,
-        common: tf.Tensor,
+        covariances: tf.Tensor,
         values: tf.Tensor,
         is_seen: tf.Tensor,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
         """Return the bound, its gradients, and the batch's part of the natural parameters of q(v)."""
         parameters = Parameters(**(dict.fromkeys(Parameters._fields) | parts))
-        posterior = InducingPosterior(mean, common)
+        posterior = InducingPosterior(mean, covariances)
         with tf.GradientTape() as tape:
             tape.watch(parts)
-            bound = explicit_bound(parameters, posterior, values, is_seen, weight=self._weight)
+            bound = explicit_bound(parameters, posterior, self._group, values, is_seen, weight=self._weight)
         gradients = tape.gradient(bound, parts)
         kernel, inducing = parameters.kernel(), parameters.inducing_inputs()
         variance = (
@@ -243,10 +296,11 @@ class _State:
         psi = row_psi(kernel, parameters.mean, variance, inducing)
         root = inverse_cholesky(covariance(kernel, inducing), jitter=JITTER, unit="inducing inputs of gplvm")
         factor = self._weight * tf.exp(-parameters.log_noise)
-        # Rows count for S by the share of their columns that is seen.
-        share = tf.reduce_mean(is_seen, axis=1, keepdims=True) + tf.zeros_like(psi.psi2[:, :1])
-        summed = unpack_pairs(tf.reduce_sum(share * psi.psi2, axis=0), inducing.shape[0])
-        precision = factor * tf.matmul(tf.matmul(root, summed), root, transpose_b=True)
+        # Rows count for S_g by the share of the group's columns that is seen: 0 or 1 where they are alike.
+        of_columns = tf.constant(self._membership / self._membership.sum(axis=0))
+        share = tf.matmul(is_seen, of_columns) + tf.zeros_like(psi.psi2[:, :1])  # [B, G]
+        summed = unpack_pairs(tf.matmul(share, psi.psi2, transpose_a=True), inducing.shape[0])
+        precision = factor * tf.matmul(tf.matmul(root[None], summed), root[None], transpose_b=True)
         shift = factor * tf.matmul(root, tf.matmul(psi.psi1, values, transpose_a=True))
         return bound, gradients, precision, shift
 
@@ -273,7 +327,7 @@ class _State:
             )
         self._steps += 1
         size = (self._steps + FIRST_STEP ** (-1.0 / DECAY)) ** -DECAY
-        self._precision += size * (np.eye(len(self._precision)) + precision.numpy() - self._precision)
+        self._precision += size * (np.eye(self._precision.shape[1]) + precision.numpy() - self._precision)
         self._shift += size * (shift.numpy() - self._shift)
         cosine = 0.5 * (1.0 + np.cos(np.pi * (1.0 - remaining)))
         changed = {}

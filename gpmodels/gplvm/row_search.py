@@ -56,7 +56,8 @@ def minimise_rows(
         evaluate: The functions.
         start: Start of each row, `[N, n]`.
         inverse_curvature: Diagonal of the inverse Hessian to begin with, `[N, n]`.
-        lower: Least value of each variable, `[n]`; positions are clipped.
+        lower: Least value of each variable, `[n]`; steps are clipped, and a variable whose minimum lies
+            beyond its limit stays there while the others go on.
         upper: Largest value, `[n]`.
         max_iterations: Iterations.
         tolerance: A row ends when the decrease that the quadratic model promises is less than this.
@@ -72,8 +73,13 @@ def minimise_rows(
     active, iteration = rows, 0
     while len(active) and iteration < max_iterations:
         iteration += 1
-        direction = -np.einsum("rij,rj->ri", inverse[active], gradient[active])
-        slope = np.einsum("ri,ri->r", direction, gradient[active])
+        # Variables at a limit whose gradient points outward stay there; the others take their own step.
+        place, downhill = position[active], -gradient[active]
+        stays = ((place <= lower) & (downhill < 0.0)) | ((place >= upper) & (downhill > 0.0))
+        downhill[stays] = 0.0
+        direction = np.einsum("rij,rj->ri", inverse[active], downhill)
+        direction[stays] = 0.0
+        slope = -np.einsum("ri,ri->r", direction, downhill)
         # With a positive definite estimate the slope is negative unless the gradient has vanished.
         going = -slope > tolerance
         active, direction = active[going], direction[going]
@@ -130,7 +136,8 @@ def _squares(gradient: FloatArray) -> FloatArray:
 
 
 def _update(inverse: FloatArray, rows: IntArray, step: FloatArray, change: FloatArray) -> None:
-    """Update the inverse Hessians of some rows in place, BFGS."""
+    """Update the inverse Hessians of some rows in place, BFGS, in the variables that moved."""
+    change = np.where(step == 0.0, 0.0, change)
     product = np.einsum("ri,ri->r", step, change)
     norms = np.linalg.norm(step, axis=1) * np.linalg.norm(change, axis=1)
     curved = product > 1e-8 * norms

@@ -15,8 +15,8 @@ START_VARIANCE = 0.5
 FILLING_ROUNDS = 10
 """Rounds in which missing values are filled by the principal components of the last round."""
 
-SMALL = 1e-9
-"""Singular values below this share of the largest hold nothing but rounding."""
+SMALL = 1e-6
+"""Singular values below this share of the largest are rounding: roots of eigenvalues of 1e-16."""
 
 
 class Scaling(NamedTuple):
@@ -54,8 +54,8 @@ def scaling_of(x: npt.NDArray[Any], scale: str | None) -> Scaling:
         deviation = np.full(x.shape[1], np.sqrt(np.nanmean(squares)))
     else:
         deviation = np.ones(x.shape[1])
-    # The deviation of a constant column is rounding at most.
-    constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1.0)
+    # The deviation of a constant column is rounding of its mean at most, in whatever unit.
+    constant = deviation <= 1e-12 * np.abs(mean)
     return Scaling(mean, np.where(constant, 1.0, deviation))
 
 

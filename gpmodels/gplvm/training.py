@@ -169,20 +169,26 @@ class Objective:
         self._scale = float(len(self.rows.values))
         self._failures = 0
 
-        def value_and_gradient(flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # Arguments, not constants of the graph, which may hold no more than 2 GiB.
+        self._data = tf.constant(self.rows.values), tf.constant(self.rows.seen)
+
+        def value_and_gradient(
+            flat: tf.Tensor, values: tf.Tensor, seen: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            rows = self.rows._replace(values=values, seen=seen)
             with tf.GradientTape() as tape:
                 tape.watch(flat)
-                loss = -self.shapes.from_flat(flat).bound(self.rows, prior=self.prior) / self._scale
+                loss = -self.shapes.from_flat(flat).bound(rows, prior=self.prior) / self._scale
             return loss, tape.gradient(loss, flat)
 
-        self._compiled = tf.function(
-            value_and_gradient, input_signature=[tf.TensorSpec([size], tf.float64)], autograph=False
-        )
+        shapes = ([size], *(part.shape for part in self._data))
+        signature = [tf.TensorSpec(shape, tf.float64) for shape in shapes]
+        self._compiled = tf.function(value_and_gradient, input_signature=signature, autograph=False)
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Return value and gradient; a large value where they are not finite."""
         try:
-            value, gradient = (result.numpy() for result in self._compiled(tf.constant(flat)))
+            value, gradient = (result.numpy() for result in self._compiled(tf.constant(flat), *self._data))
         except tf.errors.InvalidArgumentError:
             self._failures += 1
             if self._failures > MAX_FAILURES:

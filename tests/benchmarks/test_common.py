@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import host
+from benchmarks.common import host, peak_memory, resident_memory
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -33,3 +33,11 @@ def test_host_names_the_peers_that_are_installed():
     description = host("scikit-learn", "no-such-package")
     assert "scikit-learn" in description
     assert "no-such-package" not in description
+
+
+def test_resident_memory_falls_when_memory_is_given_back():
+    block = np.ones(30_000_000)  # 229 MiB
+    full = resident_memory()
+    del block
+    assert full - resident_memory() > 150.0
+    assert peak_memory() > full - 1.0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.latent_variables import missing_pixels, oil_flow
+from benchmarks.latent_variables import missing_pixels, oil_flow, speed
 from benchmarks.latent_variables.maps import accuracy_across_groups
 from benchmarks.latent_variables.plan import PARTS, cells_of
 from benchmarks.latent_variables.report import rows_of
@@ -63,3 +63,11 @@ def test_tables_have_a_row_for_each_method():
     odd = [{"setting": "tire, upside down", "aurocs": {"gplvm": value}} for value in (0.5, 0.9)]
     (row,) = rows_of("odd", odd)
     assert (row["AUROC"], row["lowest"], row["sets"]) == ("0.700", "0.500", 2)
+
+
+def test_a_bound_that_was_not_reached_is_said_not_to_be():
+    x = np.random.default_rng(0).normal(size=(60, 12))
+    assert not speed.own_time_to(np.inf, x, max_iterations=2)["ours_reached_it"]
+    found = speed.own_time_to(-1e9, x, max_iterations=2)
+    assert found["ours_reached_it"]
+    assert found["ours_iterations"] == 1

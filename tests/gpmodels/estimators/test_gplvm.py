@@ -1,5 +1,6 @@
 """The Bayesian GPLVM as an estimator: maps, missing values, odd rows, files, and what it refuses."""
 
+import copy
 import json
 import re
 
@@ -10,12 +11,14 @@ import pytest
 import tensorflow as tf
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from gpmodels import BayesianGPLVM, HGPClassifier
 from gpmodels.estimators import embedding_plots
+from gpmodels.gplvm.inference import Starts, infer
+from gpmodels.gplvm.rows import row_bounds, row_terms
 
 SETTINGS = {"num_dimensions": 3, "num_inducing": 20, "random_state": 0}
 
@@ -57,9 +60,26 @@ def with_holes(rows):
 
 
 def test_training_rows_are_transformed_to_the_embedding(model, rows):
+    """The embedding is what `transform` returns, and no row is worse there than where training left it."""
     mean, deviation = model.transform(rows, return_std=True)
     np.testing.assert_array_equal(mean, model.embedding_)
     np.testing.assert_array_equal(deviation, model.embedding_std_)
+    held, weights = model._model(), model.weights_
+    standardised = model.scaling_.standardised(rows)
+    terms = row_terms(held, standardised)
+    trained = terms.constant + row_bounds(
+        held.kernel,
+        tf.constant(weights["start_mean"]),
+        tf.math.log(tf.constant(weights["start_variance"])),
+        held.inducing,
+        terms.linear,
+        terms.quadratic[terms.pattern],
+        terms.precision,
+    )
+    found = infer(
+        held, Starts(weights["start_mean"], weights["start_variance"], model._expected()), standardised
+    )
+    assert (found.alone.max(axis=1) > trained.numpy() - 1e-6).all()
     assert model.embedding_.shape == (120, 3)
     assert (deviation > 0).all()
 
@@ -88,6 +108,14 @@ def test_a_dimension_that_is_not_needed_switches_itself_off():
     x = np.column_stack([line, np.sin(2 * line), line**2, -line]) + 0.02 * rng.standard_normal((100, 4))
     model = BayesianGPLVM(num_dimensions=3, num_inducing=15, max_iterations=400, random_state=0).fit(x)
     assert model.relevance_[0] > 0.95
+
+
+def test_where_nothing_was_learned_no_dimension_is_relevant():
+    x = np.random.default_rng(0).standard_normal((40, 12))
+    with pytest.warns(ConvergenceWarning, match="All rows ended at the same position"):
+        model = BayesianGPLVM(num_dimensions=3, num_inducing=8, max_iterations=80, random_state=0).fit(x)
+    assert model.relevance_.tolist() == [0.0, 0.0, 0.0]
+    assert "0.0%" in model.summary()
 
 
 def test_noisy_columns_do_not_end_as_noise_alone():
@@ -215,6 +243,23 @@ def test_mini_batches_fill_missing_values_too():
     np.testing.assert_array_equal(model.transform(x_holed), model.embedding_)
 
 
+def test_mini_batches_learn_a_column_that_few_rows_have():
+    """Rows that lack a column say nothing of its function: neither that it is small nor that it is sure."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-1.0, 1.0, 300)
+    x = np.column_stack([np.sin(2 * t), np.cos(2 * t), t, np.sin(3 * t + 1)])
+    x += 0.05 * rng.standard_normal(x.shape)
+    holes = np.zeros(x.shape, bool)
+    holes[:, 3] = rng.random(300) < 0.8
+    settings = {"num_dimensions": 2, "num_inducing": 12, "batch_size": 100, "max_iterations": 80}
+    model = BayesianGPLVM(**settings, optimizer="adam", random_state=0).fit(np.where(holes, np.nan, x))
+    filled, deviation = model.complete(np.where(holes, np.nan, x), return_std=True)
+    expected = model.inverse_transform(model.embedding_)
+    slopes = [np.polyfit(x[:, d], expected[:, d], 1)[0] for d in range(4)]
+    np.testing.assert_allclose(slopes, 1.0, atol=0.1)
+    assert np.mean((np.abs(filled - x) < 1.96 * deviation)[holes]) > 0.85
+
+
 def test_many_rows_are_taken_by_mini_batches(monkeypatch, rows):
     from gpmodels.estimators import gplvm  # noqa: PLC0415
 
@@ -240,6 +285,13 @@ def test_progress_is_reported(rows, tmp_path, capsys):
             tags |= {value.tag for value in event.summary.value}
     assert {"bound_per_point/training", "noise_variance", "relevance/1"} <= tags
     assert [point.iteration for point in model.learning_curve_] == list(range(1, 21))
+
+
+def test_parameters_changed_after_a_fit_change_nothing_that_was_learned(model, rows):
+    changed = copy.deepcopy(model).set_params(posterior="map")
+    np.testing.assert_array_equal(changed.transform(rows[:5]), model.transform(rows[:5]))
+    np.testing.assert_array_equal(changed.score_samples(rows[:5]), model.score_samples(rows[:5]))
+    assert changed.summary() == model.summary()
 
 
 def test_names_of_columns_are_kept(rows):
@@ -322,6 +374,19 @@ def test_bad_rows_are_named(model, rows):
         model.inverse_transform(np.full((2, 3), np.nan))
 
 
+def test_values_too_far_to_compute_with_are_refused(model, rows):
+    x = rows[:2].copy()
+    x[1, :2] = 1e200, np.nan
+    for refused in (model.transform, model.complete, model.score_samples):
+        with pytest.raises(ValueError, match=r"X holds 1e\+200 in row 1, column 0, which is too far"):
+            refused(x)
+    with pytest.raises(ValueError, match=r"X holds 1e\+200 in row 2, column 0"):
+        BayesianGPLVM(num_dimensions=1).fit(np.vstack([rows[:1], x]))
+    x[1, 0] = 1e90
+    assert np.isfinite(model.complete(x)).all()
+    assert np.isfinite(model.score_samples(x)).all()
+
+
 def test_nothing_is_known_before_a_fit_and_after_a_failed_one(rows):
     model = BayesianGPLVM(**SETTINGS, max_iterations=2)
     with pytest.raises(NotFittedError):
@@ -330,7 +395,9 @@ def test_nothing_is_known_before_a_fit_and_after_a_failed_one(rows):
     x = rows.copy()
     x[0, 0] = np.inf
     with pytest.raises(ValueError, match="infinity"):
-        model.fit(x)
+        model.fit(x[:, :5])
+    with pytest.raises(NotFittedError):
+        model.transform(rows)
 
 
 def test_a_file_keeps_everything(model, rows, tmp_path):

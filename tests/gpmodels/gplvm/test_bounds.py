@@ -11,7 +11,7 @@ from gpmodels.gplvm.data import seen_rows
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.mini_batch import explicit_bound
 from gpmodels.gplvm.rows import HeldModel, row_bounds, row_terms
-from gpmodels.gplvm.training import Parameters, maximise
+from gpmodels.gplvm.training import Objective, Parameters, maximise, start_parameters
 
 N, D, Q, M = 14, 5, 2, 6
 NOISE = 0.3
@@ -199,8 +199,8 @@ def test_at_the_best_q_the_explicit_bound_is_the_collapsed_one(name, problem):
     )
 
     def explicit(posterior):
-        y = tf.constant(problem["y"])
-        return float(explicit_bound(parameters, posterior, y, tf.ones([1, D], tf.float64), weight=1.0))
+        y, everything = tf.constant(problem["y"]), tf.ones([1, D], tf.float64)
+        return float(explicit_bound(parameters, posterior, np.zeros(D, np.intp), y, everything, weight=1.0))
 
     collapsed = bound(name, problem)
     assert explicit(model) == pytest.approx(collapsed, abs=1e-7)
@@ -271,3 +271,13 @@ def test_points_under_a_linear_kernel_find_probabilistic_pca():
     np.testing.assert_allclose(products, optimum @ optimum.T, atol=1e-2)
     value = found.bound(seen_rows(y), prior=False)
     assert float(value) == pytest.approx(best, abs=1e-2)
+
+
+def test_the_data_are_no_constant_of_the_graph():
+    """A graph may hold no more than 2 GiB."""
+    y = holed(np.random.default_rng(0).normal(size=(1000, 20)))
+    start = start_parameters(
+        y, num_dimensions=1, num_inducing=3, kernel="rbf", is_point=False, rng=np.random.default_rng(0)
+    )
+    graph = Objective(start, seen_rows(y))._compiled.get_concrete_function().graph
+    assert graph.as_graph_def().ByteSize() < 0.9 * y.nbytes

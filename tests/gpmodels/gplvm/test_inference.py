@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from gpmodels.gplvm.bounds import InducingPosterior
-from gpmodels.gplvm.data import equal_patterns, seen_rows
-from gpmodels.gplvm.inference import Starts, infer, mixed
+from gpmodels.gplvm.data import column_groups, equal_patterns, seen_rows
+from gpmodels.gplvm.inference import Starts, infer, mixed, rows_at_once
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel, reconstruct
 
@@ -102,6 +102,13 @@ def test_components_that_coincide_count_once_and_separate_ones_add_up():
     assert found.weight[2, 2] == pytest.approx(other / (one + other))
 
 
+def test_the_best_place_is_the_best_though_two_starts_share_its_weight():
+    mean = np.array([[[0.0], [0.0], [50.0]]])
+    found = mixed(mean, np.ones_like(mean), np.array([[-1.0, -1.0, -1.2]]))
+    assert found.weight[0, 2] > found.weight[0, 0]
+    assert found.best()[0].tolist() == [[0.0]]
+
+
 def test_starts_that_were_given_up_have_no_weight():
     found = mixed(np.zeros((1, 2, 1)), np.ones((1, 2, 1)), np.array([[-1.0, -np.inf]]))
     assert found.weight.tolist() == [[1.0, 0.0]]
@@ -124,3 +131,16 @@ def test_patterns_of_missing_values():
     patterns, index = equal_patterns(np.ones((4, 30), bool))
     assert patterns.shape == (1, 30)
     assert index.tolist() == [0] * 4
+
+
+def test_too_many_groups_of_columns_are_joined_by_how_many_rows_have_them():
+    shares = np.array([1.0, 0.2, 0.21, 0.99])
+    is_seen = np.random.default_rng(0).random((2000, 4)) < shares
+    assert column_groups(is_seen, 4).tolist() == [0, 1, 2, 3]
+    assert column_groups(is_seen, 3).tolist() == [0, 1, 1, 0]
+
+
+def test_blocks_of_rows_are_smaller_with_more_dimensions():
+    assert rows_at_once(10, 3) == rows_at_once(2, 3) == 2000
+    assert 8 * 3 * rows_at_once(50, 3) * 100**2 < 20e6
+    assert rows_at_once(5000, 3) == 1

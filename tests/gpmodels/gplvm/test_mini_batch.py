@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.gplvm.bounds import best_posterior
-from gpmodels.gplvm.data import seen_rows
-from gpmodels.gplvm.mini_batch import Adam, explicit_bound, fit_mini_batches
+from gpmodels.gplvm.bounds import InducingPosterior, best_posterior
+from gpmodels.gplvm.data import column_groups, seen_rows
+from gpmodels.gplvm.mini_batch import Adam, GroupedPosterior, explicit_bound, fit_mini_batches, regrouped
 from gpmodels.gplvm.training import held_model, maximise, start_parameters
+
+ONE_GROUP = np.zeros(3, np.intp)
 
 
 @pytest.fixture(scope="module")
@@ -30,23 +32,30 @@ def test_batches_are_unbiased(trained):
 
     def value(rows, weight):
         part = found._replace(mean=found.mean[rows], log_variances=found.log_variances[rows])
-        return float(explicit_bound(part, posterior, tf.constant(y[rows]), everything, weight=weight))
+        return float(
+            explicit_bound(part, posterior, ONE_GROUP, tf.constant(y[rows]), everything, weight=weight)
+        )
 
     halves = [value(slice(0, 30), 2.0), value(slice(30, 60), 2.0)]
     assert np.mean(halves) == pytest.approx(value(slice(0, 60), 1.0), abs=1e-8)
 
 
-def test_whole_batches_with_full_steps_keep_the_best_q(trained, monkeypatch):
-    """With all rows in the batch and nothing else moving, q(v) goes to the best one."""
+@pytest.mark.parametrize("missing", [0.0, 0.8])
+def test_whole_batches_with_full_steps_keep_the_best_q(trained, monkeypatch, missing):
+    """With all rows in the batch and nothing else moving, q(v) goes to the best one, also of rare columns."""
     from gpmodels.gplvm import mini_batch  # noqa: PLC0415
 
     y, _, found = trained
+    y = y.copy()
+    y[np.random.default_rng(4).random(60) < missing, 2] = np.nan
+    group = column_groups(~np.isnan(y), 3)
+    assert group.max() == (missing > 0.0)
     monkeypatch.setattr(mini_batch, "FIRST_STEP", 1.0)
     away = held_model(found, seen_rows(y)).posterior
     away = away._replace(mean=0.5 * away.mean, covariance=1.5 * away.covariance)
     _, model = fit_mini_batches(
         found,
-        away,
+        GroupedPosterior(away, group),
         lambda index: y[index],
         batch_size=60,
         max_iterations=25,
@@ -63,12 +72,19 @@ def test_whole_batches_with_full_steps_keep_the_best_q(trained, monkeypatch):
     np.testing.assert_allclose(model.posterior.covariance, best.covariance, atol=0.02)
 
 
+def test_regrouping_takes_the_mean_covariance():
+    covariance = tf.constant(np.array([1.0, 3.0])[:, None, None] * np.eye(2))
+    posterior = InducingPosterior(tf.zeros([2, 3], tf.float64), covariance)
+    found = regrouped(posterior, np.array([0, 1, 1]), np.array([0, 0, 1])).of_values.covariance.numpy()
+    np.testing.assert_allclose(found, np.array([2.0, 3.0])[:, None, None] * np.eye(2))
+
+
 def test_steps_raise_the_bound(trained):
     y, start, _ = trained
     bounds = []
     fit_mini_batches(
         start,
-        held_model(start, seen_rows(y)).posterior,
+        GroupedPosterior(held_model(start, seen_rows(y)).posterior, ONE_GROUP),
         lambda index: y[index],
         batch_size=20,
         max_iterations=150,

@@ -84,6 +84,24 @@ def test_positions_stay_within_their_limits():
     np.testing.assert_allclose(found.position, [[1.0, 5.0]] * 3, atol=1e-5)
 
 
+def test_other_variables_reach_their_minimum_while_one_is_at_its_limit():
+    """Along the limit x_0 = ½ the minimum of a correlated quadratic is at x_1* - c_01/c_11 (½ - x_0*)."""
+    curvature = np.tile([[1.0, 0.95], [0.95, 1.0]], (3, 1, 1))
+    optimum = np.array([[2.0, 1.0], [3.0, -2.0], [0.0, 1.0]])
+    found = minimise_rows(
+        evaluate_with(curvature, optimum),
+        np.zeros((3, 2)),
+        np.ones((3, 2)),
+        lower=np.full(2, -np.inf),
+        upper=np.array([0.5, np.inf]),
+        max_iterations=50,
+        tolerance=1e-14,
+    )
+    first = np.minimum(optimum[:, 0], 0.5)
+    expected = np.column_stack([first, optimum[:, 1] - 0.95 * (first - optimum[:, 0])])
+    np.testing.assert_allclose(found.position, expected, atol=1e-6)
+
+
 def test_values_that_are_not_finite_shorten_the_step():
     def evaluate(position, _rows):
         with np.errstate(divide="ignore", invalid="ignore"):

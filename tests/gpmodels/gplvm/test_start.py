@@ -27,6 +27,14 @@ def test_constant_columns_stay_finite():
         assert (scaling_of(rows, scale).standardised(rows) == 0.0).all()
 
 
+@pytest.mark.parametrize("scale", ["common", "columns"])
+def test_the_unit_does_not_matter(rows, scale):
+    small = 1e-14 * rows
+    expected = scaling_of(rows, scale).standardised(rows)
+    np.testing.assert_allclose(scaling_of(small, scale).standardised(small), expected, atol=1e-9)
+    assert scaling_of(np.zeros((4, 1)), scale).deviation.tolist() == [1.0]
+
+
 def test_scaling_is_of_what_was_seen(rows):
     holed = np.where(np.random.default_rng(1).random(rows.shape) < 0.2, np.nan, rows)
     standardised = scaling_of(holed, "columns").standardised(holed)
@@ -52,6 +60,14 @@ def test_missing_values_hardly_move_the_scores(rows):
     found = principal_scores(holed, 2, np.random.default_rng(0))
     correlation = np.linalg.svd(expected.T @ found / 60)[1]
     assert correlation.min() > 0.97
+
+
+def test_rounding_is_not_taken_for_a_component():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 6))
+    scores = principal_scores(rows - rows.mean(axis=0), 4, rng)
+    np.testing.assert_allclose(scores[:, :2].std(axis=0), 1.0)
+    np.testing.assert_allclose(scores[:, 2:].std(axis=0), 0.1, rtol=0.3)
 
 
 def test_dimensions_beyond_the_rank_are_small_random_numbers():
