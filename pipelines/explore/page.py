@@ -26,8 +26,6 @@ from pipelines.scores.inline import jpeg_uri, page_environment, png_uri
 from pipelines.scores.pictures import colour_scale
 from pipelines.scores.tables import UNDEFINED, format_number, format_share
 
-PAGE = "explore.html"
-
 _TEMPLATES = {
     "report.css": "pipelines.scores",
     "explore.css": "pipelines.explore",

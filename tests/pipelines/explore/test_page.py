@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines.command.folders import EXPLORE_PAGE
 from pipelines.explore.atlas import filling, make_atlas
 from pipelines.explore.colouring import MOST_KINDS, _by_kind
-from pipelines.explore.page import PAGE
 
 from .conftest import SPECIAL, WRONG
 
 
 @pytest.fixture(scope="module")
 def page(explored) -> str:
-    return (explored / PAGE).read_text(encoding="utf-8")
+    return (explored / EXPLORE_PAGE).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

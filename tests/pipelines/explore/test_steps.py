@@ -16,6 +16,7 @@ from data_prep.errors import InputError
 from pipelines.cli import make_app
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
+from pipelines.explore.steps import Inputs, explore
 
 from .conftest import BROKEN, QUICK, WRONG
 
@@ -157,15 +158,37 @@ def test_bad_usage_is_refused_with_one_message(digits, tmp_path):
     assert "has no handmade features" in refused(digits, "--features", "views")
     assert "give --complete with it" in refused(digits, "--masks", digits)
     assert "expected sides from 2 to 256" in refused(digits, "--set", "size=[1,8]")
-    assert "is in --data" in run("--data", digits, "--out", digits / "out", expected=2).output
+    assert "is in the input" in run("--data", digits, "--out", digits / "out", expected=2).output
     assert not out.exists()
 
 
-def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
+@pytest.mark.parametrize("name", ["thesis.txt", "metrics.json"])  # evaluations have metrics too
+def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path, name):
+    (tmp_path / name).write_text("years of work")
     result = run("--data", digits, "--out", tmp_path, "--overwrite", expected=2)
     assert "was not written by `explore`" in result.output
-    assert (tmp_path / "thesis.txt").exists()
+    with pytest.raises(InputError, match="was not written by `explore`"):
+        explore(QUICK, Inputs(data=digits), out=tmp_path, overwrite=True, console=QUIET)
+    assert (tmp_path / name).exists()
+
+
+def test_a_folder_that_holds_input_or_lies_in_it_is_not_replaced(digits, tmp_path):
+    out = tmp_path / "filled"
+    (out / "masks" / "inner").mkdir(parents=True)
+    (out / "complete.html").write_text("an earlier exploration")
+    table = out / "predictions.csv"
+    table.write_text("file,label\n")
+
+    def refused(folder, *options) -> str:
+        arguments = ("--data", digits, "--out", folder, *options, "--overwrite")
+        return " ".join(run(*arguments, expected=2).output.split())
+
+    assert "or holds it" in refused(out, "--masks", out / "masks", "--complete")
+    assert "is in the input" in refused(out / "masks" / "inner", "--masks", out / "masks", "--complete")
+    assert "or holds it" in refused(out, "--predictions", table)
+    with pytest.raises(InputError, match="or holds it"):
+        explore(QUICK, Inputs(data=digits, predictions=table), out=out, overwrite=True, console=QUIET)
+    assert table.exists()
 
 
 def test_lane_folders_are_refused(tmp_path):
