@@ -48,6 +48,19 @@ def test_masks_of_the_same_names_say_what_is_missing(tmp_path):
     assert "6 x 4 pixels, but its mask" in skipped[0].reason
 
 
+def test_images_or_masks_that_share_a_stem_are_left_out(tmp_path):
+    for name in ("0.png", "0.bmp", "1.png", "2.png"):
+        write(tmp_path / "images" / name)
+    for name in ("1.png", "2.png", "2.bmp"):
+        write(tmp_path / "masks" / name, HOLES.astype(np.uint8))
+    images, skipped = read_masked_images(tmp_path / "images", tmp_path / "masks", None)
+    assert [image.file.name for image in images] == ["1.png"]
+    reasons = {entry.file.name: entry.reason for entry in skipped}
+    assert sorted(reasons) == ["0.bmp", "0.png", "2.png"]
+    assert "several files with the stem '0' (0.bmp, 0.png). Keep one." in reasons["0.png"]
+    assert "several masks with the stem '2' (2.bmp, 2.png). Keep one." in reasons["2.png"]
+
+
 def test_an_image_of_which_nothing_is_known_is_left_out(tmp_path):
     write(tmp_path / "a.png", holes=np.ones_like(HOLES))
     write(tmp_path / "b.png", holes=HOLES)
