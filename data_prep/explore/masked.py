@@ -67,8 +67,10 @@ def read_masked_images(
         read = _read(file, mask_files.get(_stem(file.name), ()), size, own_alpha=masks is None)
         if isinstance(read, Skipped):
             skipped.append(read)
-        else:
-            images.append(read)
+            continue
+        # At the first one, before a folder of photographs fills the memory.
+        _require_small((read.known.shape[0], read.known.shape[1]), str(file.path))
+        images.append(read)
     if not images:
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(f"{folder}: no image can be used.{reasons}")
@@ -172,8 +174,6 @@ def _require_one_size(images: Sequence[MaskedImage], folder: Path) -> None:
             "the same pixel of the other images, so expected one size. Export them at one size, or give "
             f"--size, at most {LARGEST_SIDE}x{LARGEST_SIDE}."
         )
-    (size,) = sizes
-    _require_small((size[0], size[1]), f"{folder}: the images")
 
 
 def _require_small(size: tuple[int, int], what: str) -> None:

@@ -5,8 +5,9 @@ import pytest
 from PIL import Image
 
 from data_prep.errors import InputError
+from data_prep.explore import masked
 from data_prep.explore.masked import read_masked_images, shrink_known
-from data_prep.files.images import read_alpha
+from data_prep.files.images import read_alpha, read_image
 
 RNG = np.random.default_rng(0)
 LEVELS = RNG.integers(1, 255, (6, 4), np.uint8)
@@ -83,7 +84,7 @@ def test_shrinking_averages_what_is_known():
     ("sizes", "size", "message"),
     [
         ([(6, 4), (6, 5)], None, r"images of 2 sizes \(1 are 6 x 4, b\.png is 6 x 5\)\. .*expected one size"),
-        ([(65, 4), (65, 4)], None, "the images: 65 x 4 pixels; at most 64 x 64 are filled in"),
+        ([(65, 4), (65, 4)], None, r"a\.png: 65 x 4 pixels; at most 64 x 64 are filled in"),
         ([(6, 4), (6, 4)], (80, 80), "--size 80x80: 80 x 80 pixels; at most"),
         ([(6, 4), (6, 4)], None, "no pixel of 2 images is missing: none is fully transparent"),
     ],
@@ -93,6 +94,16 @@ def test_what_cannot_be_filled_in_is_refused(tmp_path, sizes, size, message):
         write(tmp_path / f"{name}.png", np.full(shape, 9, np.uint8))
     with pytest.raises(InputError, match=message):
         read_masked_images(tmp_path, None, size)
+
+
+def test_large_images_are_refused_at_the_first_one(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(masked, "read_image", lambda path: (read.append(path), read_image(path))[1])
+    for name in "abc":
+        write(tmp_path / f"{name}.png", np.full((65, 4), 9, np.uint8))
+    with pytest.raises(InputError, match="at most 64 x 64"):
+        read_masked_images(tmp_path, None, None)
+    assert len(read) == 1
 
 
 def test_masks_that_fit_no_image_are_refused(tmp_path):
