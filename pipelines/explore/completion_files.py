@@ -43,6 +43,7 @@ def write_completed(folder: Path, title: str, completed: Completed, settings: Ex
         "filled_pixels": int(completed.filled.sum()),
         "never_seen_pixels": int(completed.never_seen.sum()),
         "skipped": len(completed.skipped),
+        "notes": list(completed.notes),
         "mean_std": _mean_std(completed),
         "seconds": completed.seconds,
         "settings": settings.model_dump(mode="json"),

@@ -56,6 +56,11 @@ class Findings:
     predicted: Predicted | None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know, in whole sentences."""
+        return (*self.latent.notes, *self.examples.notes)
+
+    @property
     def oddest(self) -> list[int]:
         """Rows of all examples, the oddest first."""
         return np.argsort(self.latent.oddness_rank).tolist()
@@ -97,6 +102,7 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
         latent=latent,
         suspicion=findings.suspicion,
         predicted=findings.predicted,
+        notes=findings.notes,
         settings=settings,
         relevance=[
             (number + 1, float(share), f"{share:.3f}") for number, share in enumerate(latent.relevance)

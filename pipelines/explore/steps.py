@@ -88,7 +88,7 @@ def explore(
         write_embedding(folder / EMBEDDING, findings)
         write_metrics(folder / METRICS, findings, settings)
         write_skipped(folder, examples.skipped)
-    for note in examples.notes:
+    for note in findings.notes:
         console.print(note, markup=False)
     show_table(console, f"{out / EXPLORE_PAGE}: open it in a browser", _facts(findings))
     return findings
@@ -136,6 +136,8 @@ def complete(
     completed = complete_images(inputs.data, inputs.masks, settings, console=console)
     with atomic_folder(out, overwrite=overwrite) as folder:
         write_completed(folder, f"Missing pixels of {inputs.data.resolve().name}", completed, settings)
+    for note in completed.notes:
+        console.print(note, markup=False)
     show_table(
         console,
         f"{out / COMPLETE_PAGE}: open it in a browser; the pictures are beside it",

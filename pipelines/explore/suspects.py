@@ -55,10 +55,10 @@ def find_suspects(
         neighbours: How many neighbours are asked.
 
     Returns:
-        What they say; None where there are fewer than two classes.
+        What they say; None where there are fewer than two classes, or nothing was learned.
     """
     names, label = np.unique(np.asarray(classes), return_inverse=True)
-    if len(names) < 2:
+    if len(names) < 2 or not latent.num_relevant:
         return None
     group = np.arange(len(label)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     votes = _votes(latent, label, group, len(names), neighbours)

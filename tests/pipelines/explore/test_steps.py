@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from data_prep.classify.prepare import prepare_classify
@@ -118,6 +119,27 @@ def test_a_folder_without_classes_has_no_label_errors(digits, tmp_path):
     page = (out / "explore.html").read_text(encoding="utf-8")
     assert 'id="labels"' not in page
     assert json.loads((out / "metrics.json").read_text(encoding="utf-8"))["num_suspects"] is None
+
+
+def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        path = tmp_path / "noise" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8), np.uint8)).save(path)
+    out = tmp_path / "out"
+    options = ("--size", "8x8", "--set", "num_dimensions=3", "--set", "max_iterations=60", "--jobs", 1)
+    output = " ".join(run("--data", tmp_path / "noise", "--out", out, *options).output.split())
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    page = (out / "explore.html").read_text(encoding="utf-8")
+    for said in (output, page, metrics["notes"][0]):
+        assert "nothing that the examples have in common" in said
+    assert not [one for one in recwarn if issubclass(one.category, ConvergenceWarning)]
+    assert metrics["relevance"] == [0, 0, 0]
+    assert metrics["relevant_dimensions"] == 0
+    assert metrics["num_suspects"] is None
+    assert "turned off all of them" in page
+    assert page.count('<div class="row low"') == 3
 
 
 def test_of_many_examples_some_are_drawn(digits):
