@@ -21,6 +21,9 @@ from data_prep.files.images import read_alpha, read_image, read_mask, resize_by_
 LARGEST_SIDE = 64
 """Largest height and width in pixels of images whose missing pixels are filled in."""
 
+LONGEST_NAME = 230
+"""Most bytes of a file name: the filled picture is written under it, first with a mark before it."""
+
 _FEWEST_KNOWN = 0.5  # share of what a pixel is averaged over that must be known, where images shrink
 
 
@@ -116,6 +119,12 @@ def _read(
     file: ImageFile, masks: Sequence[ImageFile], size: tuple[int, int] | None, *, own_alpha: bool
 ) -> MaskedImage | Skipped:
     """Read an image and what is missing of it, or say why it cannot be used."""
+    if len(file.path.name.encode()) > LONGEST_NAME:
+        return Skipped(
+            file.path,
+            f"{file.path}: the file name has more than {LONGEST_NAME} bytes, and a filled picture could not "
+            "be written under it. Rename the file.",
+        )
     if len(masks) > 1:
         return Skipped(file.path, f"{file.path}: {_several('masks', masks)}")
     mask = masks[0].path if masks else None

@@ -25,6 +25,9 @@ RELEVANT = 0.01
 MOST_AT_ONCE = 10_000
 """Of more rows the model fits batches, which take other numbers of iterations."""
 
+MOST_BYTES = 2**31
+"""TensorFlow makes no constant of so many bytes or more."""
+
 ITERATIONS, BATCH_ITERATIONS = 300, 3000
 
 Floats = NDArray[np.float64]
@@ -87,7 +90,17 @@ class LatentMap:
 
 
 def make_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) -> BayesianGPLVM:
-    """Return an unfitted model for a table of a shape: it has no more dimensions than the table allows."""
+    """Return an unfitted model for a table of a shape: it has no more dimensions than the table allows.
+
+    Raises:
+        InputError: The table is too large.
+    """
+    num_bytes = 8 * shape[0] * shape[1]
+    if num_bytes >= MOST_BYTES:
+        raise InputError(
+            f"{shape[0]} examples with {shape[1]} numbers each take {num_bytes / 2**30:.1f} GiB; expected "
+            "less than 2 GiB. Give fewer examples, a smaller --size or other --features."
+        )
     options: dict[str, Any] = {}
     if settings.num_inducing is not None:
         options["num_inducing"] = min(settings.num_inducing, shape[0])

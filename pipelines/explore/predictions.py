@@ -69,6 +69,8 @@ def _by_name(rows: Iterable[Mapping[str, str]], files: Sequence[str]) -> dict[st
     stems = {_stem(name): name for name in files}
     found: dict[str, Mapping[str, str]] = {}
     for row in rows:
+        if not row["file"]:
+            continue
         parts = _stem(row["file"]).split("/")
         ends = ("/".join(parts[start:]) for start in range(len(parts)))
         name = next((stems[end] for end in ends if end in stems), None)

@@ -141,7 +141,7 @@ def _manifest_kind(folder: Path) -> type[LabelledManifest]:
         application = json.loads(read_manifest(folder)).get("application")
     except (ValueError, AttributeError):
         application = None
-    if application not in _MANIFESTS:
+    if not isinstance(application, str) or application not in _MANIFESTS:
         raise InputError(
             f"{folder / MANIFEST_NAME}: prepared for the application {application!r}; expected one of "
             f"{', '.join(sorted(_MANIFESTS))}, whose examples have one class each. Of other data, give a "

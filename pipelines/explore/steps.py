@@ -38,6 +38,11 @@ class Inputs:
     masks: Path | None = None
 
     @property
+    def name(self) -> str:
+        """Name of the data folder, with question marks for what is not UTF-8."""
+        return self.data.resolve().name.encode("utf-8", "replace").decode("utf-8")
+
+    @property
     def given(self) -> tuple[Path, ...]:
         """What the user gave."""
         return tuple(path for path in (self.data, self.predictions, self.masks) if path is not None)
@@ -82,7 +87,7 @@ def explore(
     )
     findings = Findings(examples, latent, suspicion, predicted)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        page = render_page(f"A look at {inputs.data.resolve().name}", findings, settings)
+        page = render_page(f"A look at {inputs.name}", findings, settings)
         with atomic_file(folder / EXPLORE_PAGE) as temporary:
             temporary.write_text(page, encoding="utf-8")
         write_embedding(folder / EMBEDDING, findings)
@@ -135,7 +140,7 @@ def complete(
     check_explored(out, inputs.given, overwrite=overwrite)
     completed = complete_images(inputs.data, inputs.masks, settings, console=console)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        write_completed(folder, f"Missing pixels of {inputs.data.resolve().name}", completed, settings)
+        write_completed(folder, f"Missing pixels of {inputs.name}", completed, settings)
     for note in completed.notes:
         console.print(note, markup=False)
     show_table(

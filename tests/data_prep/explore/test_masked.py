@@ -62,6 +62,16 @@ def test_images_or_masks_that_share_a_stem_are_left_out(tmp_path):
     assert "several masks with the stem '2' (2.bmp, 2.png). Keep one." in reasons["2.png"]
 
 
+def test_an_image_whose_name_is_too_long_to_be_written_is_left_out(tmp_path):
+    long = f"{'a' * 240}.png"
+    for name in (long, "b.png"):
+        write(tmp_path / name, holes=HOLES)
+    images, (entry,) = read_masked_images(tmp_path, None, None)
+    assert [image.file.name for image in images] == ["b.png"]
+    assert entry.file.name == long
+    assert "more than 230 bytes" in entry.reason
+
+
 def test_an_image_of_which_nothing_is_known_is_left_out(tmp_path):
     write(tmp_path / "a.png", holes=np.ones_like(HOLES))
     write(tmp_path / "b.png", holes=HOLES)

@@ -30,6 +30,11 @@ def test_rows_belong_to_the_examples_whose_names_end_their_paths(tmp_path):
     assert found.missing == 1
 
 
+def test_a_row_without_a_file_belongs_to_no_example(tmp_path):
+    path = table(tmp_path / "p.csv", "file,label", ",cat", "cat/1.png,cat")
+    assert read_predicted(path, FILES, CLASSES).label == ("cat", "", "")
+
+
 def test_without_probabilities_an_error_is_0_or_1(tmp_path):
     path = table(tmp_path / "p.csv", "file,label", "cat/1.png,cat", "cat/2.png,dog", "dog/1.png,dog")
     assert read_predicted(path, FILES, CLASSES).error.tolist() == [0, 1, 0]

@@ -2,7 +2,10 @@
 
 import csv
 import json
+import os
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError
 from pipelines.cli import make_app
+from pipelines.explore.latent import make_model
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
 from pipelines.explore.steps import Inputs, explore
@@ -142,6 +146,18 @@ def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
     assert page.count('<div class="row low"') == 3
 
 
+def test_a_folder_whose_name_is_not_utf8_is_looked_at(digits, tmp_path):
+    folder = shutil.copytree(digits / "three", os.fsdecode(os.fsencode(tmp_path) + b"/b\xe4d"))
+    quick = QUICK.model_copy(update={"size": (2, 2), "max_iterations": 2})
+    explore(quick, Inputs(data=Path(folder)), out=tmp_path / "out", console=QUIET)
+    assert "<h1>A look at b?d</h1>" in (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
+
+
+def test_tables_that_are_too_large_are_refused_before_the_fit():
+    with pytest.raises(InputError, match=r"20000 examples with 20000 numbers each take 3\.0 GiB"):
+        make_model((20_000, 20_000), "common", QUICK)
+
+
 def test_of_many_examples_some_are_drawn(digits):
     few = QUICK.model_copy(update={"max_examples": 10})
     one, other = (read_examples(digits, few, jobs=1, console=QUIET) for _ in range(2))
@@ -213,11 +229,11 @@ def test_a_folder_that_holds_input_or_lies_in_it_is_not_replaced(digits, tmp_pat
     assert table.exists()
 
 
-def test_lane_folders_are_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"application": "lane"}')
-    with pytest.raises(
-        InputError, match="prepared for the application 'lane'; expected one of cells, classify"
-    ):
+@pytest.mark.parametrize("application", ["lane", []])
+def test_folders_of_other_applications_are_refused(tmp_path, application):
+    (tmp_path / "manifest.json").write_text(json.dumps({"application": application}))
+    said = re.escape(f"prepared for the application {application!r}; expected one of cells, classify")
+    with pytest.raises(InputError, match=said):
         read_examples(tmp_path, QUICK, jobs=1, console=QUIET)
 
 
