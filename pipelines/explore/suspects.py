@@ -39,6 +39,11 @@ class Suspicion:
     agreement: float
     commonest: float
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether any example has neighbours of other groups."""
+        return not bool(np.isnan(self.share).all())
+
 
 def find_suspects(
     latent: LatentMap, classes: Sequence[str], groups: Sequence[str] | None, neighbours: int

@@ -163,3 +163,8 @@ def test_an_address_and_a_search_lead_to_an_example(explored, tmp_path):
     assert found["named"] == WRONG[1]
     assert found["found"] == WRONG[0]
     assert found["markup"] == 0
+
+
+def test_an_address_that_is_no_name_is_passed_over(explored, tmp_path):
+    found = results(explored, tmp_path, "out.hidden = tip.hidden;", "#file=%")
+    assert found["hidden"]
