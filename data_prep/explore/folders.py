@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text, listed
-from data_prep.files.fitting import Fit, fit_image
+from data_prep.files.fitting import Fit, fit_image, fit_within
 from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES, read_image
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
 
@@ -123,22 +122,7 @@ def read_fitted_image(file: ImageFile, size: tuple[int, int], fit: Fit) -> Fitte
         image = read_image(file.path)
     except InputError as error:
         return Skipped(file.path, str(error))
-    return FittedImage(file, fit_image(image, size, fit), thumbnail(image))
-
-
-def thumbnail(image: npt.NDArray[np.uint8], side: int = THUMBNAIL_SIDE) -> npt.NDArray[np.uint8]:
-    """Return an image `[H, W, 3]`, shrunk if need be so that no side is longer than `side` pixels.
-
-    Example:
-        >>> thumbnail(np.zeros((100, 400, 3), np.uint8), side=80).shape
-        (20, 80, 3)
-    """
-    height, width = image.shape[:2]
-    scale = side / max(height, width)
-    if scale >= 1:
-        return image
-    shape = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return np.asarray(cv2.resize(image, shape, interpolation=cv2.INTER_AREA), np.uint8)
+    return FittedImage(file, fit_image(image, size, fit), fit_within(image, THUMBNAIL_SIDE))
 
 
 def _of_classes(found: Sequence[ImageFile], skipped: list[Skipped]) -> list[ImageFile]:

@@ -4,6 +4,7 @@ Image files cannot hold "not a number", so a pixel is missing where the image is
 or where the mask with the same name has any level but 0.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,14 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.explore.folders import ImageFile, find_image_files
+from data_prep.files.class_folders import skip_all
 from data_prep.files.images import read_alpha, read_image, read_mask, resize_by_area
 
 LARGEST_SIDE = 64
 """Largest height and width in pixels of images whose missing pixels are filled in."""
+
+LONGEST_NAME = 230
+"""Most bytes of a file name: the filled picture is written under it, first with a mark before it."""
 
 _FEWEST_KNOWN = 0.5  # share of what a pixel is averaged over that must be known, where images shrink
 
@@ -49,8 +54,8 @@ def read_masked_images(
         size: Height and width to shrink to; None for images that have one size already.
 
     Returns:
-        The images, all of one size, and what was left out: files that cannot be read, images that do not fit
-        their masks, and images without any known pixel.
+        The images, all of one size, and what was left out: files that cannot be read, files or masks that
+        share a stem, images that do not fit their masks, and images without any known pixel.
 
     Raises:
         InputError: No image can be used, images have several sizes or are too large, or nothing is missing.
@@ -58,14 +63,17 @@ def read_masked_images(
     if size is not None:
         _require_small(size, f"--size {size[0]}x{size[1]}")
     files, skipped = find_image_files(folder)
-    mask_files = {} if masks is None else _masks_by_name(masks)
+    files = _of_one_name(files, skipped)
+    mask_files = {} if masks is None else _by_stem(find_image_files(masks)[0])
     images: list[MaskedImage] = []
     for file in files:
-        read = _read(file, mask_files.get(_stem(file.name)), size, own_alpha=masks is None)
+        read = _read(file, mask_files.get(_stem(file.name), ()), size, own_alpha=masks is None)
         if isinstance(read, Skipped):
             skipped.append(read)
-        else:
-            images.append(read)
+            continue
+        # At the first one, before a folder of photographs fills the memory.
+        _require_small((read.known.shape[0], read.known.shape[1]), str(file.path))
+        images.append(read)
     if not images:
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(f"{folder}: no image can be used.{reasons}")
@@ -81,19 +89,45 @@ def read_masked_images(
     return images, skipped
 
 
-def _masks_by_name(masks: Path) -> Mapping[str, Path]:
-    files, _ = find_image_files(masks)
-    return {_stem(file.name): file.path for file in files}
+def _by_stem(files: Sequence[ImageFile]) -> Mapping[str, Sequence[ImageFile]]:
+    found: dict[str, list[ImageFile]] = {}
+    for file in files:
+        found.setdefault(_stem(file.name), []).append(file)
+    return found
 
 
 def _stem(name: str) -> str:
-    return Path(name).with_suffix("").as_posix()
+    # Composed and decomposed accents (file names from macOS) are one name.
+    return unicodedata.normalize("NFC", Path(name).with_suffix("").as_posix())
+
+
+def _of_one_name(files: Sequence[ImageFile], skipped: list[Skipped]) -> list[ImageFile]:
+    """Return the files whose stem no other one has: what is filled in is written under it."""
+    by_stem = _by_stem(files)
+    for same in by_stem.values():
+        if len(same) > 1:
+            skipped += skip_all([file.path for file in same], _several("files", same))
+    return [same[0] for same in by_stem.values() if len(same) == 1]
+
+
+def _several(what: str, files: Sequence[ImageFile]) -> str:
+    names = ", ".join(file.path.name for file in files)
+    return f"several {what} with the stem {files[0].path.stem!r} ({names}). Keep one."
 
 
 def _read(
-    file: ImageFile, mask: Path | None, size: tuple[int, int] | None, *, own_alpha: bool
+    file: ImageFile, masks: Sequence[ImageFile], size: tuple[int, int] | None, *, own_alpha: bool
 ) -> MaskedImage | Skipped:
     """Read an image and what is missing of it, or say why it cannot be used."""
+    if len(file.path.name.encode()) > LONGEST_NAME:
+        return Skipped(
+            file.path,
+            f"{file.path}: the file name has more than {LONGEST_NAME} bytes, and a filled picture could not "
+            "be written under it. Rename the file.",
+        )
+    if len(masks) > 1:
+        return Skipped(file.path, f"{file.path}: {_several('masks', masks)}")
+    mask = masks[0].path if masks else None
     try:
         levels = read_image(file.path).astype(np.float32)
         known = np.ones(levels.shape[:2], np.bool_)
@@ -149,8 +183,6 @@ def _require_one_size(images: Sequence[MaskedImage], folder: Path) -> None:
             "the same pixel of the other images, so expected one size. Export them at one size, or give "
             f"--size, at most {LARGEST_SIDE}x{LARGEST_SIDE}."
         )
-    (size,) = sizes
-    _require_small((size[0], size[1]), f"{folder}: the images")
 
 
 def _require_small(size: tuple[int, int], what: str) -> None:

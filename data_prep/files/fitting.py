@@ -112,3 +112,18 @@ def _resized(channel: cv2.typing.MatLike, size: tuple[int, int]) -> npt.NDArray[
     shrunk = resize_by_area(channel, (min(height, channel.shape[0]), min(width, channel.shape[1])))
     enlarged = cv2.resize(shrunk, (width, height), interpolation=cv2.INTER_LINEAR)
     return np.clip(np.rint(enlarged), 0, 255).astype(np.uint8)
+
+
+def fit_within(image: npt.NDArray[np.uint8], longest_side: int) -> npt.NDArray[np.uint8]:
+    """Return an image `[H, W, 3]`, shrunk if need be so that no side is longer than `longest_side` pixels.
+
+    Example:
+        >>> fit_within(np.zeros((100, 400, 3), np.uint8), 80).shape
+        (20, 80, 3)
+    """
+    height, width = image.shape[:2]
+    scale = longest_side / max(height, width)
+    if scale >= 1:
+        return image
+    shape = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(image, shape, interpolation=cv2.INTER_AREA), np.uint8)

@@ -6,7 +6,7 @@ checks, for they have other callers too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from data_prep.files.atomic import refuse_existing
 from data_prep.prepared.manifest import check_destination, read_manifest
 
 RUN, METADATA, METRICS, PREDICTIONS = "run.json", "metadata.json", "metrics.json", "predictions.csv"
+EXPLORE_PAGE, COMPLETE_PAGE = "explore.html", "complete.html"
 
 Values = Mapping[str, Any]
 
@@ -49,6 +50,33 @@ def require_no_predictions(out: Path) -> None:
     """Raise `InputError` where a folder holds predictions."""
     if (out / PREDICTIONS).exists():
         raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
+
+
+def check_explored(out: Path, sources: Iterable[Path], *, overwrite: bool) -> None:
+    """Refuse to write where input lies, or over what `explore` has not written.
+
+    Args:
+        out: Folder to write.
+        sources: Files and folders of the input.
+        overwrite: Whether a folder that `explore` has written may be replaced.
+
+    Raises:
+        InputError: `out` exists and `overwrite` is false, was not written by `explore`, or holds a source or
+            lies in one.
+    """
+    target = out.resolve()
+    for source in sources:
+        path = source.resolve()
+        if target.is_relative_to(path) or path.is_relative_to(target):
+            raise InputError(f"--out {out}: is in the input {source}, or holds it. Choose another --out.")
+    refuse_existing(out, overwrite=overwrite)
+    # Other steps write metrics.json too, so only a page tells.
+    is_explored = any((out / page).is_file() for page in (EXPLORE_PAGE, COMPLETE_PAGE))
+    if out.is_dir() and any(out.iterdir()) and not is_explored:
+        raise InputError(
+            f"{out}: has no {EXPLORE_PAGE} or {COMPLETE_PAGE}, so it was not written by `explore`; it is not "
+            "overwritten. Choose another --out, or remove this folder yourself."
+        )
 
 
 def check_paths(step: str, values: Values) -> None:
@@ -98,16 +126,8 @@ def _refuse_existing(out: Path, values: Values) -> None:
 
 
 def _check_explored(out: Path, values: Values) -> None:
-    """Refuse to write into the images, or over them, or over what `explore` has not written."""
-    data, target = values["data"].resolve(), out.resolve()
-    if target.is_relative_to(data) or data.is_relative_to(target):
-        raise InputError(f"--out {out}: is in --data {values['data']}, or holds it. Choose another --out.")
-    refuse_existing(out, overwrite=values["overwrite"])
-    if out.is_dir() and any(out.iterdir()) and not (out / METRICS).is_file():
-        raise InputError(
-            f"{out}: has no {METRICS}, so it was not written by `explore`; it is not overwritten. Choose "
-            "another --out, or remove this folder yourself."
-        )
+    sources = [values["data"], *(path for _, path in _sources(values))]
+    check_explored(out, sources, overwrite=values["overwrite"])
 
 
 _ANY_DATA: Final = frozenset({"explore"})

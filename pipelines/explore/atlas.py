@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from pipelines.scores.pictures import Picture, fit_within
+from data_prep.files.fitting import fit_within
+from pipelines.scores.pictures import Picture
 
 _SIDES = ((1000, 64), (3000, 48), (math.inf, 32))
 """Side of a thumbnail in pixels, up to how many examples."""

@@ -17,7 +17,7 @@ from data_prep.explore.masked import MaskedImage, read_masked_images
 from data_prep.prepared.preparing import Progress
 from pipelines.command.console import stage_bars
 from pipelines.explore.examples import is_coloured, require_enough
-from pipelines.explore.latent import Floats, fit_callback, make_model
+from pipelines.explore.latent import Floats, fit_model, make_model
 from pipelines.explore.settings import OWN_FEATURES, ExploreSettings
 
 _LEVELS = 255.0
@@ -33,6 +33,7 @@ class Completed:
         std: Standard deviations in the same units; 0 where a pixel is known.
         never_seen: Pixels that are missing in every image `[H, W]`: nothing is known of them, and their mean
             and deviation are 0.
+        is_learned: Whether the model found anything that images have in common.
         skipped: What was left out.
         seconds: How long the fit and the filling took.
     """
@@ -41,6 +42,7 @@ class Completed:
     mean: Floats
     std: Floats
     never_seen: NDArray[np.bool_]
+    is_learned: bool
     skipped: Sequence[Skipped]
     seconds: float
 
@@ -57,13 +59,18 @@ class Completed:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know, in whole sentences."""
-        if not self.never_seen.any():
-            return ()
-        note = (
-            f"{int(self.never_seen.sum())} of {self.never_seen.size} pixels are missing in every image, so "
-            "nothing says what they show: they are not filled in, and are black in the pictures."
-        )
-        return (note,)
+        notes = []
+        if not self.is_learned:
+            notes.append(
+                "The model found nothing that the images have in common, so a missing pixel is filled in by "
+                "no more than the mean of the others. Give more images, another --size or another --seed."
+            )
+        if self.never_seen.any():
+            notes.append(
+                f"{int(self.never_seen.sum())} of {self.never_seen.size} pixels are missing in every image, "
+                "so nothing says what they show: they are not filled in, and are black in the pictures."
+            )
+        return tuple(notes)
 
 
 def complete_images(
@@ -93,11 +100,12 @@ def complete_images(
     )
     started = perf_counter()
     with stage_bars(console) as advance:
-        mean, std = _filled(levels, known, settings, advance)
+        mean, std, is_learned = _filled(levels, known, settings, advance)
     return Completed(
         images=images,
         mean=mean,
         std=std,
+        is_learned=is_learned,
         never_seen=~known.any(axis=0),
         skipped=skipped,
         seconds=perf_counter() - started,
@@ -116,15 +124,15 @@ def _channels(images: Sequence[MaskedImage], known: NDArray[np.bool_], features:
 
 def _filled(
     levels: Floats, known: NDArray[np.bool_], settings: ExploreSettings, progress: Progress
-) -> tuple[Floats, Floats]:
-    """Return means and standard deviations of all pixels `[N, H, W, channels]`, in grey levels."""
+) -> tuple[Floats, Floats, bool]:
+    """Return means and deviations of all pixels `[N, H, W, channels]`, and whether anything was learned."""
     shape = levels.shape
     is_seen = np.repeat(known.any(axis=0)[..., None], shape[-1], axis=-1).ravel()
     table = np.where(known[..., None], levels / _LEVELS, np.nan).reshape(len(levels), -1)[:, is_seen]
     model = make_model((table.shape[0], table.shape[1]), "common", settings)
-    model.fit(table, callback=fit_callback(progress))
+    is_learned = fit_model(model, table, progress)
     filled, deviation = model.complete(table, return_std=True)
     mean, std = np.zeros((2, len(levels), is_seen.size))
     mean[:, is_seen] = np.clip(filled, 0, 1) * _LEVELS
     std[:, is_seen] = np.where(np.isnan(table), deviation, 0) * _LEVELS
-    return mean.reshape(shape), std.reshape(shape)
+    return mean.reshape(shape), std.reshape(shape), is_learned

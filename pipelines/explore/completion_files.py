@@ -13,9 +13,9 @@ from data_prep.files.atomic import atomic_file
 from data_prep.files.images import write_picture
 from data_prep.files.tables import write_table
 from data_prep.prepared.preparing import write_skipped
-from pipelines.command.folders import METRICS
+from pipelines.command.folders import COMPLETE_PAGE, METRICS
 from pipelines.explore.completion import Completed
-from pipelines.explore.completion_page import COMPLETE_PAGE, render_completion
+from pipelines.explore.completion_page import render_completion
 from pipelines.explore.latent import Floats
 from pipelines.explore.settings import ExploreSettings
 
@@ -43,6 +43,7 @@ def write_completed(folder: Path, title: str, completed: Completed, settings: Ex
         "filled_pixels": int(completed.filled.sum()),
         "never_seen_pixels": int(completed.never_seen.sum()),
         "skipped": len(completed.skipped),
+        "notes": list(completed.notes),
         "mean_std": _mean_std(completed),
         "seconds": completed.seconds,
         "settings": settings.model_dump(mode="json"),

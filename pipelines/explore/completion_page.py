@@ -14,8 +14,6 @@ from pipelines.explore.settings import ExploreSettings
 from pipelines.scores.inline import page_environment, png_uri
 from pipelines.scores.pictures import UNCERTAINTY_COLOURS, Picture, colour_scale, uncertainty_picture
 
-COMPLETE_PAGE = "complete.html"
-
 _TEMPLATES = {
     "report.css": "pipelines.scores",
     "explore.css": "pipelines.explore",

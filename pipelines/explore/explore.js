@@ -381,8 +381,9 @@
   });
 
   function followAddress() {
-    const name = location.hash.startsWith("#file=") ? decodeURIComponent(location.hash.slice(6)) : null;
-    if (name === null) return;
+    if (!location.hash.startsWith("#file=")) return;
+    let name = location.hash.slice(6);
+    try { name = decodeURIComponent(name); } catch { /* a lone % is itself */ }
     const index = data.files.indexOf(name);
     if (index < 0) return;
     canvas.scrollIntoView({ block: "center" });

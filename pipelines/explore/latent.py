@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from data_prep.errors import InputError
 from data_prep.prepared.preparing import Progress
 from gpmodels import BayesianGPLVM
+from gpmodels.estimators.gplvm_fit import ALL_ALIKE
 from pipelines.explore.examples import Features, Scale
 from pipelines.explore.settings import ExploreSettings
 
@@ -21,6 +24,9 @@ RELEVANT = 0.01
 
 MOST_AT_ONCE = 10_000
 """Of more rows the model fits batches, which take other numbers of iterations."""
+
+MOST_BYTES = 2**31
+"""TensorFlow makes no constant of so many bytes or more."""
 
 ITERATIONS, BATCH_ITERATIONS = 300, 3000
 
@@ -34,7 +40,8 @@ class LatentMap:
     Attributes:
         position: Means of the latent positions `[N, Q]`.
         std: Their standard deviations `[N, Q]`.
-        relevance: Share of each dimension in what the kernel sees vary `[Q]`, falling.
+        relevance: Share of each dimension in what the kernel sees vary `[Q]`, falling; all 0 where nothing
+            was learned, and then all positions are the same.
         score: Bound on the log density of each example `[N]`, in nats.
         seconds: How long the fit took.
     """
@@ -47,8 +54,20 @@ class LatentMap:
 
     @property
     def num_relevant(self) -> int:
-        """Number of relevant dimensions, at least 1."""
-        return max(1, int((self.relevance > RELEVANT * self.relevance.max()).sum()))
+        """Number of relevant dimensions; 0 where nothing was learned."""
+        return int((self.relevance > RELEVANT * self.relevance.max()).sum())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know, in whole sentences."""
+        if self.num_relevant:
+            return ()
+        note = (
+            "The model found nothing that the examples have in common: all of them are at one place of the "
+            "map, so distances and neighbours mean nothing, and label errors are not looked for. Choose "
+            "other --features, another --size or another --seed."
+        )
+        return (note,)
 
     @property
     def scaled(self) -> tuple[Floats, Floats]:
@@ -71,7 +90,17 @@ class LatentMap:
 
 
 def make_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) -> BayesianGPLVM:
-    """Return an unfitted model for a table of a shape: it has no more dimensions than the table allows."""
+    """Return an unfitted model for a table of a shape: it has no more dimensions than the table allows.
+
+    Raises:
+        InputError: The table is too large.
+    """
+    num_bytes = 8 * shape[0] * shape[1]
+    if num_bytes >= MOST_BYTES:
+        raise InputError(
+            f"{shape[0]} examples with {shape[1]} numbers each take {num_bytes / 2**30:.1f} GiB; expected "
+            "less than 2 GiB. Give fewer examples, a smaller --size or other --features."
+        )
     options: dict[str, Any] = {}
     if settings.num_inducing is not None:
         options["num_inducing"] = min(settings.num_inducing, shape[0])
@@ -96,6 +125,26 @@ def fit_callback(progress: Progress | None) -> Callable[[BayesianGPLVM, int], No
     return lambda model, iteration: progress("Fitting", iteration, int(model.max_iterations or iteration))
 
 
+def fit_model(model: BayesianGPLVM, values: Floats, progress: Progress | None) -> bool:
+    """Fit a model and return whether it learned anything: else all rows are at the same position.
+
+    Args:
+        model: The model.
+        values: Rows `[N, D]`; NaN where a value is missing.
+        progress: Function that is called with a description, iterations done and iterations at most.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(values, callback=fit_callback(progress))
+    is_learned = True
+    for one in caught:
+        if issubclass(one.category, ConvergenceWarning):  # gives advice for Python
+            is_learned = False
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return is_learned and bool(np.var(model.embedding_, axis=0).max() >= ALL_ALIKE)
+
+
 def fit_map(features: Features, settings: ExploreSettings, progress: Progress | None = None) -> LatentMap:
     """Fit a Bayesian GPLVM to features and place the examples.
 
@@ -115,12 +164,12 @@ def fit_map(features: Features, settings: ExploreSettings, progress: Progress | 
         )
     started = perf_counter()
     model = make_model((values.shape[0], values.shape[1]), features.scale, settings)
-    model.fit(values, callback=fit_callback(progress))
+    is_learned = fit_model(model, values, progress)
     order = np.argsort(-np.asarray(model.relevance_), kind="stable")
     return LatentMap(
         position=np.asarray(model.embedding_, np.float64)[:, order],
         std=np.asarray(model.embedding_std_, np.float64)[:, order],
-        relevance=np.asarray(model.relevance_, np.float64)[order],
+        relevance=np.asarray(model.relevance_, np.float64)[order] * is_learned,
         score=np.asarray(model.score_samples(values), np.float64),
         seconds=perf_counter() - started,
     )

@@ -26,8 +26,6 @@ from pipelines.scores.inline import jpeg_uri, page_environment, png_uri
 from pipelines.scores.pictures import colour_scale
 from pipelines.scores.tables import UNDEFINED, format_number, format_share
 
-PAGE = "explore.html"
-
 _TEMPLATES = {
     "report.css": "pipelines.scores",
     "explore.css": "pipelines.explore",
@@ -56,6 +54,11 @@ class Findings:
     latent: LatentMap
     suspicion: Suspicion | None
     predicted: Predicted | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know, in whole sentences."""
+        return (*self.latent.notes, *self.examples.notes)
 
     @property
     def oddest(self) -> list[int]:
@@ -99,6 +102,7 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
         latent=latent,
         suspicion=findings.suspicion,
         predicted=findings.predicted,
+        notes=findings.notes,
         settings=settings,
         relevance=[
             (number + 1, float(share), f"{share:.3f}") for number, share in enumerate(latent.relevance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
+from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.files.tables import number, read_table
+from data_prep.files.videos import VIDEO_SUFFIXES
 
 _COLUMNS = ("file", "label")
 
@@ -33,7 +36,8 @@ class Predicted:
 def read_predicted(path: Path, files: Sequence[str], classes: Sequence[str] | None) -> Predicted:
     """Read the predictions of the examples.
 
-    A row belongs to the example whose name ends its path, suffixes aside: `photos/cat/3.png` to `cat/3`.
+    A row belongs to the example whose name ends its path, suffixes of images and videos aside where no two
+    examples differ by them alone: `photos/cat/3.png` to `cat/3`.
 
     Args:
         path: `predictions.csv` of a predict step, or a table with the columns file and label, and where there
@@ -42,7 +46,8 @@ def read_predicted(path: Path, files: Sequence[str], classes: Sequence[str] | No
         classes: Class of each example; None where there are none, and then there is no error.
 
     Raises:
-        InputError: The table cannot be read, fits no example, or the examples have no classes.
+        InputError: The table cannot be read, fits no example, has two rows for one, or the examples
+            have no classes.
     """
     if classes is None:
         raise InputError(
@@ -51,7 +56,7 @@ def read_predicted(path: Path, files: Sequence[str], classes: Sequence[str] | No
         )
     wanted = {name: f"probability of {name}" for name in dict.fromkeys(classes)}
     rows = read_table(path, _COLUMNS, tuple(wanted.values()))
-    found = _by_name(rows.values(), files)
+    found = _by_name(path, rows.values(), files)
     if not found:
         raise InputError(
             f"{path}: none of its {len(rows)} files is among the {len(files)} examples, such as {files[0]}. "
@@ -64,21 +69,50 @@ def read_predicted(path: Path, files: Sequence[str], classes: Sequence[str] | No
     return Predicted(labels, np.array(error, np.float64), labels.count(""))
 
 
-def _by_name(rows: Iterable[Mapping[str, str]], files: Sequence[str]) -> dict[str, Mapping[str, str]]:
-    """Return the row of each example that has one."""
-    stems = {_stem(name): name for name in files}
+def _by_name(
+    path: Path, rows: Iterable[Mapping[str, str]], files: Sequence[str]
+) -> dict[str, Mapping[str, str]]:
+    """Return the row of each example that has one.
+
+    Raises:
+        InputError: Two rows fit one example.
+    """
+    stems: dict[str, list[str]] = {}
+    for name in files:
+        stems.setdefault(_stem(name), []).append(name)
+    # A stem that several examples share says nothing: of these, whole names alone do.
+    names = {stem: same[0] for stem, same in stems.items() if len(same) == 1}
+    whole = {_slashed(name): name for name in files}
     found: dict[str, Mapping[str, str]] = {}
     for row in rows:
-        parts = _stem(row["file"]).split("/")
-        ends = ("/".join(parts[start:]) for start in range(len(parts)))
-        name = next((stems[end] for end in ends if end in stems), None)
-        if name is not None and row["label"]:
-            found[name] = row
+        example = _ending(_slashed(row["file"]), whole) or _ending(_stem(row["file"]), names)
+        if example is None or not row["label"]:
+            continue
+        if example in found:
+            raise InputError(
+                f"{path}: {found[example]['file']} and {row['file']} both fit the example {example}. "
+                "Expected one row for each. Leave out the predictions of other images."
+            )
+        found[example] = row
     return found
 
 
+def _ending(file: str, names: Mapping[str, str]) -> str | None:
+    """Return what the longest end of a path stands for, if any."""
+    parts = file.split("/")
+    ends = ("/".join(parts[start:]) for start in range(len(parts)))
+    return next((names[end] for end in ends if end in names), None)
+
+
+def _slashed(name: str) -> str:
+    return unicodedata.normalize("NFC", name.replace("\\", "/"))
+
+
 def _stem(name: str) -> str:
-    return str(Path(name.replace("\\", "/")).with_suffix(""))
+    """Return a path without the suffix of an image or a video; other dots belong to names."""
+    stem, dot, suffix = _slashed(name).rpartition(".")
+    is_suffix = f".{suffix.lower()}" in IMAGE_SUFFIXES | VIDEO_SUFFIXES
+    return stem if dot and is_suffix and stem and not stem.endswith("/") else _slashed(name)
 
 
 def _error(path: Path, row: Mapping[str, str], class_name: str, probability: str) -> float:

@@ -17,8 +17,8 @@ from rich.console import Console
 from data_prep.cells.manifest import CellsManifest
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.errors import InputError
-from data_prep.explore.folders import find_image_files, read_fitted_images, thumbnail
-from data_prep.files.fitting import fit_image
+from data_prep.explore.folders import THUMBNAIL_SIDE, find_image_files, read_fitted_images
+from data_prep.files.fitting import fit_image, fit_within
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.labelled.dataset import labelled_records
 from data_prep.labelled.view_manifest import ViewsManifest
@@ -141,7 +141,7 @@ def _manifest_kind(folder: Path) -> type[LabelledManifest]:
         application = json.loads(read_manifest(folder)).get("application")
     except (ValueError, AttributeError):
         application = None
-    if application not in _MANIFESTS:
+    if not isinstance(application, str) or application not in _MANIFESTS:
         raise InputError(
             f"{folder / MANIFEST_NAME}: prepared for the application {application!r}; expected one of "
             f"{', '.join(sorted(_MANIFESTS))}, whose examples have one class each. Of other data, give a "
@@ -154,13 +154,17 @@ def _pictures(folder: Path, manifest: LabelledManifest, names: Sequence[str]) ->
     """Return a picture of each example: its image, the middle frame of its clip, or that of its video."""
     if isinstance(manifest, FeaturesManifest):
         rows = manifest.rows(names)
-        return [thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows]
-    return [thumbnail(_middle(image)) for image in _images(folder, manifest, names)]
+        return [_thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows]
+    return [_thumbnail(_middle(image)) for image in _images(folder, manifest, names)]
 
 
 def _images(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
     """Yield the images, or the clips, of examples in the order of names, which is that of the manifest."""
     return (image for _, image, _ in labelled_records(folder, manifest, names))
+
+
+def _thumbnail(image: Picture) -> Picture:
+    return fit_within(image, THUMBNAIL_SIDE)
 
 
 def _middle(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -8,15 +8,14 @@ from pathlib import Path
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import atomic_file, atomic_folder, refuse_existing
+from data_prep.files.atomic import atomic_file, atomic_folder
 from data_prep.prepared.preparing import write_skipped
 from pipelines.command.console import show_table, stage_bars
-from pipelines.command.folders import METRICS
+from pipelines.command.folders import COMPLETE_PAGE, EXPLORE_PAGE, METRICS, check_explored
 from pipelines.explore.completion import Completed, complete_images
 from pipelines.explore.completion_files import completion_facts, write_completed
-from pipelines.explore.completion_page import COMPLETE_PAGE
 from pipelines.explore.latent import fit_map
-from pipelines.explore.page import PAGE, Findings, render_page
+from pipelines.explore.page import Findings, render_page
 from pipelines.explore.predictions import read_predicted
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
@@ -37,6 +36,16 @@ class Inputs:
     data: Path
     predictions: Path | None = None
     masks: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the data folder, with question marks for what is not UTF-8."""
+        return self.data.resolve().name.encode("utf-8", "replace").decode("utf-8")
+
+    @property
+    def given(self) -> tuple[Path, ...]:
+        """What the user gave."""
+        return tuple(path for path in (self.data, self.predictions, self.masks) if path is not None)
 
 
 def explore(
@@ -63,7 +72,8 @@ def explore(
     """
     if inputs.masks is not None:
         raise InputError("--masks says which pixels are missing: give --complete with it, or leave it out.")
-    refuse_existing(out, overwrite=overwrite)
+    weights = (settings.weights,) if isinstance(settings.weights, Path) else ()
+    check_explored(out, (*inputs.given, *weights), overwrite=overwrite)
     examples = read_examples(inputs.data, settings, jobs=jobs, console=console)
     table = inputs.predictions
     predicted = None if table is None else read_predicted(table, examples.files, examples.classes)
@@ -77,15 +87,15 @@ def explore(
     )
     findings = Findings(examples, latent, suspicion, predicted)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        page = render_page(f"A look at {inputs.data.resolve().name}", findings, settings)
-        with atomic_file(folder / PAGE) as temporary:
+        page = render_page(f"A look at {inputs.name}", findings, settings)
+        with atomic_file(folder / EXPLORE_PAGE) as temporary:
             temporary.write_text(page, encoding="utf-8")
         write_embedding(folder / EMBEDDING, findings)
         write_metrics(folder / METRICS, findings, settings)
         write_skipped(folder, examples.skipped)
-    for note in examples.notes:
+    for note in findings.notes:
         console.print(note, markup=False)
-    show_table(console, f"{out / PAGE}: open it in a browser", _facts(findings))
+    show_table(console, f"{out / EXPLORE_PAGE}: open it in a browser", _facts(findings))
     return findings
 
 
@@ -127,10 +137,12 @@ def complete(
     """
     if inputs.predictions is not None:
         raise InputError("--predictions colours a map: give it without --complete.")
-    refuse_existing(out, overwrite=overwrite)
+    check_explored(out, inputs.given, overwrite=overwrite)
     completed = complete_images(inputs.data, inputs.masks, settings, console=console)
     with atomic_folder(out, overwrite=overwrite) as folder:
-        write_completed(folder, f"Missing pixels of {inputs.data.resolve().name}", completed, settings)
+        write_completed(folder, f"Missing pixels of {inputs.name}", completed, settings)
+    for note in completed.notes:
+        console.print(note, markup=False)
     show_table(
         console,
         f"{out / COMPLETE_PAGE}: open it in a browser; the pictures are beside it",

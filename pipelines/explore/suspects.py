@@ -15,6 +15,7 @@ LEAST_SUSPICION = 0.5
 """An example is suspect from this share of its neighbours that agree on another class."""
 
 _CANDIDATES = 400  # nearest means among which the neighbours of an example are looked for
+_MOST_FOUND = 2_000_000  # neighbours that are held at once: 32 MB with their distances
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Suspicion:
     agreement: float
     commonest: float
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether any example has neighbours of other groups."""
+        return not bool(np.isnan(self.share).all())
+
 
 def find_suspects(
     latent: LatentMap, classes: Sequence[str], groups: Sequence[str] | None, neighbours: int
@@ -55,10 +61,10 @@ def find_suspects(
         neighbours: How many neighbours are asked.
 
     Returns:
-        What they say; None where there are fewer than two classes.
+        What they say; None where there are fewer than two classes, or nothing was learned.
     """
     names, label = np.unique(np.asarray(classes), return_inverse=True)
-    if len(names) < 2:
+    if len(names) < 2 or not latent.num_relevant:
         return None
     group = np.arange(len(label)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     votes = _votes(latent, label, group, len(names), neighbours)
@@ -97,13 +103,16 @@ def _votes(
     votes = np.zeros((len(mean), num_classes))
     waiting, number = np.arange(len(mean)), min(len(mean), _CANDIDATES)
     while len(waiting):
-        found = index.kneighbors(asking[waiting], number, return_distance=False)
         unfinished = []
-        for row, near in zip(waiting, found, strict=True):
-            foreign = near[(group[near] != group[row])][:neighbours]
-            if len(foreign) < neighbours and number < len(mean):
-                unfinished.append(row)
-                continue
-            votes[row] = np.bincount(label[foreign], minlength=num_classes)
+        at_once = max(1, _MOST_FOUND // number)
+        for start in range(0, len(waiting), at_once):
+            rows = waiting[start : start + at_once]
+            found = index.kneighbors(asking[rows], number, return_distance=False)
+            for row, near in zip(rows, found, strict=True):
+                foreign = near[(group[near] != group[row])][:neighbours]
+                if len(foreign) < neighbours and number < len(mean):
+                    unfinished.append(row)
+                    continue
+                votes[row] = np.bincount(label[foreign], minlength=num_classes)
         waiting, number = np.array(unfinished, np.intp), min(len(mean), 4 * number)
     return votes

@@ -74,6 +74,7 @@ def metrics(findings: Findings, settings: ExploreSettings) -> dict[str, Any]:
         "classes": None if examples.classes is None else len(set(examples.classes)),
         "groups": None if examples.groups is None else len(set(examples.groups)),
         "skipped": len(examples.skipped),
+        "notes": list(findings.notes),
         "features": examples.features.words,
         "num_features": examples.features.values.shape[1],
         "relevance": latent.relevance.tolist(),

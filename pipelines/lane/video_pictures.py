@@ -8,8 +8,9 @@ from typing import Final
 import cv2
 import numpy as np
 
+from data_prep.files.fitting import fit_within
 from pipelines.lane.corridor import Corridor, View
-from pipelines.scores.pictures import REFERRED_COLOUR, Picture, fit_within, write_label
+from pipelines.scores.pictures import REFERRED_COLOUR, Picture, write_label
 
 WAY_COLOUR = (255, 255, 255)
 """Colour of the arrow along the way ahead, and of the bar of its free width."""

@@ -128,16 +128,6 @@ def uncertainty_picture(uncertainty: AnyFloatArray, limit: float = ENTROPY_LIMIT
     return _coloured(uncertainty / limit, UNCERTAINTY_COLOURS)
 
 
-def fit_within(picture: Picture, longest_side: int) -> Picture:
-    """Return the picture, shrunk if need be so that no side is longer than `longest_side` pixels."""
-    height, width = picture.shape[:2]
-    scale = longest_side / max(height, width)
-    if scale >= 1.0:
-        return picture
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
-
-
 def write_label(
     picture: Picture, text: str, corner: tuple[int, int], colour: tuple[int, int, int], *, thickness: int
 ) -> None:

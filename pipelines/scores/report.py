@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from data_prep.files.atomic import atomic_file
+from data_prep.files.fitting import fit_within
 from pipelines.scores.figures import (
     confusion_figure,
     referral_figure,
@@ -25,7 +26,7 @@ from pipelines.scores.figures import (
 )
 from pipelines.scores.inline import jpeg_uri, page_environment, png_uri, svg_uri
 from pipelines.scores.novelty import SCORE_TITLES
-from pipelines.scores.pictures import Picture, fit_within
+from pipelines.scores.pictures import Picture
 from pipelines.scores.results import Evaluation
 from pipelines.scores.tables import (
     PEAK_MEMORY,

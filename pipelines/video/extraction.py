@@ -14,6 +14,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
+from data_prep.files.fitting import fit_within
 from data_prep.files.images import encode_picture
 from data_prep.labelled.dataset import labelled_records
 from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256
@@ -33,7 +34,7 @@ from data_prep.video.manifest import (
     VideoManifest,
 )
 from gpmodels.networks.res3d import Res3D
-from pipelines.scores.pictures import Picture, fit_within
+from pipelines.scores.pictures import Picture
 from pipelines.video.application import PreparedClips, clip_strip
 from pipelines.video.trunk import load_trunk, save_trunk, trunk_facts
 

@@ -13,10 +13,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from data_prep.errors import InputError
+from data_prep.files.fitting import fit_within
 from data_prep.files.videos import Video, require_text
 from pipelines.bundles.prediction import UnreadableSourceError, is_referred
 from pipelines.scores.figures import COLOURS, STYLE, legend_text
-from pipelines.scores.pictures import REFERRED_COLOUR, Picture, fit_within, write_label
+from pipelines.scores.pictures import REFERRED_COLOUR, Picture, write_label
 from pipelines.video.timeline import Timeline
 
 _CLASS_COLOURS = (

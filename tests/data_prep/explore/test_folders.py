@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from data_prep.errors import InputError
-from data_prep.explore.folders import find_image_files, read_fitted_images, thumbnail
+from data_prep.explore.folders import find_image_files, read_fitted_images
 
 
 def write(path, size=(6, 8), level=100):
@@ -55,8 +55,3 @@ def test_images_get_one_size_and_damaged_ones_are_listed(tmp_path):
     assert [one.thumbnail.shape for one in images] == [(160, 107, 3), (10, 40, 3)]
     assert [entry.file.name for entry in skipped] == ["broken.png"]
     assert "unreadable or truncated" in skipped[0].reason
-
-
-def test_a_small_image_is_its_own_thumbnail():
-    image = np.zeros((5, 7, 3), np.uint8)
-    assert thumbnail(image) is image

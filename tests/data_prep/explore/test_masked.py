@@ -5,8 +5,9 @@ import pytest
 from PIL import Image
 
 from data_prep.errors import InputError
+from data_prep.explore import masked
 from data_prep.explore.masked import read_masked_images, shrink_known
-from data_prep.files.images import read_alpha
+from data_prep.files.images import read_alpha, read_image
 
 RNG = np.random.default_rng(0)
 LEVELS = RNG.integers(1, 255, (6, 4), np.uint8)
@@ -48,6 +49,29 @@ def test_masks_of_the_same_names_say_what_is_missing(tmp_path):
     assert "6 x 4 pixels, but its mask" in skipped[0].reason
 
 
+def test_images_or_masks_that_share_a_stem_are_left_out(tmp_path):
+    for name in ("0.png", "0.bmp", "1.png", "2.png"):
+        write(tmp_path / "images" / name)
+    for name in ("1.png", "2.png", "2.bmp"):
+        write(tmp_path / "masks" / name, HOLES.astype(np.uint8))
+    images, skipped = read_masked_images(tmp_path / "images", tmp_path / "masks", None)
+    assert [image.file.name for image in images] == ["1.png"]
+    reasons = {entry.file.name: entry.reason for entry in skipped}
+    assert sorted(reasons) == ["0.bmp", "0.png", "2.png"]
+    assert "several files with the stem '0' (0.bmp, 0.png). Keep one." in reasons["0.png"]
+    assert "several masks with the stem '2' (2.bmp, 2.png). Keep one." in reasons["2.png"]
+
+
+def test_an_image_whose_name_is_too_long_to_be_written_is_left_out(tmp_path):
+    long = f"{'a' * 240}.png"
+    for name in (long, "b.png"):
+        write(tmp_path / name, holes=HOLES)
+    images, (entry,) = read_masked_images(tmp_path, None, None)
+    assert [image.file.name for image in images] == ["b.png"]
+    assert entry.file.name == long
+    assert "more than 230 bytes" in entry.reason
+
+
 def test_an_image_of_which_nothing_is_known_is_left_out(tmp_path):
     write(tmp_path / "a.png", holes=np.ones_like(HOLES))
     write(tmp_path / "b.png", holes=HOLES)
@@ -70,7 +94,7 @@ def test_shrinking_averages_what_is_known():
     ("sizes", "size", "message"),
     [
         ([(6, 4), (6, 5)], None, r"images of 2 sizes \(1 are 6 x 4, b\.png is 6 x 5\)\. .*expected one size"),
-        ([(65, 4), (65, 4)], None, "the images: 65 x 4 pixels; at most 64 x 64 are filled in"),
+        ([(65, 4), (65, 4)], None, r"a\.png: 65 x 4 pixels; at most 64 x 64 are filled in"),
         ([(6, 4), (6, 4)], (80, 80), "--size 80x80: 80 x 80 pixels; at most"),
         ([(6, 4), (6, 4)], None, "no pixel of 2 images is missing: none is fully transparent"),
     ],
@@ -80,6 +104,16 @@ def test_what_cannot_be_filled_in_is_refused(tmp_path, sizes, size, message):
         write(tmp_path / f"{name}.png", np.full(shape, 9, np.uint8))
     with pytest.raises(InputError, match=message):
         read_masked_images(tmp_path, None, size)
+
+
+def test_large_images_are_refused_at_the_first_one(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(masked, "read_image", lambda path: (read.append(path), read_image(path))[1])
+    for name in "abc":
+        write(tmp_path / f"{name}.png", np.full((65, 4), 9, np.uint8))
+    with pytest.raises(InputError, match="at most 64 x 64"):
+        read_masked_images(tmp_path, None, None)
+    assert len(read) == 1
 
 
 def test_masks_that_fit_no_image_are_refused(tmp_path):

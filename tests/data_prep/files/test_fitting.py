@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.files.fitting import BORDER_LEVEL, fit_image, placement
+from data_prep.files.fitting import BORDER_LEVEL, fit_image, fit_within, placement
 
 SIDES = st.integers(1, 60)
 
@@ -77,3 +77,10 @@ def test_enlarging_is_smooth():
 def test_other_arrays_are_refused(image):
     with pytest.raises(ValueError, match="Expected a uint8 image"):
         fit_image(image, (2, 2), "crop")
+
+
+def test_fit_within_keeps_the_shape_and_never_enlarges():
+    image = np.zeros((40, 60, 3), np.uint8)
+    assert fit_within(image, 30).shape == (20, 30, 3)
+    assert fit_within(image, 60) is image
+    assert fit_within(np.zeros((1, 1000, 3), np.uint8), 10).shape == (1, 10, 3)

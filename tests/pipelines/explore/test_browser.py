@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from pipelines.explore.page import PAGE
+from pipelines.command.folders import EXPLORE_PAGE
 
 from .conftest import WRONG
 
@@ -53,7 +53,7 @@ const point = async (type, x, y) => {
 
 def results(explored, tmp_path, script: str, fragment: str = "") -> dict:
     """Run a script in a copy of the page; return what it put into `out`, with errors of the page."""
-    page = (explored / PAGE).read_text(encoding="utf-8")
+    page = (explored / EXPLORE_PAGE).read_text(encoding="utf-8")
     # Next to no frames are painted without a window: what waits for one is called in its own time.
     catcher = (
         "<script>window.problems = [];"
@@ -163,3 +163,8 @@ def test_an_address_and_a_search_lead_to_an_example(explored, tmp_path):
     assert found["named"] == WRONG[1]
     assert found["found"] == WRONG[0]
     assert found["markup"] == 0
+
+
+def test_an_address_that_is_no_name_is_passed_over(explored, tmp_path):
+    found = results(explored, tmp_path, "out.hidden = tip.hidden;", "#file=%")
+    assert found["hidden"]

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from data_prep.files.images import read_image
@@ -102,6 +103,23 @@ def test_colours_are_filled_in_by_masks(tmp_path):
     std = read_image(tmp_path / "out" / "std" / "4.png")[..., 0]
     assert (std[:, 2:] == 0).all()
     assert (std[:, 0] > 0).any()
+
+
+def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
+    rng = np.random.default_rng(0)
+    (tmp_path / "noise").mkdir()
+    for number in range(60):
+        alpha = np.full(SIZE, 255, np.uint8)
+        alpha[number % 8, 0] = 0
+        levels = np.dstack([rng.integers(0, 256, SIZE, np.uint8), alpha])
+        Image.fromarray(levels, "LA").save(tmp_path / "noise" / f"{number}.png")
+    out = tmp_path / "out"
+    output = " ".join(run("--data", tmp_path / "noise", "--out", out, *FAST).output.split())
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    page = (out / "complete.html").read_text(encoding="utf-8")
+    for said in (output, page, metrics["notes"][0]):
+        assert "nothing that the images have in common" in said
+    assert not [one for one in recwarn if issubclass(one.category, ConvergenceWarning)]
 
 
 def test_bad_input_is_refused_with_one_message(tmp_path, digits):

@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines.command.folders import EXPLORE_PAGE
 from pipelines.explore.atlas import filling, make_atlas
 from pipelines.explore.colouring import MOST_KINDS, _by_kind
-from pipelines.explore.page import PAGE
+from pipelines.explore.examples import Examples, Features
+from pipelines.explore.latent import LatentMap
+from pipelines.explore.page import Findings, render_page
+from pipelines.explore.suspects import find_suspects
 
-from .conftest import SPECIAL, WRONG
+from .conftest import QUICK, SPECIAL, WRONG
 
 
 @pytest.fixture(scope="module")
 def page(explored) -> str:
-    return (explored / PAGE).read_text(encoding="utf-8")
+    return (explored / EXPLORE_PAGE).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,7 @@ def test_nothing_is_loaded_from_elsewhere(page):
     assert "@import" not in page
     (policy,) = (a["content"] for tag, a in Elements(page).found if tag == "meta" and "http-equiv" in a)
     assert policy.startswith("default-src 'none'; img-src data:;")
+    assert policy.endswith("base-uri 'none'; form-action 'none'")
 
 
 def test_names_of_files_are_text_and_no_markup(page, data):
@@ -94,6 +99,22 @@ def test_lists_relevance_and_what_they_mean_are_there_without_a_script(page):
     assert "Odd is not wrong" in odd
     assert "Files left out: 1" in page
     assert "lacks 38 of the examples" in page
+
+
+def test_of_one_group_alone_the_page_says_that_there_are_no_others():
+    rng = np.random.default_rng(0)
+    files, classes = tuple("abcdef"), tuple("xyxyxy")
+    picture = np.zeros((4, 4, 3), np.uint8)
+    features = Features(rng.normal(size=(6, 2)), "common", "numbers")
+    examples = Examples(files, classes, ("one",) * 6, [picture] * 6, features)
+    latent = LatentMap(
+        position=features.values, std=np.ones((6, 2)), relevance=np.ones(2), score=np.arange(6.0), seconds=0.0
+    )
+    suspicion = find_suspects(latent, classes, examples.groups, 3)
+    page = render_page("Page", Findings(examples, latent, suspicion, None), QUICK)
+    assert "There are no other groups" in page
+    assert "None was found" not in page
+    assert "at least half agree" not in page
 
 
 def test_thumbnails_keep_their_proportions_in_their_squares():

@@ -2,20 +2,26 @@
 
 import csv
 import json
+import os
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError
 from pipelines.cli import make_app
+from pipelines.explore.latent import make_model
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
+from pipelines.explore.steps import Inputs, explore
 
 from .conftest import BROKEN, QUICK, WRONG
 
@@ -119,6 +125,39 @@ def test_a_folder_without_classes_has_no_label_errors(digits, tmp_path):
     assert json.loads((out / "metrics.json").read_text(encoding="utf-8"))["num_suspects"] is None
 
 
+def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        path = tmp_path / "noise" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8), np.uint8)).save(path)
+    out = tmp_path / "out"
+    options = ("--size", "8x8", "--set", "num_dimensions=3", "--set", "max_iterations=60", "--jobs", 1)
+    output = " ".join(run("--data", tmp_path / "noise", "--out", out, *options).output.split())
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    page = (out / "explore.html").read_text(encoding="utf-8")
+    for said in (output, page, metrics["notes"][0]):
+        assert "nothing that the examples have in common" in said
+    assert not [one for one in recwarn if issubclass(one.category, ConvergenceWarning)]
+    assert metrics["relevance"] == [0, 0, 0]
+    assert metrics["relevant_dimensions"] == 0
+    assert metrics["num_suspects"] is None
+    assert "turned off all of them" in page
+    assert page.count('<div class="row low"') == 3
+
+
+def test_a_folder_whose_name_is_not_utf8_is_looked_at(digits, tmp_path):
+    folder = shutil.copytree(digits / "three", os.fsdecode(os.fsencode(tmp_path) + b"/b\xe4d"))
+    quick = QUICK.model_copy(update={"size": (2, 2), "max_iterations": 2})
+    explore(quick, Inputs(data=Path(folder)), out=tmp_path / "out", console=QUIET)
+    assert "<h1>A look at b?d</h1>" in (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
+
+
+def test_tables_that_are_too_large_are_refused_before_the_fit():
+    with pytest.raises(InputError, match=r"20000 examples with 20000 numbers each take 3\.0 GiB"):
+        make_model((20_000, 20_000), "common", QUICK)
+
+
 def test_of_many_examples_some_are_drawn(digits):
     few = QUICK.model_copy(update={"max_examples": 10})
     one, other = (read_examples(digits, few, jobs=1, console=QUIET) for _ in range(2))
@@ -157,22 +196,44 @@ def test_bad_usage_is_refused_with_one_message(digits, tmp_path):
     assert "has no handmade features" in refused(digits, "--features", "views")
     assert "give --complete with it" in refused(digits, "--masks", digits)
     assert "expected sides from 2 to 256" in refused(digits, "--set", "size=[1,8]")
-    assert "is in --data" in run("--data", digits, "--out", digits / "out", expected=2).output
+    assert "is in the input" in run("--data", digits, "--out", digits / "out", expected=2).output
     assert not out.exists()
 
 
-def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
+@pytest.mark.parametrize("name", ["thesis.txt", "metrics.json"])  # evaluations have metrics too
+def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path, name):
+    (tmp_path / name).write_text("years of work")
     result = run("--data", digits, "--out", tmp_path, "--overwrite", expected=2)
     assert "was not written by `explore`" in result.output
-    assert (tmp_path / "thesis.txt").exists()
+    with pytest.raises(InputError, match="was not written by `explore`"):
+        explore(QUICK, Inputs(data=digits), out=tmp_path, overwrite=True, console=QUIET)
+    assert (tmp_path / name).exists()
 
 
-def test_lane_folders_are_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"application": "lane"}')
-    with pytest.raises(
-        InputError, match="prepared for the application 'lane'; expected one of cells, classify"
-    ):
+def test_a_folder_that_holds_input_or_lies_in_it_is_not_replaced(digits, tmp_path):
+    out = tmp_path / "filled"
+    (out / "masks" / "inner").mkdir(parents=True)
+    (out / "complete.html").write_text("an earlier exploration")
+    table = out / "predictions.csv"
+    table.write_text("file,label\n")
+
+    def refused(folder, *options) -> str:
+        arguments = ("--data", digits, "--out", folder, *options, "--overwrite")
+        return " ".join(run(*arguments, expected=2).output.split())
+
+    assert "or holds it" in refused(out, "--masks", out / "masks", "--complete")
+    assert "is in the input" in refused(out / "masks" / "inner", "--masks", out / "masks", "--complete")
+    assert "or holds it" in refused(out, "--predictions", table)
+    with pytest.raises(InputError, match="or holds it"):
+        explore(QUICK, Inputs(data=digits, predictions=table), out=out, overwrite=True, console=QUIET)
+    assert table.exists()
+
+
+@pytest.mark.parametrize("application", ["lane", []])
+def test_folders_of_other_applications_are_refused(tmp_path, application):
+    (tmp_path / "manifest.json").write_text(json.dumps({"application": application}))
+    said = re.escape(f"prepared for the application {application!r}; expected one of cells, classify")
+    with pytest.raises(InputError, match=said):
         read_examples(tmp_path, QUICK, jobs=1, console=QUIET)
 
 

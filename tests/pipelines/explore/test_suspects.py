@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.neighbors import NearestNeighbors
 
+from pipelines.explore import suspects
 from pipelines.explore.latent import LatentMap
 from pipelines.explore.suspects import find_suspects
 
@@ -88,6 +90,27 @@ def test_neighbours_are_those_of_an_exhaustive_search():
         distance[groups == groups[row]] = np.inf
         near = [classes[other] for other in np.argsort(distance)[:7]]
         assert found.own_share[row] == pytest.approx(near.count(classes[row]) / 7)
+
+
+def test_neighbours_are_asked_in_blocks(monkeypatch):
+    rng = np.random.default_rng(4)
+    latent = latent_map(rng.normal(size=(50, 2)))
+    classes = rng.choice(list("abc"), 50).tolist()
+    groups = ["large"] * 45 + list("uvwxy")
+    whole = find_suspects(latent, classes, groups, 7)
+    asked = []
+
+    class Counting(NearestNeighbors):
+        def kneighbors(self, X, n_neighbors, **options):
+            asked.append(len(X) * n_neighbors)
+            return super().kneighbors(X, n_neighbors, **options)
+
+    monkeypatch.setattr(suspects, "NearestNeighbors", Counting)
+    monkeypatch.setattr(suspects, "_CANDIDATES", 8)
+    monkeypatch.setattr(suspects, "_MOST_FOUND", 100)
+    in_blocks = find_suspects(latent, classes, groups, 7)
+    np.testing.assert_array_equal(in_blocks.own_share, whole.own_share)
+    assert max(asked) <= 100
 
 
 def test_without_other_groups_or_classes_nothing_is_said():

@@ -11,7 +11,6 @@ from pipelines.scores.pictures import (
     REFERRED_COLOUR,
     colour_scale,
     error_overlay,
-    fit_within,
     lane_overlay,
     probability_picture,
     side_by_side,
@@ -81,12 +80,6 @@ def test_colours_grow_lighter_with_the_value_between_fixed_ends():
     np.testing.assert_array_equal(
         uncertainty_picture(np.array([[0.01]]), 0.01), uncertainty_picture(np.array([[1.0]]))
     )
-
-
-def test_fit_within_keeps_the_shape_and_never_enlarges():
-    assert fit_within(IMAGE, 30).shape == (20, 30, 3)
-    assert fit_within(IMAGE, 60) is IMAGE
-    assert fit_within(np.zeros((1, 1000, 3), np.uint8), 10).shape == (1, 10, 3)
 
 
 def test_side_by_side_has_white_gaps():
