@@ -34,7 +34,7 @@ NUM_SAMPLES: Final = 64
 INTERVAL: Final = (0.05, 0.95)
 """Quantiles between which an interval lies: nine samples in ten."""
 
-CORRELATION_LENGTH: Final = 0.4
+CORRELATION_LENGTH: Final = 0.2
 """Standard deviation of the blur of the noise, as a share of the longer side."""
 
 _WORKING_SIDE: Final = 160  # pixels of the longer side of the maps that masks are drawn of
