@@ -1,0 +1,1 @@
+"""Deep Gaussian processes that let one data set help another (ATL-DGP)."""
