@@ -80,7 +80,7 @@ def place(
 
 
 def _chosen(rows: DomainRows, seed: int) -> FloatArray:
-    """Return the rows, or of very many some: sorted by code every few rows one, so each class has its share."""
+    """Return the rows, or of very many some: sorted by code, every few rows one, for each class its share."""
     if len(rows) <= MAX_EXACT_ROWS:
         return rows.x
     order = np.random.default_rng(seed).permutation(len(rows))
