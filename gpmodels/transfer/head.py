@@ -85,7 +85,10 @@ class ATLDGPHead(LinearHead):
         }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create the units for features `[..., input_shape[-1]]`; none of them is trained by gradients."""
+        """Create the units for features `[..., input_shape[-1]]`.
+
+        Gradients move their coefficients alone, where someone trains the head further after the fit.
+        """
         num_features = self._num_features(input_shape)
         domains, most = len(self.domain_rows), max(placed_rows(self.domain_rows))
         shapes = {
@@ -98,7 +101,9 @@ class ATLDGPHead(LinearHead):
         }
         for name, shape in shapes.items():
             start = "ones" if name in ("feature_deviation", "unit_lengthscales", "temperature") else "zeros"
-            setattr(self, name, self.add_weight(name=name, shape=shape, initializer=start, trainable=False))
+            is_trained = name == "coefficients"
+            weight = self.add_weight(name=name, shape=shape, initializer=start, trainable=is_trained)
+            setattr(self, name, weight)
         keras.layers.Layer.build(self, input_shape)
 
     def fit_with_sources(
