@@ -40,9 +40,9 @@ class HeadRun(RunDescription):
     `heads` are its trained heads in the order of the report; `view_weights` says how much each view of
     the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`; `sources` are
     the further prepared folders, and `gifts` says in words what they gave each head that needs them.
-    `temperatures` are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
-    examples, and none in a run of an earlier version. `num_effective` is how many observations the training
-    points are worth to the GP heads; None counts all `num_data`.
+    `temperatures` are those of the heads but the linear one, whose own is `temperature`: all fitted on the
+    selection examples, and none in a run of an earlier version. `num_effective` is how many observations the
+    training points are worth to the GP heads; None counts all `num_data`.
 
     Three flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where

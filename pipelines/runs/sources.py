@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -85,7 +85,7 @@ def gift_text(names: Sequence[str], gift: Gift) -> str:
 
 
 def joined_classes(
-    source: Sequence[str], target: Sequence[str], renamed: dict[str, str], folder: Any
+    source: Sequence[str], target: Sequence[str], renamed: Mapping[str, str], folder: Any
 ) -> dict[int, int]:
     """Return the run's label of each label of a source whose class the run's own data have too.
 
@@ -96,18 +96,12 @@ def joined_classes(
         folder: The source's folder, for messages.
 
     Raises:
-        InputError: A name is of no class, or source and data share no class.
+        InputError: Source and data share no class.
 
     Example:
         >>> joined_classes(["benign", "odd"], ["malignant", "normal"], {"benign": "normal"}, "a")
         {0: 1}
     """
-    for name, new in renamed.items():
-        if name not in source or new not in target:
-            raise InputError(
-                f"source_classes says {name}: {new}, but {folder} has the classes {', '.join(source)}, and "
-                f"the data {', '.join(target)}. Give a class of the source, then its name in the data."
-            )
     labels = {
         label: list(target).index(renamed.get(name, name))
         for label, name in enumerate(source)
@@ -120,3 +114,22 @@ def joined_classes(
             f"--set 'source_classes={{{source[0]}: {target[0]}}}'."
         )
     return labels
+
+
+def require_known(
+    renamed: Mapping[str, str], sources: Sequence[Sequence[str]], target: Sequence[str]
+) -> None:
+    """Raise `InputError` where a class to be renamed is of no source, or its new name of no class.
+
+    Args:
+        renamed: Name in the run of a source's class.
+        sources: Classes of each source.
+        target: Classes of the run's own data.
+    """
+    found = sorted({name for names in sources for name in names})
+    for name, new in renamed.items():
+        if name not in found or new not in target:
+            raise InputError(
+                f"source_classes says {name}: {new}, but the sources have the classes {', '.join(found)}, "
+                f"and the data {', '.join(target)}. Give a class of a source, then its name in the data."
+            )

@@ -16,7 +16,7 @@ from data_prep.splits.divide import Splits
 from pipelines.runs.application import Source
 from pipelines.runs.learned import input_digests
 from pipelines.runs.settings import SourceRows
-from pipelines.runs.sources import joined_classes
+from pipelines.runs.sources import joined_classes, require_known
 from pipelines.tasks.data import LabelledData, PreparedMatrix
 from pipelines.tasks.settings import LabelledTrainSettings
 
@@ -36,8 +36,11 @@ def labelled_sources(
     run's. Rows of features are brought to the scales of the run's training examples, column by column.
 
     Raises:
-        InputError: A source has no class of the run's, or other images or features.
+        InputError: A source has no class of the run's, or other images or features, or a class to be renamed
+            is of no source.
     """
+    names = [one.manifest.class_names for one in opened]
+    require_known(settings.source_classes, names, data.manifest.class_names)
     return tuple(_source(data, splits, settings, one) for one in opened)
 
 
@@ -46,7 +49,7 @@ def _source(
 ) -> Source:
     _require_alike(data, source)
     labels = joined_classes(
-        source.manifest.class_names, data.manifest.class_names, dict(settings.source_classes), source.folder
+        source.manifest.class_names, data.manifest.class_names, settings.source_classes, source.folder
     )
     examples = [example for example in source.manifest.examples if example.label in labels]
     names = [example.name for example in examples]

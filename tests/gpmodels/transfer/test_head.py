@@ -37,7 +37,7 @@ class _Contract(LayerContract):
         return model
 
     @classmethod
-    def lengthscale_shapes(cls, head):
+    def lengthscale_shapes(cls, _head):
         return []
 
 
