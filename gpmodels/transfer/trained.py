@@ -20,6 +20,9 @@ from gpmodels.transfer.rows import FloatArray, TransferRows
 BATCH_ROWS = 4096
 """Rows that are predicted at once."""
 
+NO_VARIANCE = 1e-20
+"""A variance of output functions that is but the rounding of equal values."""
+
 
 @dataclass(frozen=True)
 class TrainedTransfer:
@@ -148,7 +151,7 @@ class TrainedTransfer:
         variances = [project(domain, x).mean.numpy().var(axis=0) for domain in parameters.domains]
         parts = np.sum(slopes * np.stack(variances), axis=1)
         total = float(parts.sum())
-        return float(parts[:-1].sum()) / total if total > 0.0 else 1.0 - 1.0 / num_domains
+        return float(parts[:-1].sum()) / total if total > NO_VARIANCE else 1.0 - 1.0 / num_domains
 
     def _tensors(self) -> TransferParameters:
         return with_parts(self.parameters, tf.constant)

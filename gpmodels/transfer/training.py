@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from gpmodels.transfer.bounds import best_posteriors, transfer_bound
 from gpmodels.transfer.outputs import DomainData, OutputPosterior
 from gpmodels.transfer.parameters import Layout, ModelKind, TransferParameters
-from gpmodels.transfer.rows import FloatArray, TransferRows
+from gpmodels.transfer.rows import DomainRows, FloatArray, TransferRows
 from gpmodels.transfer.start import start_parameters
 from gpmodels.transfer.trained import TrainedTransfer, with_parts
 
@@ -91,6 +91,7 @@ def train_transfer(  # noqa: PLR0913 - so many things make a model
     Source:
         Kandemir (2015), "Asymmetric transfer learning with deep Gaussian processes".
     """
+    rows = _in_double(rows)
     model = ModelKind(form, kind, likelihood)
     model.check()
     latent_noise = _latent_noise(latent_noise, form)
@@ -172,12 +173,14 @@ class Objective:
         return float(value), gradient.numpy()
 
     def bound(self, parameters: TransferParameters) -> float:
-        """Return the bound, nats."""
-        return self.bound_and_gradient(self.layout.split(parameters)[0])[0]
+        """Return the bound, nats; nothing is compiled for it, so that a start alone takes no time."""
+        tensors = with_parts(parameters, lambda value: tf.constant(value, tf.float64))
+        return float(transfer_bound(tensors, self.kind, self._data, self._prior))
 
     def best_posteriors(self, parameters: TransferParameters) -> tuple[OutputPosterior, ...]:
         """Return the best q(u) of each domain as arrays."""
-        best = best_posteriors(with_parts(parameters, tf.constant), self.kind, self._data)
+        tensors = with_parts(parameters, lambda value: tf.constant(value, tf.float64))
+        best = best_posteriors(tensors, self.kind, self._data)
         return tuple(OutputPosterior(*(part.numpy() for part in outputs)) for outputs in best)
 
 
@@ -234,6 +237,15 @@ def _maximised(
         )
     best = np.asarray(result.x) if result.fun < FAILED else flat
     return objective.layout.join(best, held)
+
+
+def _in_double(rows: TransferRows) -> TransferRows:
+    """Return the rows as float64."""
+    domains = [
+        DomainRows(*(np.asarray(part, np.float64) for part in (d.x, d.codes, d.weight)), float(d.lengthscale))
+        for d in rows.domains
+    ]
+    return TransferRows(tuple(domains[:-1]), domains[-1], rows.is_classifier)
 
 
 def _check(
