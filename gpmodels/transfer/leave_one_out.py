@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import tensorflow as tf
+from threadpoolctl import threadpool_limits
 
 from gpmodels.transfer.hidden import hidden_basis
 from gpmodels.transfer.mixing import MixingNodes, dirichlet_nodes
@@ -69,13 +70,15 @@ def leave_one_out(
         )
     nodes = _nodes(parameters, kind)
     target = [_block(parameters, j, rows.target.x, kind) for j in range(len(parameters.domains))]
-    precision, side = _from_sources(parameters, kind, weights, rows)
     mean = np.zeros(rows.target.codes.shape)
     square = np.zeros_like(mean)
-    for mixing, share in zip(*nodes, strict=True):
-        means, variances = _at_node(parameters, weights[-1], rows, target, mixing, precision, side)
-        mean += share * means
-        square += share * (variances + np.square(means))
+    # The matrices are small; BLAS threads that wait for each other take most of the time.
+    with threadpool_limits(limits=1, user_api="blas"):
+        precision, side = _from_sources(parameters, kind, weights, rows)
+        for mixing, share in zip(*nodes, strict=True):
+            means, variances = _at_node(parameters, weights[-1], rows, target, mixing, precision, side)
+            mean += share * means
+            square += share * (variances + np.square(means))
     return mean, square - np.square(mean)
 
 

@@ -21,7 +21,7 @@ def test_mean_and_covariance_are_those_of_scipy(counts):
     np.testing.assert_allclose(moments.squares(), expected.var() + expected.mean() ** 2, atol=1e-14)
 
 
-@pytest.mark.parametrize("g, h", COUNTS)
+@pytest.mark.parametrize(("g", "h"), COUNTS)
 def test_two_weights_are_a_beta_variable(g, h):
     e, f = 2.0, 5.0
     digamma = scipy.special.digamma
@@ -42,7 +42,7 @@ def test_the_divergence_is_that_of_sampling_and_0_at_the_prior():
     assert float(dirichlet_kl(tf.constant(a), tf.constant(a))) == 0.0
 
 
-@pytest.mark.parametrize("g, h", COUNTS)
+@pytest.mark.parametrize(("g", "h"), COUNTS)
 def test_nodes_have_the_moments_of_beta(g, h):
     nodes, weights = beta_nodes(g, h)
     orders = np.arange(16)  # up to 2n - 1
@@ -52,7 +52,7 @@ def test_nodes_have_the_moments_of_beta(g, h):
 
 
 # SciPy's own nodes have 0/0 where g + h = 1, and overflow where they are large.
-@pytest.mark.parametrize("g, h", [(3.0, 1.0), (0.3, 0.6), (1.0, 1.0), (15.0, 15.0)])
+@pytest.mark.parametrize(("g", "h"), [(3.0, 1.0), (0.3, 0.6), (1.0, 1.0), (15.0, 15.0)])
 def test_eight_nodes_do_what_64_of_scipy_do(g, h):
     def function(x):
         return np.exp(-2 * (x - 0.4) ** 2) / (1 + 0.3 * x)

@@ -17,7 +17,7 @@ from tests.gpmodels.transfer.problems import GAUSSIAN, bound, domain_rows, rando
 
 
 def ten_classes(seed, noise=1.2, num_test=20):
-    """Return rows of ten classes, 8 of each in the source and 3 in the target, which moved; and rows to test."""
+    """Return rows of ten classes, 8 of each in the source and 3 in the target, and target rows to test."""
     rng = np.random.default_rng(seed)
     num_classes, columns = 10, 20
     centres = rng.normal(size=(num_classes, columns))
@@ -85,7 +85,7 @@ def test_one_class_against_the_rest_without_prior_mean_loses_what_the_start_know
 
 
 def exact_limit(rows, mixing):
-    """Return a start with all rows as inducing inputs, and outputs that read their units, no more and no less."""
+    """Return a start with all rows as inducing inputs, and outputs that read their units as they are."""
     weights = np.array([mixing, 1.0 - mixing])
     parameters = start_parameters(
         rows,
