@@ -5,15 +5,10 @@ import pytest
 import scipy.special
 import scipy.stats
 import tensorflow as tf
-from scipy.spatial.distance import cdist
 
-from gpmodels.transfer.outputs import OutputPosterior
-from gpmodels.transfer.parameters import ModelKind
 from gpmodels.transfer.rows import DomainRows, TransferRows, class_codes
-from gpmodels.transfer.start import RIDGE, _fitted, start_parameters
-from gpmodels.transfer.trained import TrainedTransfer
 from gpmodels.transfer.training import _compiled, train_transfer
-from tests.gpmodels.transfer.problems import GAUSSIAN, bound, domain_rows, random_rows
+from tests.gpmodels.transfer.problems import domain_rows, random_rows
 
 
 def ten_classes(seed, noise=1.2, num_test=20):
@@ -84,88 +79,19 @@ def test_one_class_against_the_rest_without_prior_mean_loses_what_the_start_know
         trained.leave_one_out()
 
 
-def exact_limit(rows, mixing):
-    """Return a start with all rows as inducing inputs, and outputs that read their units as they are."""
-    weights = np.array([mixing, 1.0 - mixing])
-    parameters = start_parameters(
-        rows,
-        GAUSSIAN,
-        mixing=weights,
-        concentration=None,
-        num_hidden=rows.num_outputs,
-        num_inducing=100,
-        latent_noise=0.0,
-        rng=np.random.default_rng(0),
-    )
-    variance = float(parameters.gain) ** 2
-    # The source's units have the target's rows among their inducing inputs too: they are asked there.
-    x = np.concatenate([domain.x for domain in rows.domains])
-    source = parameters.domains[0]._replace(inducing=np.tile(x, (rows.num_outputs, 1, 1)))
-    source = source._replace(mean=np.zeros(source.inducing.shape[:2]))
-    served = np.arange(rows.num_outputs)
-    fitted = _fitted([source, parameters.target], rows, served, weights, variance**-0.5, symmetric=False)
-    domains = tuple(
-        domain._replace(log_weights=np.full(rows.num_outputs, -14.0), log_noise=np.log(RIDGE * variance))
-        for domain in fitted
-    )
-    return parameters._replace(domains=domains)
-
-
-def coregionalised(rows, mixing, x):
-    """Return the covariance of all rows' outputs of one class, and that of x with them; variance 1."""
-
-    def kernel(a, b, domain):
-        return np.exp(-0.5 * cdist(a, b, "sqeuclidean") / domain.lengthscale**2)
-
-    source, target = rows.domains
-
-    def of_target(a, b):
-        return mixing**2 * kernel(a, b, source) + (1 - mixing) ** 2 * kernel(a, b, target)
-
-    across = mixing * kernel(source.x, target.x, source)
-    covariance = np.block(
-        [[kernel(source.x, source.x, source), across], [across.T, of_target(target.x, target.x)]]
-    )
-    return covariance, np.hstack([mixing * kernel(x, source.x, source), of_target(x, target.x)])
-
-
-@pytest.mark.parametrize("mixing", [0.0, 0.5, 1.0])
-def test_the_start_with_all_rows_is_a_coregionalised_gp(mixing):
-    """Its mean is exact; the bound is the evidence where source and target do not meet, else below it."""
-    rng = np.random.default_rng(1)
-    rows = random_rows(rng, (9, 6))
-    x = rng.normal(size=(4, 2))
-    parameters = exact_limit(rows, mixing)
-    covariance, across = coregionalised(rows, mixing, x)
-    codes = np.concatenate([domain.codes for domain in rows.domains])
-    variance = float(parameters.gain) ** 2
-    noisy = variance * (covariance + RIDGE * np.eye(len(codes)))
-    expected = variance * across @ np.linalg.solve(noisy, codes)
-    identity = OutputPosterior(parameters.gain * np.eye(3), np.zeros([3, 3]))
-    model = TrainedTransfer(GAUSSIAN, parameters, (identity, identity), rows, np.ones(2), 0.0, np.zeros(1))
-    np.testing.assert_allclose(model.scores(x)[0], expected, atol=1e-4)
-    evidence = np.sum(scipy.stats.multivariate_normal(np.zeros(len(codes)), noisy).logpdf(codes.T))
-    value = bound(parameters, GAUSSIAN, rows)
-    if mixing == 0.5:
-        assert evidence - 10.0 < value < evidence - 0.1
-    else:
-        assert value == pytest.approx(evidence, abs=2e-2)
-
-
 @pytest.mark.parametrize(
-    "settings",
+    ("num_sources", "settings"),
     [
-        {},
-        {"form": "mean_field"},
-        {"kind": "symmetric"},
-        {"likelihood": "noisy_probit"},
-        {"latent_noise": 0.1},
+        (0, {}),
+        (1, {"form": "mean_field"}),
+        (1, {"kind": "symmetric"}),
+        (1, {"likelihood": "noisy_probit"}),
+        (2, {"latent_noise": 0.1}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("num_sources", [0, 2])
 @pytest.mark.usefixtures("eagerly")
-def test_odd_rows_give_finite_results(settings, num_sources):
+def test_odd_rows_give_finite_results(num_sources, settings):
     """Duplicates, a constant column, and classes of one row."""
     rng = np.random.default_rng(2)
     rows = random_rows(rng, (6, 5, 3)[2 - num_sources :], columns=3)
@@ -175,7 +101,7 @@ def test_odd_rows_give_finite_results(settings, num_sources):
         x[:, 1] = 0.0
         x[1] = x[0]
         domains.append(domain_rows(x, domain.codes))
-    model = train_transfer(TransferRows(tuple(domains[:-1]), domains[-1]), max_iterations=4, **settings)
+    model = train_transfer(TransferRows(tuple(domains[:-1]), domains[-1]), max_iterations=2, **settings)
     assert np.isfinite(model.curve).all()
     assert model.bound >= model.curve[0]
     log_probability = model.log_probability(rng.normal(size=(5, 3)))
@@ -255,12 +181,12 @@ def test_the_weight_of_transfer_is_the_sources_share_of_the_variance():
 def test_training_is_repeatable_and_says_how_it_goes():
     rows = random_rows(np.random.default_rng(8), (12, 9))
     seen = []
-    settings = {"num_inducing": 4, "max_iterations": 5}
+    settings = {"num_inducing": 4, "max_iterations": 3}
     first = train_transfer(
         rows, **settings, seed=3, callback=lambda count, value: seen.append((count, value))
     )
     assert seen == list(enumerate(first.curve))[1:]
-    assert len(first.curve) == 6
+    assert len(first.curve) == 4
     assert first.curve[-1] == pytest.approx(first.bound, rel=1e-9)
     again, other = (train_transfer(rows, **settings, seed=seed) for seed in (3, 4))
     assert first.bound == again.bound
@@ -273,47 +199,7 @@ def test_mixing_weights_start_at_their_prior_and_are_learned_or_stay():
     start = train_transfer(rows, max_iterations=0)
     np.testing.assert_allclose(start.mixing, 3.0)  # half of 7 rows
     np.testing.assert_allclose(train_transfer(rows, max_iterations=0, prior=(1, 2, 3)).mixing, [1, 2, 3])
-    assert np.abs(train_transfer(rows, max_iterations=3).mixing - 3.0).max() > 1e-3
-    fixed = train_transfer(rows, max_iterations=3, mixing=(0.2, 0.3, 0.5))
+    assert np.abs(train_transfer(rows, max_iterations=1).mixing - 3.0).max() > 1e-3
+    fixed = train_transfer(rows, max_iterations=1, mixing=(0.2, 0.3, 0.5))
     np.testing.assert_array_equal(fixed.mixing, [0.2, 0.3, 0.5])
     assert train_transfer(rows, max_iterations=0, kind="symmetric").mixing.size == 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"form": "point"}, "form must be one of"),
-        ({"kind": "both"}, "kind must be one of"),
-        ({"likelihood": "softmax"}, "likelihood must be one of"),
-        ({"output_prior": "one"}, "output_prior must be one of"),
-        ({"mixing": 1.2}, "mixing must be 2 numbers"),
-        ({"mixing": (0.2, 0.3, 0.5)}, "mixing must be 2 numbers"),
-        ({"prior": 0.0}, "prior must be a number above 0"),
-        ({"prior": (1.0, 2.0, 3.0)}, "prior must be a number above 0, or 2"),
-        ({"kind": "symmetric", "mixing": 0.5}, "no mixing weights"),
-        ({"num_hidden": 2}, "num_hidden must be at least the number of outputs, 3"),
-        ({"num_inducing": 0}, "num_inducing must be at least 1"),
-        ({"max_iterations": -1}, "max_iterations must not be negative"),
-        ({"latent_noise": -0.1}, "latent_noise must be at least 0"),
-        ({"latent_noise": 0.0, "form": "mean_field"}, "latent_noise must be above 0 with form='mean_field'"),
-    ],
-    ids=str,
-)
-def test_settings_out_of_range_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        train_transfer(random_rows(np.random.default_rng(10)), **settings)
-
-
-def test_domains_that_do_not_fit_are_refused():
-    rng = np.random.default_rng(11)
-    target = random_rows(rng).target
-    with pytest.raises(ValueError, match="source 1 has 3 and 3"):
-        train_transfer(TransferRows((random_rows(rng, columns=3).target,), target))
-    empty = DomainRows(target.x[:0], target.codes[:0], target.weight[:0], 1.0)
-    with pytest.raises(ValueError, match="the target has none"):
-        train_transfer(TransferRows((target,), empty))
-
-
-def test_a_kind_tells_which_names_there_are():
-    with pytest.raises(ValueError, match="'integrated', 'mean_field'"):
-        ModelKind(form="other").check()
