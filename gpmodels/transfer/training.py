@@ -67,10 +67,12 @@ def train_transfer(  # noqa: PLR0913 - so many things make a model
 
     Args:
         rows: Rows of all domains; without sources this trains the target's model alone.
-        form: `"integrated"`, or `"mean_field"`, the paper's looser bound.
+        form: `"integrated"`, or `"mean_field"`, the paper's bound, which is so much looser that with few
+            labels its maximum predicts nothing.
         kind: `"asymmetric"` (ATL-DGP) or `"symmetric"` (STL-DGP).
         likelihood: `"gaussian"` of the codes, or `"noisy_probit"`, one class against the rest. With 3 labels
-            for each of ten classes noisy probit loses most of what the start knows.
+            for each of ten classes the best bound of noisy probit is near the base rate: probabilities stay
+            nearly even, and without the identity prior nothing is predicted at all.
         mixing: Mixing weights π that stay fixed, the target's own last; a number is the share of one source.
             None learns q(π).
         prior: a⁰ of π ~ Dir(a⁰), one number for all entries or one for each; None takes half the number of
@@ -241,11 +243,12 @@ def _maximised(
 
 def _in_double(rows: TransferRows) -> TransferRows:
     """Return the rows as float64."""
-    domains = [
-        DomainRows(*(np.asarray(part, np.float64) for part in (d.x, d.codes, d.weight)), float(d.lengthscale))
-        for d in rows.domains
-    ]
-    return TransferRows(tuple(domains[:-1]), domains[-1], rows.is_classifier)
+
+    def double(domain: DomainRows) -> DomainRows:
+        x, codes, weight = (np.asarray(part, np.float64) for part in (domain.x, domain.codes, domain.weight))
+        return DomainRows(x, codes, weight, float(domain.lengthscale))
+
+    return TransferRows(tuple(map(double, rows.sources)), double(rows.target), rows.is_classifier)
 
 
 def _check(
