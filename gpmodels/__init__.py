@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from gpmodels.estimators.dfgp import DFGPClassifier, DFGPRegressor
     from gpmodels.estimators.gplvm import BayesianGPLVM
     from gpmodels.estimators.regressors import HGPRegressor, SVGPRegressor, VMGPRegressor
-    from gpmodels.estimators.transfer import ATLDGPClassifier, ATLDGPRegressor
+    from gpmodels.estimators.transfer import (
+        ATLDGPClassifier,
+        ATLDGPRegressor,
+        STLDGPClassifier,
+        STLDGPRegressor,
+    )
     from gpmodels.heads.linear import LinearHead
     from gpmodels.heads.svgp import SVGPHead
     from gpmodels.hgp.head import HGPHead
@@ -46,6 +51,8 @@ _MODULES = {
     "DFGPRegressor": "gpmodels.estimators.dfgp",
     "ATLDGPClassifier": "gpmodels.estimators.transfer",
     "ATLDGPRegressor": "gpmodels.estimators.transfer",
+    "STLDGPClassifier": "gpmodels.estimators.transfer",
+    "STLDGPRegressor": "gpmodels.estimators.transfer",
     "BayesianGPLVM": "gpmodels.estimators.gplvm",
     "HGPRegressor": "gpmodels.estimators.regressors",
     "SVGPRegressor": "gpmodels.estimators.regressors",
@@ -69,6 +76,8 @@ __all__ = [
     "LinearHead",
     "RidgeLinearHead",
     "SNGPHead",
+    "STLDGPClassifier",
+    "STLDGPRegressor",
     "SVGPClassifier",
     "SVGPHead",
     "SVGPRegressor",

@@ -15,6 +15,7 @@ ROOMS = {
         *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"heads"}),
         {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp", "gplvm"},
         *(
+            {"transfer"},  # builds on the units of dfgp
             {"registry"},
             {"familiarity"},
             {"sampling"},

@@ -17,7 +17,9 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from gpmodels.estimators.domains import TARGET, Scales, scales_of
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.transfer_base import TransferEstimator
-from gpmodels.transfer.rows import class_codes
+from gpmodels.transfer.exact import ExactTransfer
+from gpmodels.transfer.judged import JudgedTransfer
+from gpmodels.transfer.rows import TransferRows, class_codes
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -31,14 +33,20 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
     Args:
         mixing: Shares π of the sources in the mixture: `"learned"`, or a number of one source, or one number
             for each source. 0 learns from the target alone.
+        max_iterations: 0 is the exact limit. More trains the deep model on its bound, by so many iterations
+            of L-BFGS, and keeps it where left-out target rows are predicted better by it.
+        latent_posterior: Of that training: `"integrated"`, with the hidden layer's values integrated out, or
+            `"mean_field"`, the paper's looser bound.
         noise_variance: σ² of the codes of the classes, `"auto"` for 0.1.
         scaling: What the columns are standardised by: `"domain"` for each domain's own rows, unlabelled ones
             too; `"joint"` for all rows; None where they are in one scale already, as principal components.
         random_state: Seed of the inducing inputs, where a domain has more rows than can all be kept.
+        verbose: 1 shows a progress bar while it trains.
         log_dir: Folder for TensorBoard.
 
     Attributes:
         classes_: Labels of all domains, sorted.
+        is_trained_: Whether the trained model was kept.
         mixing_: Posterior mean of each source's share π, `[K]`.
         mixing_std_: Its posterior standard deviation, `[K]`.
         transfer_weight_: Share of each source's projection in what the target's functions vary with over its
@@ -243,3 +251,55 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, sample_domain: Any = None) -> float:
         """Return R² at rows `[N, D]` with target values `[N]`; arguments as of `fit`."""
         return float(r2_score(y, self.predict(X, sample_domain=sample_domain), sample_weight=sample_weight))
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class _SymmetricEstimator(TransferEstimator):
+    """What the symmetric models share: there is no exact limit, and nothing is mixed."""
+
+    _kind: ClassVar[str] = "symmetric"
+
+    max_iterations: int = 100
+
+    def _best(self, exact: ExactTransfer, rows: TransferRows, seed: int) -> ExactTransfer | JudgedTransfer:
+        """Return the trained model; without a source that is the target's own exact limit."""
+        return self._trained(rows, seed) if rows.num_sources else exact
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class STLDGPClassifier(_SymmetricEstimator, ATLDGPClassifier):
+    """Symmetric transfer learning with a deep Gaussian process, for classes.
+
+    Each domain's output layer sees the hidden units of all domains side by side. Parameters as for
+    `ATLDGPClassifier`; `mixing` has no meaning, `mixing_` is empty, and `max_iterations=0` is the joint
+    start.
+
+    Source:
+        Kandemir (2015), section 4, the symmetric model.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(40, 2))
+        >>> domain = np.r_[np.zeros(30), -np.ones(10)]
+        >>> model = STLDGPClassifier(max_iterations=5).fit(X, X[:, 0] > 0.0, sample_domain=domain)
+        >>> model.predict_proba(X[30:]).shape
+        (10, 2)
+    """
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class STLDGPRegressor(_SymmetricEstimator, ATLDGPRegressor):
+    """Symmetric transfer learning with a deep Gaussian process, for real targets.
+
+    Parameters as for `STLDGPClassifier`.
+
+    Source:
+        Kandemir (2015), section 4, the symmetric model.
+
+    Example:
+        >>> X = np.linspace(0.0, 1.0, 30)[:, None]
+        >>> domain = np.r_[np.zeros(24), -np.ones(6)]
+        >>> model = STLDGPRegressor(max_iterations=5).fit(X, np.sin(6.0 * X[:, 0]), sample_domain=domain)
+        >>> model.predict(X[24:]).shape
+        (6,)
+    """

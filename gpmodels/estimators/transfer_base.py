@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,10 +27,15 @@ from gpmodels.estimators.domains import (
 )
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.grouped import checked_groups
+from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.estimators.transfer_files import load_transfer, save_transfer
 from gpmodels.transfer.exact import ExactTransfer, fit_exact
+from gpmodels.transfer.judged import JudgedTransfer
 from gpmodels.transfer.nodes import MixingNodes, fixed_mixing, prior_concentration, prior_nodes
+from gpmodels.transfer.parameters import FORMS
 from gpmodels.transfer.rows import DomainRows, TransferRows, mean_distance
+from gpmodels.transfer.score_scale import Comparison, compare
+from gpmodels.transfer.training import train_transfer
 
 CLASS_NOISE = 0.1
 """σ² of the codes of classes."""
@@ -41,24 +46,8 @@ TARGET_NOISES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 LENGTHSCALE_FACTORS = (0.5, 1.0, 2.0)
 """Multiples of the mean distance that it chooses from, for real targets."""
 
-HARM = 0.02
-"""Nats per target row by which leaving out must be better without the sources before a warning."""
-
-
 CHUNK = 4096
 """Rows predicted at once."""
-
-
-class LeaveOneOut(NamedTuple):
-    """Mean negative log density of target rows that were left out, nats.
-
-    Attributes:
-        with_sources: With the rows of the sources.
-        without_sources: With the other rows of the target alone.
-    """
-
-    with_sources: float
-    without_sources: float
 
 
 class LabelledRows(NamedTuple):
@@ -94,10 +83,15 @@ class TransferEstimator(BaseEstimator, abc.ABC):
 
     _is_classifier: ClassVar[bool]
 
+    _kind: ClassVar[str] = "asymmetric"
+
     mixing: Any = "learned"
+    max_iterations: int = 0
+    latent_posterior: str = "integrated"
     noise_variance: float | str = "auto"
     scaling: str | None = "domain"
     random_state: Any = None
+    verbose: int = 0
     log_dir: str | None = None
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -141,18 +135,69 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         groups = None if rows.groups is None else rows.groups[rows.part(TARGET)]
         seed = int(rng.integers(2**31 - 1))
         alone = self._fitted(transfer.without_sources(), groups, seed)
-        self.model_: ExactTransfer = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
-        self._set_found(self.model_.transfer_weights(transfer.target.x)[:-1], alone.nll)
+        exact = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
+        if self.max_iterations and groups is not None:
+            raise ValueError(
+                "groups are left out by the exact limit alone, and max_iterations asks for training. Leave "
+                "groups out, or set max_iterations=0."
+            )
+        self.model_: ExactTransfer | JudgedTransfer = self._best(exact, transfer, seed)
+        densities = [fit.left_out_densities(transfer) for fit in (self.model_, alone)]
+        self._set_found(
+            self._transfer_weights(transfer), compare(densities[0], densities[1], transfer.target.weight)
+        )
         self._say_harm()
         self._log()
         return self
 
-    def _set_found(self, transfer_weight: FloatArray, without_sources: float) -> None:
+    def _set_found(self, transfer_weight: FloatArray, comparison: Comparison) -> None:
         """Set what a user asks of the model: the shares of the sources, and what they gave."""
-        self.leave_one_out_ = LeaveOneOut(self.model_.nll, without_sources)
+        self.leave_one_out_ = comparison
+        self.is_trained_ = isinstance(self.model_, JudgedTransfer)
         self.mixing_ = self.model_.mixing[:-1]
         self.mixing_std_ = self.model_.mixing_deviation[:-1]
         self.transfer_weight_ = transfer_weight
+
+    def _transfer_weights(self, rows: TransferRows) -> FloatArray:
+        """Return each source's share in what the target's functions vary with, `[K]`."""
+        if isinstance(self.model_, ExactTransfer):
+            return self.model_.transfer_weights(rows.target.x)[:-1]
+        # Training tells what all sources give together; each has as much of it as of the mixture.
+        shares = self.model_.mixing[:-1] if self._kind == "asymmetric" else np.ones(rows.num_sources)
+        return self.model_.trained.transfer_weight * shares / max(float(shares.sum()), 1e-300)
+
+    def _best(self, exact: ExactTransfer, rows: TransferRows, seed: int) -> ExactTransfer | JudgedTransfer:
+        """Return the exact limit, or what training makes of it where left-out target rows gain by it."""
+        if not self.max_iterations:
+            return exact
+        trained = self._trained(rows, seed)
+        return trained if trained.nll < exact.nll else exact
+
+    def _trained(self, rows: TransferRows, seed: int) -> JudgedTransfer:
+        """Return the model trained on its bound, by at most `max_iterations` of L-BFGS."""
+        monitor = FitMonitor(
+            None,
+            num_data=float(sum(map(len, rows.domains))),
+            total=self.max_iterations,
+            verbose=self.verbose,
+            log_dir=self.log_dir,
+            publish=lambda: None,
+            callback=None,
+        )
+        mixes = self._kind == "asymmetric" and rows.num_sources > 0
+        with monitor:
+            trained = train_transfer(
+                rows,
+                form=self.latent_posterior,
+                kind=self._kind,
+                mixing=self._fixed_shares(rows.num_sources) if mixes else None,
+                prior=float(prior_concentration(len(rows.target))) if mixes else None,
+                max_iterations=self.max_iterations,
+                seed=seed,
+                callback=lambda _, bound: monitor.report(bound / sum(map(len, rows.domains))),
+            )
+        self.learning_curve_ = monitor.curve
+        return JudgedTransfer.of(trained)
 
     def _fitted(self, rows: TransferRows, groups: npt.NDArray[np.intp] | None, seed: int) -> ExactTransfer:
         """Return the exact limit, with the noise and lengthscales by which left-out rows are likeliest."""
@@ -169,15 +214,22 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         return min(fits, key=lambda fit: fit.nll)
 
     def _nodes(self, rows: TransferRows) -> MixingNodes:
-        if not rows.num_sources or isinstance(self.mixing, str):
+        shares = self._fixed_shares(rows.num_sources) if rows.num_sources else None
+        if shares is None:
             return prior_nodes(rows.num_sources, prior_concentration(len(rows.target)))
+        return fixed_mixing(shares)
+
+    def _fixed_shares(self, num_sources: int) -> tuple[float, ...] | None:
+        """Return π of the sources, then of the target itself, where they are given; None to learn them."""
+        if isinstance(self.mixing, str):
+            return None
         shares = [self.mixing] if isinstance(self.mixing, Real) else list(self.mixing)
-        if len(shares) != rows.num_sources:
+        if len(shares) != num_sources:
             raise ValueError(
-                f"mixing has {len(shares)} shares, but there are {rows.num_sources} sources. Give one share "
-                'for each source, or "learned".'
+                f"mixing has {len(shares)} shares, but there are {num_sources} sources. Give one share for "
+                'each source, or "learned".'
             )
-        return fixed_mixing([*map(float, shares), 1.0 - float(sum(shares))])
+        return (*map(float, shares), 1.0 - float(sum(shares)))
 
     def _check_settings(self) -> None:
         if isinstance(self.mixing, str):
@@ -188,6 +240,11 @@ class TransferEstimator(BaseEstimator, abc.ABC):
                 'mixing must be "learned", or shares of the sources in [0, 1] whose sum is at most 1, but is '
                 f"{self.mixing!r}."
             )
+        count = self.max_iterations
+        if isinstance(count, bool) or not isinstance(count, Integral) or int(count) < 0:
+            raise ValueError(f"max_iterations must be a whole number from 0, but is {count!r}.")
+        if self.latent_posterior not in FORMS:
+            raise ValueError(f"latent_posterior must be one of {FORMS}, but is {self.latent_posterior!r}.")
         noise = self.noise_variance
         is_number = isinstance(noise, Real) and not isinstance(noise, bool)
         if noise != "auto" and not (is_number and 0.0 < float(noise) < np.inf):
@@ -197,8 +254,8 @@ class TransferEstimator(BaseEstimator, abc.ABC):
 
     def _say_harm(self) -> None:
         """Warn where the target's rows are predicted better without the sources."""
-        with_sources, without = self.leave_one_out_
-        if self.domains_.sources and with_sources > without + HARM:
+        with_sources, without, _ = self.leave_one_out_
+        if self.domains_.sources and self.leave_one_out_.do_harm:
             warnings.warn(
                 f"The sources do not help: left-out rows of the target have an NLL of {with_sources:.3f} "
                 f"with them and {without:.3f} without. Fit on the rows of the target alone.",
@@ -226,7 +283,7 @@ class TransferEstimator(BaseEstimator, abc.ABC):
             domain = np.full(len(x), TARGET, np.intp)
         else:
             domain = self.domains_.index(checked_domains(sample_domain, len(x)))
-        mean = np.empty([len(x), self.model_.target_weights.shape[2]])
+        mean = np.empty([len(x), self.model_.num_outputs])
         variance = np.zeros_like(mean)
         for start in range(0, len(x), CHUNK):
             block = slice(start, start + CHUNK)
@@ -235,6 +292,11 @@ class TransferEstimator(BaseEstimator, abc.ABC):
                 rows = self.scales_.scaled(x[chosen], int(k))
                 if k == TARGET:
                     mean[chosen], variance[chosen] = self.model_.mean(rows), self.model_.variance(rows)
+                elif not isinstance(self.model_, ExactTransfer):
+                    raise ValueError(
+                        "The trained model predicts rows of the target alone, but sample_domain names a "
+                        "source. Fit with max_iterations=0 to predict a source's rows too."
+                    )
                 else:
                     mean[chosen] = self.model_.source_mean(rows, int(k))
                     variance[chosen] = np.nan
@@ -243,19 +305,29 @@ class TransferEstimator(BaseEstimator, abc.ABC):
     def summary(self) -> str:
         """Return in words what the sources gave: their share of the mixture, and what leaving out says."""
         check_is_fitted(self)
-        with_sources, without = self.leave_one_out_
+        with_sources, without, error = self.leave_one_out_
         rows = len(self.model_.left_out.mean)
         lines = [f"{type(self).__name__}: {rows} labelled rows of the target, {self.n_features_in_} columns"]
-        found = zip(self.domains_.sources, self.mixing_, self.mixing_std_, self.transfer_weight_, strict=True)
+        if self._kind == "symmetric":
+            weights = zip(self.domains_.sources, self.transfer_weight_, strict=True)
+            lines += [f"source {n} gives {w:.0%} of what the predictions vary with" for n, w in weights]
+        sources = self.domains_.sources if self._kind == "asymmetric" else ()
+        found = zip(sources, self.mixing_, self.mixing_std_, self.transfer_weight_, strict=False)
         for number, share, deviation, weight in found:
             lines.append(
                 f"source {number} gives {share:.0%} ± {deviation:.0%} of the mixture, and {weight:.0%} of "
                 "what the predictions vary with"
             )
+        if self.max_iterations and self._kind == "asymmetric":
+            kept = "the trained model" if self.is_trained_ else "the exact limit, since training did not help"
+            lines.append(f"kept by what leaving out says: {kept}")
         if self.domains_.sources:
             them = "it" if len(self.domains_.sources) == 1 else "them"
-            lines.append(f"leave-one-out NLL {with_sources:.3f} with {them}, {without:.3f} without")
-            if with_sources > without + HARM:
+            difference = f"difference {with_sources - without:+.3f} ± {error:.3f}"
+            lines.append(
+                f"leave-one-out NLL {with_sources:.3f} with {them}, {without:.3f} without ({difference})"
+            )
+            if self.leave_one_out_.do_harm:
                 lines.append("The sources do not help: fit on the rows of the target alone.")
         else:
             lines.append(f"leave-one-out NLL {with_sources:.3f}; there is no source")

@@ -26,12 +26,16 @@ from gpmodels.estimators.persistence import (
     unfitted,
     write_archive,
 )
-from gpmodels.transfer.exact import ExactTransfer, LeftOut
+from gpmodels.estimators.transfer_training_files import restored_training, trained_arrays
+from gpmodels.transfer.exact import ExactTransfer
 from gpmodels.transfer.features import DomainFeatures
+from gpmodels.transfer.judged import JudgedTransfer
+from gpmodels.transfer.rows import LeftOut
+from gpmodels.transfer.score_scale import Comparison
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
-NUMBERS = ("noise", "score_scale", "nll", "nll_without_sources")
+NUMBERS = ("noise", "score_scale", "nll", "nll_without_sources", "standard_error")
 
 
 def save_transfer(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -43,28 +47,24 @@ def save_transfer(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Non
         OSError: The file cannot be written.
     """
     check_is_fitted(estimator)
-    model: ExactTransfer = estimator.model_
+    model: ExactTransfer | JudgedTransfer = estimator.model_
     arrays: dict[str, npt.NDArray[Any]] = {
         "sources": np.array(estimator.domains_.sources, np.int64),
         "scale_mean": estimator.scales_.mean,
         "scale_deviation": estimator.scales_.deviation,
-        "nodes": model.nodes,
-        "node_weight": model.node_weight,
-        "target_weights": model.target_weights,
-        "source_weights": model.source_weights,
-        "covariance": model.covariance,
         "left_out_mean": model.left_out.mean,
         "left_out_variance": model.left_out.variance,
-        "lengthscales": np.array([features.lengthscale for features in model.features]),
         "transfer_weight": estimator.transfer_weight_,
-        **{f"inducing_{i}": features.inducing for i, features in enumerate(model.features)},
+        **(_exact_arrays(model) if isinstance(model, ExactTransfer) else trained_arrays(model.trained)),
     }
     description = header(estimator) | {
         "target": estimator.domains_.target,
+        "trained": None if isinstance(model, ExactTransfer) else list(model.trained.kind),
         "noise": model.noise,
         "score_scale": model.score_scale,
         "nll": model.nll,
         "nll_without_sources": estimator.leave_one_out_.without_sources,
+        "standard_error": estimator.leave_one_out_.standard_error,
         "labels_are_objects": False,
     }
     if is_classifier(estimator):
@@ -105,6 +105,47 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     estimator.n_features_in_ = num_features
     if "feature_names" in arrays:
         estimator.feature_names_in_ = restored_names(arrays, num_features)
+    left_out = finite_array(arrays, "left_out_mean", (None, None))
+    judged = LeftOut(left_out, finite_array(arrays, "left_out_variance", (len(left_out),)))
+    num_outputs = left_out.shape[1]
+    kind = description.get("trained")
+    if kind is None:
+        estimator.model_ = _exact(arrays, (count, num_features, num_outputs), judged, numbers)
+    else:
+        trained = restored_training(
+            arrays, kind, (count, num_features, num_outputs), is_classifier=is_classifier(estimator)
+        )
+        estimator.model_ = JudgedTransfer(trained, judged, numbers["score_scale"], numbers["nll"])
+    comparison = Comparison(numbers["nll"], numbers["nll_without_sources"], numbers["standard_error"])
+    estimator._set_found(finite_array(arrays, "transfer_weight", (count - 1,)), comparison)
+    if is_classifier(estimator):
+        estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
+        if len(estimator.classes_) != num_outputs:
+            raise ValueError(f"holds {len(estimator.classes_)} labels for {num_outputs} functions.")
+    else:
+        estimator.target_scales_ = _scales(arrays, "target_mean", "target_deviation", count)
+        if estimator.target_scales_.mean.shape[1] != 1 or num_outputs != 1:
+            raise ValueError("a regressor has one function, with one scale in each domain.")
+    return estimator
+
+
+def _exact_arrays(model: ExactTransfer) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "nodes": model.nodes,
+        "node_weight": model.node_weight,
+        "target_weights": model.target_weights,
+        "source_weights": model.source_weights,
+        "covariance": model.covariance,
+        "lengthscales": np.array([features.lengthscale for features in model.features]),
+        **{f"inducing_{i}": features.inducing for i, features in enumerate(model.features)},
+    }
+
+
+def _exact(
+    arrays: Arrays, shape: tuple[int, int, int], left_out: LeftOut, numbers: Mapping[str, float]
+) -> ExactTransfer:
+    """Return the exact limit of a file, of so many domains, columns and functions."""
+    count, num_features, num_outputs = shape
     features = []
     lengthscales = finite_array(arrays, "lengthscales", (count,))
     if not (lengthscales > 0).all():
@@ -116,33 +157,18 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
         features.append(_features(inducing, lengthscale))
     total = sum(one.size for one in features)
     nodes = finite_array(arrays, "nodes", (None, count))
-    node_weight = finite_array(arrays, "node_weight", (len(nodes),))
-    left_out = finite_array(arrays, "left_out_mean", (None, None))
-    num_outputs = left_out.shape[1]
-    estimator.model_ = ExactTransfer(
+    return ExactTransfer(
         tuple(features),
         nodes,
-        node_weight,
+        finite_array(arrays, "node_weight", (len(nodes),)),
         finite_array(arrays, "target_weights", (len(nodes), total, num_outputs)),
         finite_array(arrays, "source_weights", (total - features[-1].size, num_outputs)),
         finite_array(arrays, "covariance", (total, total)),
         numbers["noise"],
-        LeftOut(left_out, finite_array(arrays, "left_out_variance", (len(left_out),))),
+        left_out,
         numbers["score_scale"],
         numbers["nll"],
     )
-    estimator._set_found(
-        finite_array(arrays, "transfer_weight", (count - 1,)), numbers["nll_without_sources"]
-    )
-    if is_classifier(estimator):
-        estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
-        if len(estimator.classes_) != num_outputs:
-            raise ValueError(f"holds {len(estimator.classes_)} labels for {num_outputs} functions.")
-    else:
-        estimator.target_scales_ = _scales(arrays, "target_mean", "target_deviation", count)
-        if estimator.target_scales_.mean.shape[1] != 1 or num_outputs != 1:
-            raise ValueError("a regressor has one function, with one scale in each domain.")
-    return estimator
 
 
 def _domains(arrays: Arrays, target: Any) -> Domains:

@@ -27,24 +27,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from gpmodels.transfer.features import DomainFeatures, place
 from gpmodels.transfer.nodes import MixingNodes
-from gpmodels.transfer.rows import DomainRows, FloatArray, TransferRows
-from gpmodels.transfer.score_scale import fit_score_scale
-
-
-class LeftOut(NamedTuple):
-    """What is predicted of each target row by the others.
-
-    Attributes:
-        mean: `[N_t, C]`.
-        variance: Of the noisy codes, one for all of them, `[N_t]`.
-    """
-
-    mean: FloatArray
-    variance: FloatArray
+from gpmodels.transfer.rows import DomainRows, FloatArray, LeftOut, TransferRows
+from gpmodels.transfer.score_scale import fit_score_scale, log_densities
 
 
 @dataclass(frozen=True)
@@ -76,6 +64,15 @@ class ExactTransfer:
     left_out: LeftOut
     score_scale: float
     nll: float
+
+    def left_out_densities(self, rows: TransferRows) -> FloatArray:
+        """Return log p of each target row of the fit by the others, nats, `[N_t]`."""
+        return log_densities(self.left_out, rows.target, self.score_scale, is_classifier=rows.is_classifier)
+
+    @property
+    def num_outputs(self) -> int:
+        """C."""
+        return int(self.target_weights.shape[2])
 
     @property
     def mixing(self) -> FloatArray:
@@ -338,13 +335,8 @@ def _scale(rows: TransferRows, by_node: Sequence[LeftOut], node_weight: FloatArr
 
 
 def _log_density(rows: TransferRows, left_out: LeftOut, scale: float) -> float:
-    """Return the sum of log p of the target's rows by the others, nats."""
-    codes, weight = rows.target.codes, rows.target.weight
-    if rows.is_classifier:
-        logarithms = log_softmax(scale * left_out.mean, axis=1)
-        return float(weight @ logarithms[np.arange(len(codes)), np.argmax(codes, axis=1)])
-    residual, variance = codes - left_out.mean, left_out.variance[:, None]
-    return float(weight @ np.sum(-0.5 * (np.log(2.0 * np.pi * variance) + residual**2 / variance), axis=1))
+    each = log_densities(left_out, rows.target, scale, is_classifier=rows.is_classifier)
+    return float(rows.target.weight @ each)
 
 
 def _weights(

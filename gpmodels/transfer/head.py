@@ -19,6 +19,7 @@ from gpmodels.transfer.exact import ExactTransfer, fit_exact
 from gpmodels.transfer.features import placed_rows
 from gpmodels.transfer.nodes import MixingNodes, fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.rows import DomainRows, FloatArray, TransferRows, class_codes, mean_distance
+from gpmodels.transfer.score_scale import compare
 
 
 @keras.saving.register_keras_serializable("gpimaging")
@@ -145,12 +146,15 @@ class ATLDGPHead(LinearHead):
         model = fit_exact(rows, self._nodes(rows, concentration), **options)
         alone = fit_exact(rows.without_sources(), prior_nodes(0, concentration), **options)
         self._take(model, scaled[-1])
+        densities = [fit.left_out_densities(rows) for fit in (model, alone)]
+        comparison = compare(densities[0], densities[1], rows.target.weight)
         self._gift = Gift(
             tuple(model.mixing[:-1].tolist()),
             tuple(model.mixing_deviation[:-1].tolist()),
             tuple(model.transfer_weights(rows.target.x)[:-1].tolist()),
-            model.nll,
-            alone.nll,
+            comparison.with_sources,
+            comparison.without_sources,
+            comparison.do_harm,
         )
 
     def _nodes(self, rows: TransferRows, concentration: int) -> MixingNodes:

@@ -8,7 +8,7 @@ What the models fit are real codes of the labels: `onehot(y) - 1/C` of classes, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,18 @@ class TransferRows:
     def without_sources(self) -> TransferRows:
         """Return the target alone."""
         return TransferRows((), self.target, self.is_classifier)
+
+
+class LeftOut(NamedTuple):
+    """What is predicted of each target row by the others.
+
+    Attributes:
+        mean: `[N_t, C]`.
+        variance: Of the noisy codes, one for all of them, `[N_t]`.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
 
 
 def class_codes(labels: npt.NDArray[np.integer[Any]], num_classes: int) -> FloatArray:

@@ -13,9 +13,6 @@ from gpmodels.heads.base import Gift
 from gpmodels.registry import families, in_order
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
 
-HARM = 0.02
-"""Nats by which left-out examples must be predicted better without the sources before a warning."""
-
 
 def with_transfer_heads(settings: SettingsKind) -> SettingsKind:
     """Return the settings with the heads that learn from sources, where they name a source."""
@@ -72,7 +69,7 @@ def gift_text(names: Sequence[str], gift: Gift) -> str:
         gift: What the head says.
 
     Example:
-        >>> gift_text(["lung"], Gift((0.56,), (0.06,), (0.4,), 1.36, 1.53))
+        >>> gift_text(["lung"], Gift((0.56,), (0.06,), (0.4,), 1.36, 1.53, False))
         'lung gives 56% ± 6% of the mixture (40% of the predictions); left-out NLL 1.360 with, 1.530 without'
     """
     shares = [

@@ -29,7 +29,7 @@ from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
 from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.schedule import continued_run, stage_settings
-from pipelines.runs.sources import HARM, gift_text, open_sources, with_transfer_heads
+from pipelines.runs.sources import gift_text, open_sources, with_transfer_heads
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import factorisation_errors, require_finite
@@ -368,7 +368,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         text = gift_text([source.rows.name for source in self.sources], gift)
         self._update_run(gifts={**self.job.run.gifts, name: text})
         self.job.say(f"What the sources gave: {text}")
-        if gift.nll > gift.nll_without + HARM:
+        if gift.do_harm:
             self.job.say(
                 "Warning: left-out training examples are predicted better without the sources. Train without "
                 "--source, or with another one."

@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpmodels import ATLDGPClassifier, ATLDGPRegressor
+from gpmodels import ATLDGPClassifier, ATLDGPRegressor, STLDGPClassifier, STLDGPRegressor
+from gpmodels.estimators.transfer_base import TransferEstimator
 
 
 def simulated(seed=0, num_source=60, num_target=12, shift=1.0, misleads=False):
@@ -73,6 +75,55 @@ def test_a_source_that_misleads_is_said_to():
         helped = ATLDGPClassifier().fit(*simulated(num_target=30)[:2], sample_domain=domain)
     assert learned.mixing_[0] < helped.mixing_[0]
     assert learned.leave_one_out_.with_sources < both.leave_one_out_.with_sources
+
+
+def test_training_is_kept_where_left_out_rows_gain_by_it():
+    x, y, domain, judged, labels = simulated()
+    exact = ATLDGPClassifier().fit(x, y, sample_domain=domain)
+    trained = ATLDGPClassifier(max_iterations=20).fit(x, y, sample_domain=domain)
+    best = trained.leave_one_out_.with_sources
+    assert best <= exact.leave_one_out_.with_sources
+    assert trained.is_trained_ == (best < exact.leave_one_out_.with_sources)
+    assert "kept by what leaving out says: the " in trained.summary()
+    assert trained.score(judged, labels) > 0.8
+    assert len(trained.learning_curve_) > 3
+    with pytest.raises(ValueError, match="set max_iterations=0"):
+        trained.fit(x, y, sample_domain=domain, groups=np.arange(len(x)))
+
+
+def test_training_that_predicts_nothing_is_not_kept(monkeypatch):
+    train = TransferEstimator._trained
+
+    def collapsed(self, rows, seed):
+        return replace(train(self, rows, seed), nll=float(np.log(3.0)))
+
+    monkeypatch.setattr(TransferEstimator, "_trained", collapsed)
+    x, y, domain, _, _ = simulated()
+    model = ATLDGPClassifier(max_iterations=5).fit(x, y, sample_domain=domain)
+    assert not model.is_trained_
+    assert "the exact limit, since training did not help" in model.summary()
+
+
+@pytest.mark.filterwarnings("ignore:The sources do not help")
+@pytest.mark.parametrize("kind", [STLDGPClassifier, STLDGPRegressor, ATLDGPClassifier])
+def test_trained_models_are_saved_and_copied(kind, tmp_path):
+    x, y, domain, judged, _ = simulated()
+    targets = x[:, 0] + x[:, 1] if kind is STLDGPRegressor else y
+    model = kind(max_iterations=15).fit(x, targets, sample_domain=domain)
+    if kind is ATLDGPClassifier and not model.is_trained_:
+        pytest.fail("the problem should be one where training is kept")
+    model.save(tmp_path / "model.npz")
+    pickled = pickle.loads(pickle.dumps(model))  # noqa: S301 - the test's own
+    for other in (kind.load(tmp_path / "model.npz"), pickled):
+        np.testing.assert_array_equal(model.predict(judged), other.predict(judged))
+        assert model.summary() == other.summary()
+    with np.load(tmp_path / "model.npz") as archive:
+        arrays = dict(archive)
+    np.savez(tmp_path / "changed.npz", **(arrays | {"part_1_mean": arrays["part_1_mean"][:, :1]}))
+    with pytest.raises(ValueError, match=r"changed\.npz"):
+        kind.load(tmp_path / "changed.npz")
+    with pytest.raises(ValueError, match="rows of the target alone"):
+        model.predict(judged, sample_domain=np.zeros(len(judged)))
 
 
 def test_no_share_is_the_target_alone():
@@ -274,6 +325,8 @@ def test_bad_rows_are_refused_in_a_sentence(changed, message):
         ({"mixing": True}, "shares of the sources"),
         ({"noise_variance": 0.0}, "noise_variance"),
         ({"scaling": "target"}, "scaling"),
+        ({"max_iterations": -1}, "max_iterations"),
+        ({"latent_posterior": "point"}, "latent_posterior"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(settings, message):
