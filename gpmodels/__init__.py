@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpmodels.estimators.dfgp import DFGPClassifier, DFGPRegressor
     from gpmodels.estimators.gplvm import BayesianGPLVM
     from gpmodels.estimators.regressors import HGPRegressor, SVGPRegressor, VMGPRegressor
+    from gpmodels.estimators.transfer import ATLDGPClassifier, ATLDGPRegressor
     from gpmodels.heads.linear import LinearHead
     from gpmodels.heads.svgp import SVGPHead
     from gpmodels.hgp.head import HGPHead
@@ -41,6 +42,8 @@ _MODULES = {
     "VMGPClassifier": "gpmodels.estimators.classifiers",
     "DFGPClassifier": "gpmodels.estimators.dfgp",
     "DFGPRegressor": "gpmodels.estimators.dfgp",
+    "ATLDGPClassifier": "gpmodels.estimators.transfer",
+    "ATLDGPRegressor": "gpmodels.estimators.transfer",
     "BayesianGPLVM": "gpmodels.estimators.gplvm",
     "HGPRegressor": "gpmodels.estimators.regressors",
     "SVGPRegressor": "gpmodels.estimators.regressors",
@@ -48,6 +51,8 @@ _MODULES = {
 }
 
 __all__ = [
+    "ATLDGPClassifier",
+    "ATLDGPRegressor",
     "BayesianGPLVM",
     "DFGPClassifier",
     "DFGPHead",

@@ -16,14 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from gpmodels.estimators.gplvm_checks import CHOICES
 from gpmodels.estimators.monitoring import CurvePoint
 from gpmodels.estimators.persistence import (
-    FORMAT,
-    FORMAT_VERSION,
     Arrays,
+    check_header,
     finite_array,
-    package_versions,
+    header,
     read_archive,
     restored_curve,
-    storable_parameters,
+    restored_names,
     unfitted,
     write_archive,
 )
@@ -57,15 +56,10 @@ def save_gplvm(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     arrays["weight_column_group"] = arrays["weight_column_group"].astype(np.int64)
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names"] = estimator.feature_names_in_.astype(np.str_)
-    description = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "class": type(estimator).__name__,
-        "parameters": storable_parameters(estimator.get_params(deep=False)),
+    description = header(estimator) | {
         # As fitted: the parameters may have been changed since.
         "fitted": {"kernel": _kernel_name(estimator.weights_), "posterior": _posterior_name(estimator)},
         "iterations": estimator.n_iter_,
-        "versions": package_versions(),
     }
     write_archive(Path(path), arrays | {"description": np.array(json.dumps(description))})
 
@@ -96,18 +90,10 @@ def _posterior_name(estimator: BaseEstimator) -> str:
 
 
 def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
-    if description.get("format_version") != FORMAT_VERSION:
-        raise ValueError(
-            f"has format version {description.get('format_version')!r}, but this release reads "
-            f"{FORMAT_VERSION}. It was written with {description.get('versions')}."
-        )
-    if description.get("class") != cls.__name__:
-        raise ValueError(
-            f"holds a {description.get('class')}, not a {cls.__name__}. Call {description.get('class')}.load."
-        )
-    parameters, fitted = description.get("parameters"), description.get("fitted")
-    if not isinstance(parameters, dict) or not isinstance(fitted, dict):
-        raise ValueError("its description lacks parameters or fitted.")
+    check_header(description, cls)
+    parameters, fitted = description["parameters"], description.get("fitted")
+    if not isinstance(fitted, dict):
+        raise ValueError("its description lacks fitted.")
     for name in ("kernel", "posterior"):
         if fitted.get(name) not in CHOICES[name]:
             raise ValueError(f"its {name} must be one of {CHOICES[name]}, but is {fitted.get(name)!r}.")
@@ -125,10 +111,7 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     estimator.scaling_ = Scaling(mean, deviation)
     estimator.n_features_in_ = num_columns
     if "feature_names" in arrays:
-        names = arrays["feature_names"]
-        if names.shape != (num_columns,) or names.dtype.kind != "U":
-            raise ValueError(f"feature_names must hold {num_columns} strings.")
-        estimator.feature_names_in_ = names.astype(object)
+        estimator.feature_names_in_ = restored_names(arrays, num_columns)
     estimator.embedding_ = finite_array(arrays, "embedding", (num_rows, num_dimensions))
     estimator.embedding_std_ = finite_array(arrays, "embedding_std", (num_rows, num_dimensions))
     estimator.relevance_ = finite_array(arrays, "relevance", (num_dimensions,))

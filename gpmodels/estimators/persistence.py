@@ -63,21 +63,16 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         **{name.rstrip("_"): getattr(estimator, name) for name in estimator._learned_arrays},
         **{f"weight_{i}": weight for i, weight in enumerate(weights)},
     }
-    description = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "class": type(estimator).__name__,
-        "parameters": storable_parameters(estimator.get_params(deep=False)),
+    description = header(estimator) | {
         "head_settings": {name: _plain(value) for name, value in estimator.head_settings_.items()},
         "weight_names": _weight_names(estimator),
         "iterations": estimator.n_iter_,
         "effective_observations": getattr(estimator, "effective_observations_", None),
         "temperature": getattr(estimator, "temperature_", None),
         "labels_are_objects": False,
-        "versions": package_versions(),
     }
     if is_classifier(estimator):
-        arrays["classes"] = _storable_labels(estimator.classes_)
+        arrays["classes"] = storable_labels(estimator.classes_)
         description["labels_are_objects"] = estimator.classes_.dtype == object
     else:
         arrays["target_moments"] = np.array([estimator.target_mean_, estimator.target_scale_])
@@ -100,6 +95,41 @@ def load_estimator(cls: type[Estimator], path: str | os.PathLike[str]) -> Estima
         return _restored(cls, description, arrays)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def header(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return what the description of every file begins with: format, class, parameters and versions.
+
+    Raises:
+        ValueError: A parameter cannot be stored.
+    """
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "class": type(estimator).__name__,
+        "parameters": storable_parameters(estimator.get_params(deep=False)),
+        "versions": package_versions(),
+    }
+
+
+def check_header(description: Mapping[str, Any], cls: type[BaseEstimator]) -> None:
+    """Refuse a description that does not begin as one of a class's estimators does.
+
+    Raises:
+        ValueError: It is of another version or class, or lacks the parameters.
+    """
+    version = description.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"has format version {version!r}, but this release reads {FORMAT_VERSION}. It was written with "
+            f"{description.get('versions')}."
+        )
+    if description.get("class") != cls.__name__:
+        raise ValueError(
+            f"holds a {description.get('class')}, not a {cls.__name__}. Call {description.get('class')}.load."
+        )
+    if not isinstance(description.get("parameters"), dict):
+        raise ValueError("its description lacks parameters.")
 
 
 def package_versions() -> dict[str, str]:
@@ -160,8 +190,12 @@ def storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the labels as an array that needs no pickle."""
+def storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the labels as an array that needs no pickle.
+
+    Raises:
+        ValueError: They are objects other than strings, or end in a NUL character.
+    """
     if classes.dtype != object:
         return classes
     kinds = {type(label) for label in classes.tolist()}
@@ -221,17 +255,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
 
 
 def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator]) -> None:
-    version = description.get("format_version")
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"has format version {version!r}, but this release reads {FORMAT_VERSION}. It was written with "
-            f"{description.get('versions')}."
-        )
-    if description.get("class") != cls.__name__:
-        raise ValueError(
-            f"holds a {description.get('class')}, not a {cls.__name__}. Call {description.get('class')}.load."
-        )
-    for name, kind in (("parameters", dict), ("head_settings", dict), ("weight_names", list)):
+    check_header(description, cls)
+    for name, kind in (("head_settings", dict), ("weight_names", list)):
         if not isinstance(description.get(name), kind):
             raise ValueError(f"its description lacks {name}.")
     iterations = description.get("iterations")
@@ -252,12 +277,9 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     estimator.n_features_in_ = num_features
     estimator.input_mean_, estimator.input_scale_ = moments["input_mean"], moments["input_scale"]
     if "feature_names" in arrays:
-        names = arrays["feature_names"]
-        if names.shape != (num_features,) or names.dtype.kind != "U":
-            raise ValueError(f"feature_names must hold {num_features} strings.")
-        estimator.feature_names_in_ = names.astype(object)
+        estimator.feature_names_in_ = restored_names(arrays, num_features)
     if is_classifier(estimator):
-        estimator.classes_ = _classes(arrays, objects=bool(description.get("labels_are_objects")))
+        estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
     else:
         mean, scale = finite_array(arrays, "target_moments", (2,)).tolist()
         if scale <= 0:
@@ -305,7 +327,16 @@ def finite_array(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> np
     return array
 
 
-def _classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
+def restored_names(arrays: Arrays, num_features: int) -> npt.NDArray[Any]:
+    """Return the names of the columns that a file holds, `[D]`."""
+    names = arrays["feature_names"]
+    if names.shape != (num_features,) or names.dtype.kind != "U":
+        raise ValueError(f"feature_names must hold {num_features} strings.")
+    return names.astype(object)
+
+
+def restored_classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
+    """Return the labels that a file holds, in order."""
     classes = arrays.get("classes")
     if (
         classes is None

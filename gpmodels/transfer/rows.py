@@ -8,6 +8,7 @@ What the models fit are real codes of the labels: `onehot(y) - 1/C` of classes, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,7 @@ class TransferRows:
         return TransferRows((), self.target, self.is_classifier)
 
 
-def class_codes(labels: npt.NDArray[np.integer], num_classes: int) -> FloatArray:
+def class_codes(labels: npt.NDArray[np.integer[Any]], num_classes: int) -> FloatArray:
     """Return one-hot codes less 1/C, whose sum over classes is 0.
 
     Args:

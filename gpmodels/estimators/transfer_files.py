@@ -1,0 +1,182 @@
+"""Transfer estimators as files: one `.npz` of arrays and a JSON description, as the other estimators'."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from gpmodels.estimators.domains import Domains, Scales
+from gpmodels.estimators.persistence import (
+    Arrays,
+    check_header,
+    finite_array,
+    header,
+    read_archive,
+    restored_classes,
+    restored_names,
+    storable_labels,
+    unfitted,
+    write_archive,
+)
+from gpmodels.transfer.exact import ExactTransfer, LeftOut
+from gpmodels.transfer.features import DomainFeatures
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+
+NUMBERS = ("noise", "score_scale", "nll", "nll_without_sources")
+
+
+def save_transfer(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to one file, complete or not at all.
+
+    Raises:
+        sklearn.exceptions.NotFittedError: The estimator is not fitted.
+        ValueError: A label or a parameter cannot be stored.
+        OSError: The file cannot be written.
+    """
+    check_is_fitted(estimator)
+    model: ExactTransfer = estimator.model_
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "sources": np.array(estimator.domains_.sources, np.int64),
+        "scale_mean": estimator.scales_.mean,
+        "scale_deviation": estimator.scales_.deviation,
+        "nodes": model.nodes,
+        "node_weight": model.node_weight,
+        "target_weights": model.target_weights,
+        "source_weights": model.source_weights,
+        "covariance": model.covariance,
+        "left_out_mean": model.left_out.mean,
+        "left_out_variance": model.left_out.variance,
+        "lengthscales": np.array([features.lengthscale for features in model.features]),
+        "transfer_weight": estimator.transfer_weight_,
+        **{f"inducing_{i}": features.inducing for i, features in enumerate(model.features)},
+    }
+    description = header(estimator) | {
+        "target": estimator.domains_.target,
+        "noise": model.noise,
+        "score_scale": model.score_scale,
+        "nll": model.nll,
+        "nll_without_sources": estimator.leave_one_out_.without_sources,
+        "labels_are_objects": False,
+    }
+    if is_classifier(estimator):
+        arrays["classes"] = storable_labels(estimator.classes_)
+        description["labels_are_objects"] = estimator.classes_.dtype == object
+    else:
+        arrays["target_mean"] = estimator.target_scales_.mean
+        arrays["target_deviation"] = estimator.target_scales_.deviation
+    if hasattr(estimator, "feature_names_in_"):
+        arrays["feature_names"] = estimator.feature_names_in_.astype(np.str_)
+    write_archive(Path(path), arrays | {"description": np.array(json.dumps(description))})
+
+
+def load_transfer(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
+    """Read an estimator of class `cls` from a file of `save_transfer`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no such file, or of another class, damaged, or inconsistent.
+    """
+    try:
+        description, arrays = read_archive(Path(path))
+        check_header(description, cls)
+        return _restored(cls, description, arrays)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
+    numbers = {name: _number(description, name) for name in NUMBERS}
+    if not (numbers["noise"] > 0 and numbers["score_scale"] > 0):
+        raise ValueError("its noise and score_scale must be positive.")
+    estimator = unfitted(cls, description["parameters"])
+    estimator.domains_ = _domains(arrays, description.get("target"))
+    count = len(estimator.domains_.sources) + 1
+    estimator.scales_ = _scales(arrays, "scale_mean", "scale_deviation", count)
+    num_features = estimator.scales_.mean.shape[1]
+    estimator.n_features_in_ = num_features
+    if "feature_names" in arrays:
+        estimator.feature_names_in_ = restored_names(arrays, num_features)
+    features = []
+    lengthscales = finite_array(arrays, "lengthscales", (count,))
+    if not (lengthscales > 0).all():
+        raise ValueError("the array lengthscales must hold positive numbers.")
+    for i, lengthscale in enumerate(lengthscales.tolist()):
+        inducing = finite_array(arrays, f"inducing_{i}", (None, num_features))
+        if not len(inducing):
+            raise ValueError(f"the array inducing_{i} has no row.")
+        features.append(_features(inducing, lengthscale))
+    total = sum(one.size for one in features)
+    nodes = finite_array(arrays, "nodes", (None, count))
+    node_weight = finite_array(arrays, "node_weight", (len(nodes),))
+    left_out = finite_array(arrays, "left_out_mean", (None, None))
+    num_outputs = left_out.shape[1]
+    estimator.model_ = ExactTransfer(
+        tuple(features),
+        nodes,
+        node_weight,
+        finite_array(arrays, "target_weights", (len(nodes), total, num_outputs)),
+        finite_array(arrays, "source_weights", (total - features[-1].size, num_outputs)),
+        finite_array(arrays, "covariance", (total, total)),
+        numbers["noise"],
+        LeftOut(left_out, finite_array(arrays, "left_out_variance", (len(left_out),))),
+        numbers["score_scale"],
+        numbers["nll"],
+    )
+    estimator._set_found(
+        finite_array(arrays, "transfer_weight", (count - 1,)), numbers["nll_without_sources"]
+    )
+    if is_classifier(estimator):
+        estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
+        if len(estimator.classes_) != num_outputs:
+            raise ValueError(f"holds {len(estimator.classes_)} labels for {num_outputs} functions.")
+    else:
+        estimator.target_scales_ = _scales(arrays, "target_mean", "target_deviation", count)
+        if estimator.target_scales_.mean.shape[1] != 1 or num_outputs != 1:
+            raise ValueError("a regressor has one function, with one scale in each domain.")
+    return estimator
+
+
+def _domains(arrays: Arrays, target: Any) -> Domains:
+    sources = arrays.get("sources")
+    if (
+        sources is None
+        or sources.ndim != 1
+        or sources.dtype != np.int64
+        or not np.array_equal(sources, np.unique(sources))
+        or (sources < 0).any()
+        or not isinstance(target, int)
+        or target >= 0
+    ):
+        raise ValueError("its sources must be different numbers from 0 in order, its target one below 0.")
+    return Domains(tuple(sources.tolist()), target)
+
+
+def _scales(arrays: Arrays, mean: str, deviation: str, count: int) -> Scales:
+    means = finite_array(arrays, mean, (count, None))
+    deviations = finite_array(arrays, deviation, means.shape)
+    if not (deviations > 0).all():
+        raise ValueError(f"the array {deviation} must hold positive numbers.")
+    return Scales(means, deviations)
+
+
+def _features(inducing: npt.NDArray[Any], lengthscale: float) -> DomainFeatures:
+    try:
+        return DomainFeatures.of(inducing, lengthscale)
+    except np.linalg.LinAlgError as error:
+        raise ValueError("its inducing inputs cannot be those of a fit: their kernel is singular.") from error
+
+
+def _number(description: Mapping[str, Any], name: str) -> float:
+    value = description.get(name)
+    if not isinstance(value, float) or not np.isfinite(value):
+        raise ValueError(f"its {name} must be a number, but is {value!r}.")
+    return value
