@@ -40,7 +40,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if arguments.cells:
         for values in json.loads(arguments.cells):
-            _compute(Cell(*values), arguments.data, folder)
+            _compute(Cell(*values), arguments.data, arguments.out)
         return
     part: Any = _cells_module(arguments.part)
     methods = arguments.methods or part.methods()
@@ -73,9 +73,9 @@ def _run(cells: list[Cell], arguments: argparse.Namespace) -> bool:
     return subprocess.run(command, check=False, env=environment).returncode == 0
 
 
-def _compute(cell: Cell, data: Path, folder: Path) -> None:
-    record = {**cell._asdict(), **_cells_module(cell.part).compute(cell, data)}
-    with atomic_file(folder / cell.file) as temporary:
+def _compute(cell: Cell, data: Path, out: Path) -> None:
+    record = {**cell._asdict(), **_cells_module(cell.part).compute(cell, data, out)}
+    with atomic_file(out / "cells" / cell.file) as temporary:
         temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 

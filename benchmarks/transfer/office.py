@@ -72,6 +72,8 @@ def projected(
     test_label: Integers,
     *,
     is_transductive: bool,
+    num_components: int = NUM_COMPONENTS,
+    groups: Integers | None = None,
 ) -> Split:
     """Return a split whose rows are standardised by domain and projected to principal components.
 
@@ -81,13 +83,15 @@ def projected(
         test: Judged rows, `[n, D]`.
         test_label: Their classes.
         is_transductive: Whether the principal components are of judged rows too.
+        num_components: How many.
+        groups: What stays together when target rows are left out, `[N]`.
     """
     scales = [(by.mean(axis=0), _deviation(by)) for _, by in blocks]
     train = np.concatenate([(x - mean) / scale for (x, _), (mean, scale) in zip(blocks, scales, strict=True)])
     mean, scale = scales[-1]
     judged = (test - mean) / scale
     seen = np.concatenate([train, judged]) if is_transductive else train
-    components = np.linalg.svd(seen - seen.mean(axis=0), full_matrices=False)[2][:NUM_COMPONENTS].T
+    components = _components(seen, num_components)
     sizes = [len(x) for x, _ in blocks]
     return Split(
         x=train @ components,
@@ -98,6 +102,7 @@ def projected(
         wide_x=train,
         wide_test_x=judged,
         unlabelled=is_transductive,
+        groups=groups,
     )
 
 
@@ -163,6 +168,14 @@ def _rows(data: Path, pair: str, number: int) -> dict[str, Integers]:
         return np.asarray(cells[0, number]).ravel().astype(np.intp) - 1
 
     return {"source": of("train", "source"), "target": of("train", "target"), "test": of("test", "target")}
+
+
+def _components(x: FloatArray, count: int) -> FloatArray:
+    """Return the first principal directions of rows, `[D, count]`, by the smaller of two products."""
+    centred = x - x.mean(axis=0)
+    if len(x) < x.shape[1]:
+        return np.linalg.svd(centred, full_matrices=False)[2][:count].T
+    return np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
 
 
 def _deviation(x: FloatArray) -> FloatArray:

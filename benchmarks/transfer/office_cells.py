@@ -22,7 +22,7 @@ def cells_of(methods: list[str]) -> list[Cell]:
     ]
 
 
-def compute(cell: Cell, data: Path) -> dict[str, Any]:
+def compute(cell: Cell, data: Path, out: Path) -> dict[str, Any]:  # noqa: ARG001 - as of all parts
     """Return scores of each split, and processor seconds of a split, fit and prediction together."""
     method = METHODS[cell.method]
     protocol, pair = cell.problem.split(" ")

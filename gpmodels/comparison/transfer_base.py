@@ -150,6 +150,12 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
     Args:
         temperature_folds: Parts in which labelled target rows are left out for the temperature; 0 leaves each
             row out alone, None fits no temperature.
+
+    Attributes:
+        classes_: Labels, sorted.
+        num_sources_: K.
+        score_scale_: T.
+        left_out_nll_: Mean NLL of left-out target rows with T; NaN where none was left out.
     """
 
     temperature_folds: int | None = 10
@@ -187,10 +193,13 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         rows = Rows(x, index, *domain_numbers(sample_domain, len(x)), len(self.classes_))
         self.num_sources_ = rows.num_sources
         self._train(rows)
-        self.score_scale_ = 1.0
+        self.score_scale_, self.left_out_nll_ = 1.0, float("nan")
         if self.temperature_folds is not None:
             scores, label = self._left_out(rows, None if groups is None else np.asarray(groups))
             self.score_scale_ = fit_score_scale(scores, label, self._own_scale())
+            if len(label):
+                logarithms = log_softmax(self.score_scale_ * scores, axis=1)
+                self.left_out_nll_ = -float(logarithms[np.arange(len(label)), label].mean())
         return self
 
     def decision_function(self, X: npt.ArrayLike) -> Array:
