@@ -5,8 +5,8 @@
 Parts: `office` (Office-Caltech10, Hoffman's twenty splits), `tissue` (breast and colon, both ways) and
 `speed`. FOLDER holds `office_caltech_surf`, `ucsb_breast_histology` and `glas_colon_histology`. A cell is one
 method on all splits of one problem and one file in OUT/cells; a second call computes only what is missing,
-each method in a process of its own, in one thread. Methods whose package is not installed (the extra `peers`)
-are left out. The report is of all cells that are done. Times are of the processor.
+each problem in a process of its own, in one thread. Methods whose package is not installed (the extra
+`peers`) are left out. The report is of all cells that are done. Times are of the processor.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import json
 import os
 import subprocess
 import sys
+import traceback
+import warnings
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -39,8 +41,7 @@ def main() -> None:
     folder = arguments.out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
     if arguments.cells:
-        for values in json.loads(arguments.cells):
-            _compute(Cell(*values), arguments.data, arguments.out)
+        _compute_all([Cell(*values) for values in json.loads(arguments.cells)], arguments.data, arguments.out)
         return
     part: Any = _cells_module(arguments.part)
     methods = arguments.methods or part.methods()
@@ -48,10 +49,11 @@ def main() -> None:
     missing = [cell for cell in cells if not (folder / cell.file).exists()]
     print(f"{len(cells)} cells, {len(cells) - len(missing)} of them computed before", flush=True)
     failed = []
-    for (method, problem), group in groupby(missing, lambda cell: (cell.method, cell.problem.split(" ")[0])):
-        print(f"{method} {problem}", flush=True)
-        if not _run(list(group), arguments):
-            failed.append(f"{method} {problem}")
+    for problem, group in groupby(missing, lambda cell: cell.problem):
+        own = list(group)
+        print(f"{problem}: {' '.join(cell.method for cell in own)}", flush=True)
+        _run(own, arguments)
+        failed += [cell.file for cell in own if not (folder / cell.file).exists()]
     if not arguments.no_report:
         report: Any = importlib.import_module(f"benchmarks.transfer.{arguments.part}_report")
         names = sorted(folder.glob(f"{arguments.part}--*.json"))
@@ -64,13 +66,22 @@ def _cells_module(part: str) -> Any:
     return importlib.import_module(f"benchmarks.transfer.{part}_cells")
 
 
-def _run(cells: list[Cell], arguments: argparse.Namespace) -> bool:
-    """Compute cells in a process of their own, in one thread, and return whether all went well."""
+def _run(cells: list[Cell], arguments: argparse.Namespace) -> None:
+    """Compute the cells of one problem in a process of their own, in one thread."""
     command = [sys.executable, "-m", "benchmarks.transfer", arguments.part]
     command += ["--data", str(arguments.data), "--out", str(arguments.out)]
     command += ["--cells", json.dumps([list(cell) for cell in cells])]
     environment = {**os.environ, **_ONE_THREAD, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(command, check=False, env=environment).returncode == 0
+    subprocess.run(command, check=False, env=environment)
+
+
+def _compute_all(cells: list[Cell], data: Path, out: Path) -> None:
+    warnings.filterwarnings("ignore", "The sources do not help", UserWarning)  # the report says so
+    for cell in cells:
+        try:
+            _compute(cell, data, out)
+        except Exception:  # noqa: BLE001 - the other methods do not depend on it
+            print(f"{cell.file}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
 
 
 def _compute(cell: Cell, data: Path, out: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.io import loadmat
+from scipy.linalg import eigh
 
 FloatArray = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -106,6 +107,7 @@ def projected(
     )
 
 
+@lru_cache(maxsize=40)
 def load_split(data: Path, pair: str, number: int, protocol: str, *, all_sources: bool = False) -> Split:
     """Return a split of a pair.
 
@@ -175,7 +177,9 @@ def _components(x: FloatArray, count: int) -> FloatArray:
     centred = x - x.mean(axis=0)
     if len(x) < x.shape[1]:
         return np.linalg.svd(centred, full_matrices=False)[2][:count].T
-    return np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+    width = x.shape[1]
+    top = eigh(centred.T @ centred, subset_by_index=(max(0, width - count), width - 1))[1]
+    return np.ascontiguousarray(top[:, ::-1])
 
 
 def _deviation(x: FloatArray) -> FloatArray:

@@ -16,8 +16,8 @@ def cells_of(methods: list[str]) -> list[Cell]:
     return [
         Cell("office", method, f"{protocol} {pair}")
         for protocol in PROTOCOLS
-        for method in methods
         for pair in PAIRS
+        for method in methods
         if protocol == "transductive" or not METHODS[method].all_sources
     ]
 
