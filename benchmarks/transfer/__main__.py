@@ -45,7 +45,7 @@ def main() -> None:
         return
     part: Any = _cells_module(arguments.part)
     methods = arguments.methods or part.methods()
-    cells = part.cells_of(methods)
+    cells = [cell for cell in part.cells_of(methods) if not _is_left_out(cell, arguments.problems)]
     missing = [cell for cell in cells if not (folder / cell.file).exists()]
     print(f"{len(cells)} cells, {len(cells) - len(missing)} of them computed before", flush=True)
     failed = []
@@ -60,6 +60,10 @@ def main() -> None:
         report.write(arguments.out, [json.loads(path.read_text(encoding="utf-8")) for path in names])
     if failed:
         raise SystemExit(f"Not in the report, for they failed: {', '.join(failed)}")
+
+
+def _is_left_out(cell: Cell, problems: list[str] | None) -> bool:
+    return bool(problems) and not any(problem in cell.problem for problem in problems or ())
 
 
 def _cells_module(part: str) -> Any:
@@ -78,6 +82,8 @@ def _run(cells: list[Cell], arguments: argparse.Namespace) -> None:
 def _compute_all(cells: list[Cell], data: Path, out: Path) -> None:
     warnings.filterwarnings("ignore", "The sources do not help", UserWarning)  # the report says so
     for cell in cells:
+        if (out / "cells" / cell.file).exists():  # another call was faster
+            continue
         try:
             _compute(cell, data, out)
         except Exception:  # noqa: BLE001 - the other methods do not depend on it
@@ -100,6 +106,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--out", type=Path, required=True, help="folder for cells and report")
     parser.add_argument("--methods", nargs="+", help="keys of methods; all that are installed without it")
+    parser.add_argument("--problems", nargs="+", help="only problems whose names hold one of these texts")
     parser.add_argument("--no-report", action="store_true", help="only compute cells")
     parser.add_argument("--cells", help=argparse.SUPPRESS)  # in a process of their own
     arguments = parser.parse_args()
