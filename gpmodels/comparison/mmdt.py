@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
@@ -96,7 +97,7 @@ class MMDTClassifier(TransferClassifier):
         return x @ self.transform_.T @ self.hyperplanes_[:, :-1].T + self.hyperplanes_[:, -1]
 
 
-def _hyperplanes(x: Array, label: np.ndarray, cost: Array, num_classes: int) -> Array:
+def _hyperplanes(x: Array, label: npt.NDArray[np.intp], cost: Array, num_classes: int) -> Array:
     """Return θ of each class against the rest by a linear SVM whose rows have costs, `[C, D + 1]`."""
     planes = np.zeros((num_classes, x.shape[1] + 1))
     for k in range(num_classes):

@@ -202,18 +202,20 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
                 self.left_out_nll_ = -float(logarithms[np.arange(len(label)), label].mean())
         return self
 
-    def decision_function(self, X: npt.ArrayLike) -> Array:
+    def class_scores(self, X: npt.ArrayLike) -> Array:
         """Return the scores of target rows `[N, D]`, `[N, C]`, before the temperature."""
         check_is_fitted(self)
         return self._scores(validate_data(self, X, dtype=np.float64, reset=False))
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
         """Return the probability of each class in the order of `classes_`, `[N, C]`, of rows `[N, D]`."""
-        return softmax(self.score_scale_ * self.decision_function(X), axis=1)
+        scores = self.class_scores(X)
+        return softmax(self.score_scale_ * scores, axis=1)
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the most probable label of each target row, `[N]`, for inputs `[N, D]`."""
-        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+        scores = self.class_scores(X)
+        return self.classes_[np.argmax(scores, axis=1)]
 
     def _left_out(self, rows: Rows, groups: npt.NDArray[Any] | None) -> tuple[Array, Integers]:
         """Return scores `[n, C]` and labels `[n]` of target rows, by models that have not seen them."""

@@ -93,6 +93,6 @@ def test_the_temperature_is_of_rows_that_were_left_out():
     for row in np.flatnonzero(domain < 0):
         kept = np.arange(len(x)) != row
         refit = clone(model).set_params(temperature_folds=None).fit(x[kept], y[kept], domain[kept])
-        scores.append(refit.decision_function(x[[row]])[0])
+        scores.append(refit.class_scores(x[[row]])[0])
         label.append(y[row])
     assert model.score_scale_ == pytest.approx(fit_score_scale(np.array(scores), np.array(label)), rel=1e-6)
