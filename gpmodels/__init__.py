@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpmodels.laplace.head import LaplaceHead
     from gpmodels.ridge.head import RidgeLinearHead
     from gpmodels.sngp.head import SNGPHead
+    from gpmodels.transfer.head import ATLDGPHead
 
 _MODULES = {
     "DFGPHead": "gpmodels.dfgp.head",
@@ -36,6 +37,7 @@ _MODULES = {
     "LaplaceHead": "gpmodels.laplace.head",
     "DropoutHead": "gpmodels.dropout.head",
     "SNGPHead": "gpmodels.sngp.head",
+    "ATLDGPHead": "gpmodels.transfer.head",
     "HybridModel": "gpmodels.hybrid",
     "HGPClassifier": "gpmodels.estimators.classifiers",
     "SVGPClassifier": "gpmodels.estimators.classifiers",
@@ -52,6 +54,7 @@ _MODULES = {
 
 __all__ = [
     "ATLDGPClassifier",
+    "ATLDGPHead",
     "ATLDGPRegressor",
     "BayesianGPLVM",
     "DFGPClassifier",

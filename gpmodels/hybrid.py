@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -377,13 +377,21 @@ class HybridModel(keras.Model):
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
         alone.fit(untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
 
-    def fit_to(self, data: Any, *, groups: Iterable[Any] | None = None, seed: int = 0) -> None:
+    def fit_to(
+        self,
+        data: Any,
+        *,
+        groups: Iterable[Any] | None = None,
+        sources: Sequence[Any] = (),
+        seed: int = 0,
+    ) -> None:
         """Complete a head by one pass over all training data, as those heads need that have `Head.fit_to`.
 
         Args:
             data: `(inputs, labels)`, `(inputs, labels, weights)`, or a `tf.data.Dataset` of such batches.
             groups: Group of each example in the order of the data, which must not be shuffled then; None
                 makes each example a group of its own.
+            sources: Further data sets, each as `data`, that a transfer head learns from too.
             seed: Seed of whatever is drawn.
 
         Raises:
@@ -392,7 +400,11 @@ class HybridModel(keras.Model):
             NotImplementedError: The head is complete when it is trained.
         """
         numbers = None if groups is None else np.unique(list(groups), return_inverse=True)[1]
-        self.head.fit_to(self._point_batches(data, numbers), seed=seed)
+        points = self._point_batches(data, numbers)
+        if sources:
+            self.head.fit_with_sources(points, [self._point_batches(one, None) for one in sources], seed=seed)
+        else:
+            self.head.fit_to(points, seed=seed)
 
     def _point_batches(self, data: Any, groups: npt.NDArray[Any] | None) -> Iterator[PointBatch]:
         """Yield all points of the data, features by the network as it is, each counted N_eff/N times."""

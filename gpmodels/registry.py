@@ -21,6 +21,7 @@ from gpmodels.dropout.settings import DropoutSettings
 from gpmodels.heads.settings import UnitSettings
 from gpmodels.hgp.settings import HGPSettings
 from gpmodels.sngp.settings import SNGPSettings
+from gpmodels.transfer.settings import ATLDGPSettings
 
 if TYPE_CHECKING:
     from gpmodels.heads.base import Head
@@ -37,6 +38,7 @@ class HeadTask:
         views: Columns of each view of the features; None where the features come in one piece.
         seed: Seed of what a head draws once and for all, as random features and masks.
         kernel_variance: σ² with which the global unit of an SVGP or HGP head starts.
+        domain_rows: Training points of each source, then of the run's own data; empty without a source.
     """
 
     num_classes: int = 2
@@ -44,6 +46,7 @@ class HeadTask:
     views: tuple[slice, ...] | None = None
     seed: int = 0
     kernel_variance: float = 1.0
+    domain_rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class HeadFamily:
             with the network; only the linear head is not.
         needs_views: Whether the head works only on features that come in views.
         takes_likelihood: Whether the head has a choice of likelihoods.
+        needs_sources: Whether the head learns from sources besides the run's own data, and says what they
+            gave (`gift`).
         weighs_views: Whether the trained head says how much each view counts (`view_weights`).
         in_runs: Whether runs offer the family; one that is only compared with has estimators alone.
         continues_linear: Whether the head is a `LinearHead` that is trained further from the weights that the
@@ -87,6 +92,7 @@ class HeadFamily:
     starts_network: bool = False
     is_gaussian_process: bool = True
     needs_views: bool = False
+    needs_sources: bool = False
     takes_likelihood: bool = False
     weighs_views: bool = False
     in_runs: bool = True
@@ -248,6 +254,12 @@ def _dfgp_class() -> type[Head]:
     return DFGPHead
 
 
+def _atl_dgp_class() -> type[Head]:
+    from gpmodels.transfer.head import ATLDGPHead  # noqa: PLC0415
+
+    return ATLDGPHead
+
+
 def _make_linear(_: BaseModel, task: HeadTask) -> Head:
     return _linear_class()(num_classes=task.num_classes, name="linear")
 
@@ -332,6 +344,21 @@ def _make_dfgp_mkl(settings: DFGPSettings, task: HeadTask) -> Head:
             "the head dfgp_mkl weighs views of the features, but these come in one piece; choose dfgp"
         )
     return _make_dfgp(settings, task, name="dfgp_mkl", by_view=True)
+
+
+def _make_atl_dgp(settings: ATLDGPSettings, task: HeadTask) -> Head:
+    if not task.domain_rows:
+        raise ValueError(
+            "the head atl_dgp learns from a source as well; name a prepared folder with --source, or leave "
+            "the head out"
+        )
+    return _atl_dgp_class()(
+        domain_rows=task.domain_rows,
+        mixing=settings.mixing,
+        noise_variance=settings.noise_variance,
+        num_classes=task.num_classes,
+        name="atl_dgp",
+    )
 
 
 register(
@@ -452,5 +479,18 @@ register(
         own_table=False,
         needs_views=True,
         weighs_views=True,
+    )
+)
+register(
+    HeadFamily(
+        "atl_dgp",
+        "ATL-DGP",
+        "Gaussian process that mixes what sources teach with the target's own",
+        make=_make_atl_dgp,
+        head_class=_atl_dgp_class,
+        settings=ATLDGPSettings,
+        is_gaussian_process=False,
+        needs_sources=True,
+        fitted_on="pretraining",
     )
 )

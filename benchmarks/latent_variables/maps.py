@@ -42,7 +42,10 @@ def sonar(data: Path) -> tuple[FloatArray, npt.NDArray[Any], npt.NDArray[Any]]:
     folder = data / "sonar_sidescan_classes"
     features, labels, groups = [], [], []
     for image in pd.read_csv(folder / "near_duplicate_groups.csv").itertuples():
-        grey = cv2.imread(str(folder / image[1] / image.file), cv2.IMREAD_GRAYSCALE)
+        path = folder / image[1] / image.file
+        if not path.exists():  # the table names some images that the folder does not hold
+            continue
+        grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
         side = min(grey.shape)
         top, left = (grey.shape[0] - side) // 2, (grey.shape[1] - side) // 2
         square = cv2.resize(grey[top : top + side, left : left + side], (SONAR_SIDE, SONAR_SIDE))

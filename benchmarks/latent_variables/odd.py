@@ -61,7 +61,7 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
     )
     scores = {"gplvm": -model.score_samples(rows)}
     seconds = time.process_time() - started
-    forest = IsolationForest(500, random_state=cell.seed).fit(rows)
+    forest = IsolationForest(n_estimators=500, random_state=cell.seed).fit(rows)
     scores["isolation forest"] = -forest.score_samples(rows)
     for count in (1, 5, 10):
         distance = NearestNeighbors(n_neighbors=count + 1).fit(rows).kneighbors(rows)[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -104,6 +104,25 @@ class UnitDescription:
     num_inducing: int
     kernel_variance: npt.NDArray[np.floating[Any]]
     expert: int | None = None
+
+
+@dataclass(frozen=True)
+class Gift:
+    """What further data sets, the sources, gave a head that learns from them.
+
+    Attributes:
+        mixing: Posterior mean of each source's share, `[K]`.
+        mixing_deviation: Its posterior standard deviation, `[K]`.
+        transfer_weight: Each source's share in what the predictions vary with, `[K]`.
+        nll: Mean NLL of left-out training points of the target, with the sources.
+        nll_without: The same without them.
+    """
+
+    mixing: tuple[float, ...]
+    mixing_deviation: tuple[float, ...]
+    transfer_weight: tuple[float, ...]
+    nll: float
+    nll_without: float
 
 
 class Head(GPflowLayer, abc.ABC):
@@ -236,6 +255,25 @@ class Head(GPflowLayer, abc.ABC):
             NotImplementedError: The head is complete when it is trained, as most are.
         """
         raise NotImplementedError(f"{type(self).__name__} is complete when it is trained.")
+
+    def fit_with_sources(
+        self, points: Iterable[PointBatch], sources: Sequence[Iterable[PointBatch]], *, seed: int = 0
+    ) -> None:
+        """Fit the head in one pass over all training points and those of further data sets.
+
+        Args:
+            points: The training points, batch by batch.
+            sources: Points of each further data set.
+            seed: Seed of whatever is drawn.
+
+        Raises:
+            NotImplementedError: The head learns from one data set, as most do.
+        """
+        raise NotImplementedError(f"{type(self).__name__} learns from one data set.")
+
+    def gift(self) -> Gift | None:
+        """Return what the sources gave the head when it was fitted; None of a head without them."""
+        return None
 
     @abc.abstractmethod
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:

@@ -94,7 +94,7 @@ class ExactTransfer:
 
     def mean(self, x: FloatArray) -> FloatArray:
         """Return the mean of the target's functions at rows `[N, D]` of the target, `[N, C]`."""
-        return self._all_features(x) @ self._mean_weights()
+        return self._all_features(x) @ self.mean_weights()
 
     def source_mean(self, x: FloatArray, source: int) -> FloatArray:
         """Return the mean of a source's functions at rows `[N, D]` of that source, `[N, C]`."""
@@ -123,7 +123,7 @@ class ExactTransfer:
         The share of domain i is that of Σ_c Var_n[φ_i(x_n)ᵀw_ic], π included, as the weights of views are
         defined (`gpmodels.DFGPHead.view_weights`). All are equal where nothing varies.
         """
-        weights, ends = self._mean_weights(), np.cumsum(self.sizes)
+        weights, ends = self.mean_weights(), np.cumsum(self.sizes)
         varied = np.array(
             [
                 float(np.sum(np.var(features(x) @ weights[start:end], axis=0)))
@@ -133,7 +133,8 @@ class ExactTransfer:
         total = varied.sum()
         return varied / total if total > 0.0 else np.full(len(varied), 1.0 / len(varied))
 
-    def _mean_weights(self) -> FloatArray:
+    def mean_weights(self) -> FloatArray:
+        """Return the mean weights of the target's functions, averaged over the nodes, `[F, C]`."""
         weights: FloatArray = np.einsum("j,jfc->fc", self.node_weight, self.target_weights)
         return weights
 

@@ -8,6 +8,7 @@ source the target's rows too. With fewer it is the sparse GP of the inducing inp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,20 @@ def place(
     """
     parts = [_chosen(rows, seed), *([] if target is None else [_chosen(target, seed)])]
     return DomainFeatures.of(np.concatenate(parts), lengthscale_factor * rows.lengthscale)
+
+
+def placed_rows(domain_rows: Sequence[int]) -> list[int]:
+    """Return the inducing inputs of each domain that `place` makes.
+
+    Args:
+        domain_rows: Rows of each source, then of the target.
+
+    Example:
+        >>> placed_rows((30, 6)), placed_rows((5000, 6))
+        ([36, 6], [1006, 6])
+    """
+    *sources, target = [rows if rows <= MAX_EXACT_ROWS else NUM_INDUCING for rows in domain_rows]
+    return [*(rows + target for rows in sources), target]
 
 
 def _chosen(rows: DomainRows, seed: int) -> FloatArray:

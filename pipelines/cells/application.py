@@ -29,6 +29,7 @@ from pipelines.tasks.classes import (
 )
 from pipelines.tasks.data import PreparedViews, open_views
 from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
+from pipelines.tasks.sources import labelled_sources
 from pipelines.tasks.views import (
     VIEWS_NETWORK,
     ViewFacts,
@@ -86,6 +87,7 @@ CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
     fixed_settings=("components", "steps_per_epoch", "class_balance"),
     fixed_gp_settings=("likelihood",),
     inputs=Inputs(
+        sources=labelled_sources,
         open=partial(open_views, manifest=CellsManifest),
         training_batches=training_batches,
         plain_batches=plain_batches,

@@ -72,7 +72,8 @@ def _marked(cls: type[BaseModel]) -> Mapping[str, tuple[str, str]]:
 
 def _read(kind: Any, name: str, value: Any, metavar: str) -> Any:
     if _is_repeated(kind):
-        return tuple(text.replace("-", "_") for text in value)
+        is_path = typing.get_args(kind)[0] is Path
+        return tuple(Path(text) if is_path else text.replace("-", "_") for text in value)
     if typing.get_origin(kind) is not tuple:
         return value
     if typing.get_args(kind)[-1] is Ellipsis:

@@ -41,6 +41,7 @@ from pipelines.tasks.classes import (
 from pipelines.tasks.data import LabelledData, open_images, open_views
 from pipelines.tasks.pools import Pools
 from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
+from pipelines.tasks.sources import labelled_sources
 from pipelines.tasks.views import (
     VIEWS_NETWORK,
     ViewFacts,
@@ -189,6 +190,7 @@ _TOWERS: TissueApplication = Application(
     fixed_settings=("features", "augmentation", "steps_per_epoch", "class_balance"),
     fixed_gp_settings=("likelihood",),
     inputs=Inputs(
+        sources=labelled_sources,
         open=partial(open_images, manifest=HistopathologyManifest),
         training_batches=training_batches,
         plain_batches=plain_batches,
@@ -212,6 +214,7 @@ TISSUE_FEATURES: TissueApplication = replace(
     read_image=None,
     fixed_settings=("features", "components", "steps_per_epoch", "class_balance"),
     inputs=Inputs(
+        sources=labelled_sources,
         open=partial(open_views, manifest=HistopathologyManifest),
         training_batches=training_batches,
         plain_batches=plain_batches,

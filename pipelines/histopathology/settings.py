@@ -11,7 +11,7 @@ from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.runs import settings as head_settings
 from pipelines.runs.settings import ExportSettings
-from pipelines.tasks.settings import ViewsRun, ViewsTrainSettings
+from pipelines.tasks.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.trunks.settings import TrunkName, TrunkRun, TrunkSettings
 
 __all__ = [
@@ -42,6 +42,7 @@ class TrainSettings(TrunkSettings, ViewsTrainSettings):
             "NAME",
             "A head to train, such as svgp or dfgp-mkl; may be given again. Five usual ones without it.",
         ),
+        "sources": SOURCE_OPTION,
     }
 
     features: Literal["handmade", "cnn"] = Field(

@@ -27,7 +27,7 @@ from gpmodels import HybridModel
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.serving import Server
 from pipelines.runs.predictors import Predictor
-from pipelines.runs.settings import HeadRun, HeadTrainSettings
+from pipelines.runs.settings import HeadRun, HeadTrainSettings, SourceRows
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.report import Gallery
 from pipelines.scores.results import MethodResult
@@ -95,6 +95,21 @@ class JudgedExample:
         return self.image if self.source is None else self.source
 
 
+@dataclass(frozen=True)
+class Source:
+    """A further prepared folder that the heads that need sources learn from.
+
+    Attributes:
+        rows: What a run writes down of it.
+        batches: Returns one pass over its examples, as batches of input and label of the run.
+        digests: What tells its examples from others.
+    """
+
+    rows: SourceRows
+    batches: Callable[[], tf.data.Dataset]
+    digests: frozenset[str]
+
+
 def one_pass(settings: HeadTrainSettings, num_examples: int) -> int:
     """Return the training steps of an epoch that shows each example once."""
     return math.ceil(num_examples / settings.batch_size)
@@ -123,6 +138,8 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
         through: Returns an opened folder as the networks of a run see it, for example by the features of a
             network that is not trained, from the folder, the settings, the folder of the trained run (None
             for a run that begins) and a console; None leaves it as it is.
+        sources: Returns the further folders that the settings name, from the data, the splits, the settings
+            and these folders, opened and as the networks see them; None where an application takes none.
     """
 
     open: Callable[[Path], DataKind]
@@ -135,6 +152,7 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
     kept: tuple[Callable[[DataKind, Path], None], ...] = ()
     steps_per_epoch: Callable[[SettingsKind, int], int] = one_pass
     through: Callable[[DataKind, SettingsKind, Path | None, Console], DataKind] | None = None
+    sources: Callable[[DataKind, Splits, SettingsKind, Sequence[DataKind]], tuple[Source, ...]] | None = None
 
     def seen(
         self, data: DataKind, settings: SettingsKind, run_folder: Path | None, console: Console

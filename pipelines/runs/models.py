@@ -42,6 +42,7 @@ def head_task(
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
         kernel_variance=SOFTMAX_VARIANCE if is_softmax and run.starts_wide else 1.0,
+        domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
 
 
@@ -128,6 +129,8 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
             details["effective observations"] = round(model.num_effective, 1)
         if family.weighs_views:
             details["weights of the views"] = view_text(job.run.view_weights)
+        if name in job.run.gifts:
+            details["what the sources gave"] = job.run.gifts[name]
         rows.append(replace(predictor(family.title, model, **details), head=name))
         temperature = job.run.temperature_of(name)
         if temperature is not None:

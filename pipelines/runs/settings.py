@@ -18,14 +18,31 @@ HeadName = Annotated[str, Choices(lambda: tuple(families()))]
 """Name of a registered head family, see `gpmodels.registry`."""
 
 
+class SourceRows(BaseModel):
+    """A further prepared folder that the heads that need sources learn from.
+
+    Attributes:
+        name: Name of the folder.
+        manifest_sha256: Which prepared data it held.
+        rows: Its examples that count: those of a class that the run's own data have too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    manifest_sha256: str
+    rows: int
+
+
 class HeadRun(RunDescription):
     """Description of a run.
 
     `heads` are its trained heads in the order of the report; `view_weights` says how much each view of
-    the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`. `temperatures`
-    are those of the heads but the linear one, whose own is `temperature`: all fitted on the selection
-    examples, and none in a run of an earlier version. `num_effective` is how many observations the training
-    points are worth to the GP heads; None counts all `num_data`.
+    the features counts for the head that weighs them, see `gpmodels.DFGPHead.view_weights`; `sources` are
+    the further prepared folders, and `gifts` says in words what they gave each head that needs them.
+    `temperatures` are those of the heads but the linear one, whose own is `temperature`: all fitted on the
+    selection examples, and none in a run of an earlier version. `num_effective` is how many observations the
+    training points are worth to the GP heads; None counts all `num_data`.
 
     Three flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
@@ -35,6 +52,8 @@ class HeadRun(RunDescription):
 
     heads: tuple[HeadName, ...] = ()
     view_weights: dict[str, float] = Field(default_factory=dict)
+    sources: tuple[SourceRows, ...] = ()
+    gifts: dict[str, str] = Field(default_factory=dict)
     temperatures: dict[str, float] = Field(default_factory=dict)
     num_effective: float | None = None
     temperature_by_groups: bool = False

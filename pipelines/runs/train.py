@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
@@ -15,10 +16,11 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
+from gpmodels.heads.base import Gift
 from gpmodels.registry import head_family, in_order, starting_head
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.folders import RUN, require_no_run
-from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
 from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
@@ -27,6 +29,7 @@ from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
 from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.schedule import continued_run, stage_settings
+from pipelines.runs.sources import HARM, gift_text, open_sources, with_transfer_heads
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import factorisation_errors, require_finite
@@ -119,6 +122,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         former: SettingsKind | None = None,
     ) -> None:
         self.application, self.resume, self.keeps_familiarity = application, resume, True
+        settings = with_transfer_heads(settings)
         opened = application.inputs.seen(application.inputs.open(data), settings, None, console)
         splits = manifest_splits(
             opened.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
@@ -128,10 +132,12 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 f"{data} holds no training example for fold {settings.fold}. Prepare it with more images."
             )
         self.steps_per_epoch = application.inputs.steps_per_epoch(settings, len(splits.train))
+        self.sources = open_sources(application, settings, opened, splits, console)
+        described_run = described(application, opened, splits, self.steps_per_epoch)
         self.job = Job(
             application=application,
             settings=settings,
-            run=described(application, opened, splits, self.steps_per_epoch),
+            run=described_run.model_copy(update={"sources": tuple(one.rows for one in self.sources)}),
             folder=out,
             console=console,
             opened=(opened, splits),
@@ -275,7 +281,10 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         """Train the network with the linear head."""
         start = self.application.network.start
         if start is not None and not self._goes_on(PRETRAINING):
-            start(model.network, self.job.settings, self.job.shuffled_batches("train"))
+            examples = self.job.shuffled_batches("train")
+            for source in self.sources:  # scales and components are of all that the heads learn from
+                examples = examples.concatenate(source.batches())
+            start(model.network, self.job.settings, examples)
         self._stage(PRETRAINING, model)
 
     def _count_observations(self, pretrained: HybridModel) -> None:
@@ -336,16 +345,34 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             model.network.set_weights(trained.network.get_weights())
             model.head.copy_weights(trained.head)
         started = time.perf_counter()
-        self._complete(model)
+        self._complete(model, self.sources if head_family(name).needs_sources else ())
         seconds = time.perf_counter() - started
         save_fitted(model, folder, seconds)
+        if (gift := model.head.gift()) is not None:
+            self._say_gift(name, gift)
         self._update_run(seconds={**job.run.seconds, name: round(seconds, 1)})
         job.say(f"{name}: fitted on the network of the {stage} stage in one pass, {seconds:.1f} s")
 
-    def _complete(self, model: HybridModel) -> None:
-        """Let the head see all training examples once, with their groups."""
+    def _complete(self, model: HybridModel, sources: Sequence[Source] = ()) -> None:
+        """Let the head see all training examples once, with their groups, and those of the sources."""
         job = self.job
-        model.fit_to(job.weighed_batches(shuffled=False), groups=job.groups("train"), seed=job.settings.seed)
+        model.fit_to(
+            job.weighed_batches(shuffled=False),
+            groups=job.groups("train"),
+            sources=[source.batches() for source in sources],
+            seed=job.settings.seed,
+        )
+
+    def _say_gift(self, name: str, gift: Gift) -> None:
+        """Say what the sources gave a head, and write it down; warn where they do harm."""
+        text = gift_text([source.rows.name for source in self.sources], gift)
+        self._update_run(gifts={**self.job.run.gifts, name: text})
+        self.job.say(f"What the sources gave: {text}")
+        if gift.nll > gift.nll_without + HARM:
+            self.job.say(
+                "Warning: left-out training examples are predicted better without the sources. Train without "
+                "--source, or with another one."
+            )
 
     def _place(self, model: HybridModel) -> None:
         """Put the head's units where the features lie, and train the head alone for a start."""

@@ -26,6 +26,7 @@ from pipelines.tasks.classes import (
 )
 from pipelines.tasks.data import PreparedImages, open_images
 from pipelines.tasks.settings import ImageTrainSettings, LabelledRun
+from pipelines.tasks.sources import labelled_sources
 
 ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
 SettingsKind = TypeVar("SettingsKind", bound=ImageTrainSettings)
@@ -64,6 +65,7 @@ def image_inputs(
         fitting: Raises `InputError` where images were made in another way than those of a run.
     """
     return Inputs(
+        sources=labelled_sources,
         open=partial(open_images, manifest=manifest),
         training_batches=training_batches,
         plain_batches=plain_batches,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -30,9 +31,27 @@ class LabelledRun(HeadRun):
         return self.class_names
 
 
+SOURCE_OPTION = (
+    "FOLDER",
+    "A further prepared folder to learn from, where this one has few labels; may be given again.",
+)
+"""How the option for `sources` is shown."""
+
+
 class LabelledTrainSettings(HeadTrainSettings):
     """Settings of a train step for a few hundred images with one class each."""
 
+    options: ClassVar[dict[str, tuple[str, str]]] = {"sources": SOURCE_OPTION}
+
+    sources: tuple[Path, ...] = Field(
+        default=(),
+        description="Further prepared folders, whose examples help where the data have few: they are learned "
+        "from by the head atl_dgp, which is trained then, too (docs/transfer.md).",
+    )
+    source_classes: dict[str, str] = Field(
+        default_factory=dict,
+        description="Name in the data of a class of a source, where the two differ: {normal: benign}.",
+    )
     pretraining_epochs: int = Field(
         default=20,
         ge=0,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -64,7 +63,7 @@ def test_source_helps_the_target():
 
 
 def test_a_source_that_misleads_is_said_to():
-    x, y, domain, judged, labels = simulated(misleads=True, num_target=30)
+    x, y, domain, _, _ = simulated(misleads=True, num_target=30)
     with pytest.warns(UserWarning, match="The sources do not help"):
         both = ATLDGPClassifier(mixing=0.7).fit(x, y, sample_domain=domain)
     assert "The sources do not help" in both.summary()
@@ -73,8 +72,7 @@ def test_a_source_that_misleads_is_said_to():
         learned = ATLDGPClassifier().fit(x, y, sample_domain=domain)
         helped = ATLDGPClassifier().fit(*simulated(num_target=30)[:2], sample_domain=domain)
     assert learned.mixing_[0] < helped.mixing_[0]
-    losses = [log_loss(labels, model.predict_proba(judged)) for model in (learned, both)]
-    assert losses[0] < losses[1]
+    assert learned.leave_one_out_.with_sources < both.leave_one_out_.with_sources
 
 
 def test_no_share_is_the_target_alone():
@@ -102,7 +100,7 @@ def test_two_sources_and_their_rows():
 
 
 def test_unlabelled_rows_set_the_scales_and_nothing_else():
-    x, y, domain, judged, labels = simulated()
+    x, y, domain, judged, _ = simulated()
     index = np.searchsorted(["ash", "beech", "oak"], y)
     unlabelled = np.concatenate([x, judged])
     marked = np.r_[index, np.full(len(judged), -1)]
@@ -178,7 +176,8 @@ def test_saved_and_copied_estimators_predict_the_same(kind, tmp_path):
     x, y, domain, judged, _ = simulated()
     model = kind().fit(x, y if kind is ATLDGPClassifier else x[:, 0], sample_domain=domain)
     model.save(tmp_path / "model.npz")
-    others = [kind.load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    pickled = pickle.loads(pickle.dumps(model))  # noqa: S301 - the test's own
+    others = [kind.load(tmp_path / "model.npz"), pickled, copy.deepcopy(model)]
     for other in others:
         np.testing.assert_array_equal(model.predict(judged), other.predict(judged))
         assert model.summary() == other.summary()
@@ -203,7 +202,7 @@ def test_damaged_files_are_refused(name, change, tmp_path):
     with np.load(tmp_path / "model.npz") as archive:
         arrays = dict(archive)
     np.savez(tmp_path / "changed.npz", **(arrays | {name: change(arrays[name])}))
-    with pytest.raises(ValueError, match="changed.npz"):
+    with pytest.raises(ValueError, match=r"changed\.npz"):
         ATLDGPClassifier.load(tmp_path / "changed.npz")
 
 
@@ -229,7 +228,7 @@ def test_domains_are_routed_through_pipelines_and_cross_validation():
 
 def test_inside_a_pipeline_of_skada():
     skada = pytest.importorskip("skada", reason="skada comes with the extra peers")
-    x, y, domain, judged, labels = simulated()
+    x, y, domain, judged, _ = simulated()
     numbers, index = np.where(domain < 0, -2, 1), np.searchsorted(["ash", "beech", "oak"], y)
     request = ATLDGPClassifier().set_fit_request(sample_domain=True)
     pipeline = skada.make_da_pipeline(request, mask_target_labels=False)
