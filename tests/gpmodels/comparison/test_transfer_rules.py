@@ -1,4 +1,4 @@
-"""The rules of scikit-learn for the transfer classifiers and the regressor, without sources where they can."""
+"""The rules of scikit-learn for the transfer models that can do without a source."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
