@@ -2,7 +2,8 @@
 
 Models from the literature that the heads are compared with. Regressors: FITC, PIC and FGP (thesis 3.5), and
 the Student-t process. Classifiers by a kernel for each view: BEMKL, MKGP, and a support vector machine on the
-average of the kernels (DFGP paper, section 5.3). DFGP-WP is `gpmodels.DFGPRegressor` with
+average of the kernels (DFGP paper, section 5.3). Classifiers that learn from other domains too: see
+`transfer_base` (ATL-DGP paper, section 6). DFGP-WP is `gpmodels.DFGPRegressor` with
 `output_kernel="linear"`.
 
 The thesis' EP-FITC classifier is not among them: no well-kept Python library has it. GPy, the nearest, has

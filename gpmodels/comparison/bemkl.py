@@ -14,13 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from gpmodels.comparison.base import Array, check_count
+from gpmodels.comparison.mean_field import gamma_mean, truncated_mean
 from gpmodels.comparison.multiple_kernels import MultipleKernelClassifier
-
-SHAPE = 1.0
-"""Shape and rate of all Gamma priors."""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -70,7 +68,7 @@ class BEMKLClassifier(MultipleKernelClassifier):
         g = np.tile(f / num_kernels, (num_kernels, 1))
         for _ in range(self.max_iterations):
             # q(λ), then q(a): (diag E[λ] + Σ K Kᵀ/σ_g²)⁻¹
-            expected = _gamma_mean(a_mean**2 + np.diag(a_covariance))
+            expected = gamma_mean(a_mean**2 + np.diag(a_covariance))
             a_covariance = np.linalg.inv(np.diag(expected) + precision * gram)
             a_mean = precision * a_covariance @ np.einsum("mij,mj->i", kernels, g)
             # q(g): all rows have one covariance
@@ -80,14 +78,14 @@ class BEMKLClassifier(MultipleKernelClassifier):
             shift = (b * e + be_covariance[1:, 0])[:, None]
             g = g_covariance @ (precision * np.einsum("mij,i->mj", kernels, a_mean) + np.outer(e, f) - shift)
             # q(γ), q(ω), then q(b, e)
-            expected = _gamma_mean(be_mean**2 + np.diag(be_covariance))
+            expected = gamma_mean(be_mean**2 + np.diag(be_covariance))
             design = np.vstack([np.ones(size), g])
             second = design @ design.T
             second[1:, 1:] += size * g_covariance
             be_covariance = np.linalg.inv(np.diag(expected) + second)
             be_mean = be_covariance @ design @ f
             # q(f): normal beyond the margin
-            f = _truncated_mean(be_mean @ design, y, self.margin)
+            f = truncated_mean(be_mean @ design, y, self.margin)
         self._a, self._be = (a_mean, a_covariance), (be_mean, be_covariance)
         self.kernel_weights_ = be_mean[1:]
         self.n_iter_ = self.max_iterations
@@ -106,16 +104,3 @@ class BEMKLClassifier(MultipleKernelClassifier):
             np.stack([-mean - self.margin, mean - self.margin], axis=1) / deviation[:, None]
         )
         return special.softmax(log_sides, axis=1)
-
-
-def _gamma_mean(square: Array) -> Array:
-    """Return E of a precision under its Gamma factor, from E of the square of what it scales."""
-    return (SHAPE + 0.5) / (SHAPE + 0.5 * square)
-
-
-def _truncated_mean(mean: Array, y: Array, margin: float) -> Array:
-    """Return E[f] of f ~ N(mean, 1) given y f > margin."""
-    distance = margin - y * mean
-    # φ/Φ of the tail, from logarithms, which do not underflow
-    hazard = np.exp(stats.norm.logpdf(distance) - special.log_ndtr(-distance))
-    return mean + y * hazard

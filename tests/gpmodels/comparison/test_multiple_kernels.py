@@ -10,7 +10,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels.comparison.averaged_svm import AveragedKernelSVC
-from gpmodels.comparison.bemkl import BEMKLClassifier, _truncated_mean
+from gpmodels.comparison.bemkl import BEMKLClassifier
+from gpmodels.comparison.mean_field import truncated_mean
 from gpmodels.comparison.mkgp import MKGPClassifier, SpikeAndSlabPosterior
 from gpmodels.comparison.multiple_kernels import ViewKernels
 
@@ -101,7 +102,7 @@ def test_kernels_of_views():
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_mean_beyond_the_margin(mean, sign):
     exact = sign * stats.truncnorm(1.0 - sign * mean, np.inf, loc=sign * mean).mean()
-    ours = _truncated_mean(np.array([mean]), np.array([sign]), 1.0)
+    ours = truncated_mean(np.array([mean]), np.array([sign]), 1.0)
     np.testing.assert_allclose(ours, exact, rtol=1e-3)
 
 
