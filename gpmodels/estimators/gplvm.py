@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from gpmodels.estimators.gplvm_calibration import variance_factors
 from gpmodels.estimators.gplvm_checks import (
     check_settings,
     checked_positions,
@@ -26,7 +27,7 @@ from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.summary import aligned
 from gpmodels.gplvm.bounds import InducingPosterior
 from gpmodels.gplvm.data import FloatArray
-from gpmodels.gplvm.inference import Positions, Starts, infer
+from gpmodels.gplvm.inference import Positions, Starts, completed_moments, infer
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel, expected_values, reconstruct
 from gpmodels.gplvm.start import Scaling, scaling_of
@@ -185,6 +186,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_iter_ = max(monitor.iteration, 1)
         # A row's best position with q(u) held is what `transform` returns; it never lowers the bound.
         self.embedding_, self.embedding_std_ = self._positions(standardised).best()
+        self.variance_factor_ = variance_factors(self._model(), self._starts(), standardised, rng)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> FloatArray:
@@ -238,23 +240,18 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Args:
             X: Rows `[N, D]`; NaN where a value is missing.
             return_std: Whether to return standard deviations, noise included, too: 0 where a value was given.
+                They are those of the model, times what values of training rows that were hidden on purpose
+                ask for in each column.
 
         Returns:
             Rows without NaN `[N, D]`, or rows and deviations.
         """
         check_is_fitted(self)
         x = checked_rows(self, X, reset=False)
-        model = self._model()
-        positions = self._positions(self._standardised(x))
-        mean, square = np.zeros_like(x), np.zeros_like(x)
-        for k in range(positions.weight.shape[1]):
-            weight = positions.weight[:, k, None]
-            part = reconstruct(model, positions.mean[:, k], positions.variance[:, k])
-            mean += weight * part.mean
-            square += weight * (part.variance + part.mean**2)
+        expected = completed_moments(self._model(), self._positions(self._standardised(x)))
         is_missing = np.isnan(x)
-        completed = np.where(is_missing, self.scaling_.restored(mean), x)
-        deviation = np.sqrt(np.maximum(square - mean**2, 0.0)) * self.scaling_.deviation
+        completed = np.where(is_missing, self.scaling_.restored(expected.mean), x)
+        deviation = np.sqrt(expected.variance * self.variance_factor_) * self.scaling_.deviation
         return (completed, np.where(is_missing, deviation, 0.0)) if return_std else completed
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -339,6 +336,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.relevance_ = relevance_of(fitted.parameters)
         self.embedding_ = self.weights_["start_mean"]
         self.embedding_std_ = np.sqrt(self.weights_["start_variance"])
+        self.variance_factor_ = np.ones(fitted.model().posterior.mean.shape[1])
 
     def _standardised(self, x: FloatArray) -> FloatArray:
         return checked_standardised(self.scaling_, x, getattr(self, "feature_names_in_", None))
@@ -376,7 +374,10 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         weights = self.weights_
         return expected_values(self._model(), weights["start_mean"], weights["start_variance"])
 
-    def _positions(self, standardised: FloatArray) -> Positions:
+    def _starts(self) -> Starts:
+        """Return the training rows, from which searches for new rows start."""
         weights = self.weights_
-        starts = Starts(weights["start_mean"], weights["start_variance"], self._expected())
-        return infer(self._model(), starts, standardised)
+        return Starts(weights["start_mean"], weights["start_variance"], self._expected())
+
+    def _positions(self, standardised: FloatArray) -> Positions:
+        return infer(self._model(), self._starts(), standardised)

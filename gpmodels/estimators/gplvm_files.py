@@ -50,6 +50,7 @@ def save_gplvm(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "embedding": estimator.embedding_,
         "embedding_std": estimator.embedding_std_,
         "relevance": estimator.relevance_,
+        "variance_factor": estimator.variance_factor_,
         "learning_curve": curve,
         **{f"weight_{name}": value for name, value in estimator.weights_.items()},
     }
@@ -115,6 +116,9 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     estimator.embedding_ = finite_array(arrays, "embedding", (num_rows, num_dimensions))
     estimator.embedding_std_ = finite_array(arrays, "embedding_std", (num_rows, num_dimensions))
     estimator.relevance_ = finite_array(arrays, "relevance", (num_dimensions,))
+    estimator.variance_factor_ = finite_array(arrays, "variance_factor", (num_columns,))
+    if not (estimator.variance_factor_ > 0).all():
+        raise ValueError(f"variance_factor must hold {num_columns} positive numbers.")
     estimator.learning_curve_ = restored_curve(arrays)
     estimator.n_iter_ = iterations
     estimator.weights_ = weights

@@ -10,7 +10,14 @@ import tensorflow as tf
 
 from gpmodels.gplvm.data import FloatArray, IntArray
 from gpmodels.gplvm.row_search import minimise_rows
-from gpmodels.gplvm.rows import HeldModel, RowTerms, bounds_with_gradient, row_terms
+from gpmodels.gplvm.rows import (
+    HeldModel,
+    Reconstruction,
+    RowTerms,
+    bounds_with_gradient,
+    reconstruct,
+    row_terms,
+)
 
 NUM_STARTS = 3
 """Nearest training rows from which the search for a position starts."""
@@ -131,6 +138,23 @@ def infer(
         search = _Search(model, row_terms(model, rows))
         parts.append(search.run(starts.mean[nearest], starts.variance[nearest], max_iterations))
     return Positions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def completed_moments(model: HeldModel, positions: Positions) -> Reconstruction:
+    """Return mean and variance of every column of rows at mixtures of positions, noise included.
+
+    Args:
+        model: Trained.
+        positions: Of the rows.
+    """
+    shape = (len(positions.mean), model.posterior.mean.shape[1])
+    mean, square = np.zeros(shape), np.zeros(shape)
+    for k in range(positions.weight.shape[1]):
+        weight = positions.weight[:, k, None]
+        part = reconstruct(model, positions.mean[:, k], positions.variance[:, k])
+        mean += weight * part.mean
+        square += weight * (part.variance + part.mean**2)
+    return Reconstruction(mean, np.maximum(square - mean**2, 0.0))
 
 
 def rows_at_once(num_dimensions: int, num_starts: int) -> int:
