@@ -9,8 +9,10 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.latent_variables.plan import Cell
@@ -59,7 +61,12 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
     model = BayesianGPLVM(num_dimensions=10, num_inducing=50, max_iterations=500, random_state=cell.seed).fit(
         rows
     )
-    scores = {"gplvm": -model.score_samples(rows)}
+    scores = {"gplvm, scores of the fit": -model.score_samples(rows)}
+    halves = KFold(2, shuffle=True, random_state=cell.seed)
+    other = clone(model).set_params(max_iterations=200)
+    scores["gplvm, scores by the other half"] = -cross_val_predict(
+        other, rows, cv=halves, method="score_samples"
+    )
     seconds = time.process_time() - started
     forest = IsolationForest(n_estimators=500, random_state=cell.seed).fit(rows)
     scores["isolation forest"] = -forest.score_samples(rows)

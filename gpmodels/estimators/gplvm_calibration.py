@@ -1,8 +1,8 @@
-"""How far filled-in values really are from what the model expects: found on values that are hidden on purpose.
+"""How far filled-in values really are from what the model expects, by values that are hidden on purpose.
 
-The model has one noise for all columns, and q(u) is held while rows are placed. Both make deviations of filled
-values wrong by a factor for each column: too large where a column hardly varies, as the margin of pictures,
-and too small elsewhere.
+The model has one noise for all columns, and q(u) is held while rows are placed. Both make deviations of
+filled values wrong by a factor for each column: too large where a column hardly varies, as the margin of
+pictures, and too small elsewhere.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def variance_factors(
 ) -> FloatArray:
     """Return what the variance of a filled value of each column is to be multiplied by, `[D]`.
 
-    Half of the values of at most 500 rows, fewer of many columns, are hidden, and the rows filled. The factor is the ratio of squared
-    errors to variances of a column, drawn towards that of all columns where little was hidden.
+    Half of the values of at most 500 rows, fewer of many columns, are hidden, and the rows filled. The factor
+    is the ratio of squared errors to variances of a column, drawn towards that of all columns where little
+    was hidden.
 
     Args:
         model: Fitted.

@@ -85,7 +85,8 @@ class ScheduleSettings(BaseModel):
         min_length=1,
         description="Heads to train from one pretrained network; the report compares them all. "
         "Whatever order is given, it is linear, ridge_linear, laplace, dropout, sngp, svgp, hgp, dfgp, "
-        "dfgp_mkl (for applications whose features come in views), atl_dgp (with a source). laplace needs linear.",
+        "dfgp_mkl (for applications whose features come in views), atl_dgp (with a source). laplace needs "
+        "linear.",
     )
     pretraining_epochs: int = Field(
         default=40, ge=0, description="Epochs with the linear head before the heads part."
