@@ -30,13 +30,13 @@ MOST_AT_ONCE = 10_000
 MOST_BYTES = 2**31
 """TensorFlow makes no constant of so many bytes or more."""
 
-ITERATIONS, FEWEST_HALVED, MOST_HALVED = 40, 5000
-"""Rows for which odd ones are looked for by models of the other half: fewer do not make two, more take long."""
+ITERATIONS, BATCH_ITERATIONS = 300, 3000
+
+FEWEST_HALVED, MOST_HALVED = 40, 5000
+"""Rows of which odd ones are looked for by models of the other half: fewer do not make two, more take long."""
 
 HALVED_ITERATIONS = 200
 """Most iterations of these models: scores of odd rows need no finished map."""
-
-BATCH_ITERATIONS = 300, 3000
 
 Floats = NDArray[np.float64]
 
@@ -186,9 +186,8 @@ def fit_map(features: Features, settings: ExploreSettings, progress: Progress | 
 def held_out_scores(model: BayesianGPLVM, values: Floats, settings: ExploreSettings) -> Floats:
     """Return the score of each row under a model that was fitted to the other half of the rows, `[N]`.
 
-    A row that a model is fitted to gets a place of its own there, however odd it is: of strangers hidden among
-    snapshots of an object the model's own scores find 7 of 10, those of the other half nearly all
-    (docs/results.md, Latent variables).
+    A row that a model is fitted to gets a place of its own there, however odd it is; docs/results.md (Latent
+    variables) compares both scores.
 
     Args:
         model: Fitted to all rows; of fewer than `FEWEST_HALVED` rows, or more than `MOST_HALVED`, its own
