@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, cross_val_predict
 
 from data_prep.errors import InputError
 from data_prep.prepared.preparing import Progress
 from gpmodels import BayesianGPLVM
 from gpmodels.estimators.gplvm_fit import ALL_ALIKE
+from gpmodels.estimators.gplvm_scores import held_out_scores
 from pipelines.explore.examples import Features, Scale
 from pipelines.explore.settings import ExploreSettings
 
@@ -33,7 +33,7 @@ MOST_BYTES = 2**31
 ITERATIONS, BATCH_ITERATIONS = 300, 3000
 
 FEWEST_HALVED, MOST_HALVED = 40, 5000
-"""Rows of which odd ones are looked for by models of the other half: fewer do not make two, more take long."""
+"""Rows of which odd ones are looked for by models of the other half: fewer make no two, more take long."""
 
 HALVED_ITERATIONS = 200
 """Most iterations of these models: scores of odd rows need no finished map."""
@@ -178,33 +178,23 @@ def fit_map(features: Features, settings: ExploreSettings, progress: Progress | 
         position=np.asarray(model.embedding_, np.float64)[:, order],
         std=np.asarray(model.embedding_std_, np.float64)[:, order],
         relevance=np.asarray(model.relevance_, np.float64)[order] * is_learned,
-        score=held_out_scores(model, values, settings),
+        score=oddness_scores(model, values, settings),
         seconds=perf_counter() - started,
     )
 
 
-def held_out_scores(model: BayesianGPLVM, values: Floats, settings: ExploreSettings) -> Floats:
-    """Return the score of each row under a model that was fitted to the other half of the rows, `[N]`.
+def oddness_scores(model: BayesianGPLVM, values: Floats, settings: ExploreSettings) -> Floats:
+    """Return the score of each row by a model that was fitted to the other half of the rows, `[N]`.
 
-    A row that a model is fitted to gets a place of its own there, however odd it is; docs/results.md (Latent
-    variables) compares both scores.
+    docs/results.md (Latent variables) compares these scores with the fitted model's own.
 
     Args:
         model: Fitted to all rows; of fewer than `FEWEST_HALVED` rows, or more than `MOST_HALVED`, its own
             scores are returned.
-        values: Rows `[N, D]`; NaN where a value is missing.
+        values: Rows `[N, D]`.
         settings: Of the step.
     """
-    if not FEWEST_HALVED <= len(values) <= MOST_HALVED or np.isnan(values).any():
+    if not FEWEST_HALVED <= len(values) <= MOST_HALVED:
         return np.asarray(model.score_samples(values), np.float64)
-    half = len(values) // 2
-    other = clone(model).set_params(
-        num_dimensions=min(model.num_dimensions, half - 1),
-        max_iterations=min(max_iterations(half, settings), HALVED_ITERATIONS),
-    )
-    if isinstance(other.num_inducing, int):
-        other.set_params(num_inducing=min(other.num_inducing, half))
-    halves = KFold(2, shuffle=True, random_state=settings.seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has told it
-        return np.asarray(cross_val_predict(other, values, cv=halves, method="score_samples"), np.float64)
+    iterations = min(max_iterations(len(values) // 2, settings), HALVED_ITERATIONS)
+    return held_out_scores(clone(model).set_params(max_iterations=iterations), values, seed=settings.seed)
