@@ -235,8 +235,9 @@ def _require_same(out: Path, settings: TransferSettings, inputs: dict[str, str])
 
 
 def _begin(out: Path, settings: TransferSettings, console: Console) -> None:
-    (out / RUNS).mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     dump_settings(settings, out / CONFIG_NAME)
+    (out / RUNS).mkdir(exist_ok=True)
     there = sum((out / RUNS / f"repeat_{repeat:03d}.json").is_file() for repeat in range(settings.repeats))
     if there:
         console.print(f"{there} of {settings.repeats} repeats are there already", markup=False)

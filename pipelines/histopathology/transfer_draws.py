@@ -75,7 +75,7 @@ def projected(
         components: Largest number of components.
     """
     scaled = np.concatenate([_standardised(source), _standardised(target)])
-    solver = PCA(min(components, *scaled.shape), svd_solver="full")
+    solver = PCA(min(components, *scaled.shape), svd_solver="covariance_eigh")
     rows = np.asarray(solver.fit_transform(scaled), np.float64)
     return rows[: len(source)], rows[len(source) :]
 

@@ -4,6 +4,7 @@
 
     schema_version, application, step, source, data, settings, said (the lines of the console)
     inputs       SHA-256 of the manifests of source and data
+    patches      how many could be drawn of source and data
     methods      key -> title
     scores       key -> title, better, explanation
     summary      labels -> method -> score -> mean, deviation, quartiles, repeats
@@ -226,17 +227,20 @@ def _gain_line(curves: Curves, count: int) -> str:
 
 
 def _worth_line(curves: Curves) -> str:
-    """Return how many labels transfer with the fewest ones is worth, nothing where it gains none."""
+    """Return how many labels transfer with the fewest ones is worth; empty where it clearly gains none."""
     counts = curves.settings.labels
+    found = difference(curves, WITHOUT, counts[0], "auc")
+    if not (found.difference > 0 and found.p_value < CLEAR):
+        return ""
     reached = curves.values(WITH, counts[0], "auc").mean()
     without = [curves.values(WITHOUT, count, "auc").mean() for count in counts]
     enough = [k for k, value in enumerate(without) if value >= reached]
-    if enough and enough[0] == 0:
-        return ""
     needed = (
         f"between {counts[enough[0] - 1]} and {counts[enough[0]]}" if enough else f"more than {counts[-1]}"
     )
-    return f"Transfer with {_labels(curves, counts[0])} a class reaches the AUC of {needed} without it."
+    return (
+        f"Transfer with {_labels(curves, counts[0])} a class reaches on average the AUC of {needed} without."
+    )
 
 
 def _labels(curves: Curves, count: int) -> str:
@@ -294,6 +298,7 @@ def metrics_content(curves: Curves) -> dict[str, Any]:
         "source": curves.source,
         "data": curves.data,
         "inputs": curves.inputs,
+        "patches": curves.patches,
         "settings": curves.settings.model_dump(mode="json"),
         "methods": {name: TITLES[name] for name in curves.methods},
         "scores": {
@@ -358,10 +363,12 @@ def curves_figure(curves: Curves) -> str:
                     continue
                 values = [curves.values(name, count, score.key) for count in counts]
                 means = [value.mean() for value in values]
-                axes.plot(counts, means, label=TITLES[name], markersize=4.5, zorder=3, **look)
-                if name != SOURCE:
+                if name == SOURCE:
+                    axes.axhline(means[0], label=TITLES[name], **look)
+                else:
                     lower, upper = zip(*map(_quartiles, values), strict=True)
-                    axes.fill_between(counts, lower, upper, color=look["color"], alpha=0.14, linewidth=0)
+                    axes.fill_between(counts, lower, upper, color=look["color"], alpha=0.12, linewidth=0)
+                    axes.plot(counts, means, label=TITLES[name], markersize=4.5, zorder=3, **look)
             axes.set_xscale("log")
             axes.set_xticks(counts, [str(count) for count in counts])
             axes.xaxis.set_minor_locator(NullLocator())
@@ -393,9 +400,10 @@ def report_text(curves: Curves) -> str:
     least = 2.0 ** (1 - len(curves.groups))
     reading = (
         "p is the larger one of two p-values: over groups, each of whose parts in the mean difference gets a "
-        "random sign, since patients are few; and over repeats, by a paired t-test, since labels are drawn by "
-        f"chance. {len(curves.groups)} groups can show no less than {_p(least)}. The calibration error (ECE) is "
-        "no sum over groups and has no p. Nothing here tells how another source or hospital would do."
+        "random sign, since patients are few; and over repeats, by a paired t-test, since labels are drawn "
+        f"by chance. {len(curves.groups)} groups can show no less than {_p(least)}. The calibration error "
+        "(ECE) is no sum over groups and has no p. Nothing here tells how another source or hospital would "
+        "do."
     )
     meaning = (
         "With transfer minus each other method, and p. AUCs and accuracy are in points (per cent). Larger is "
@@ -428,8 +436,7 @@ def report_text(curves: Curves) -> str:
 def _scores_table(curves: Curves) -> str:
     rows = [
         [
-            str(count) if name == curves.methods[0] else "",
-            TITLES[name],
+            f"{TITLES[name]}, {_labels(curves, count)}",
             *(
                 mean_and_spread(summarise_values(curves.values(name, count, score.key).tolist()), 3)
                 for score in CURVE_SCORES
@@ -437,7 +444,7 @@ def _scores_table(curves: Curves) -> str:
         ]
         for count, name in product(curves.settings.labels, curves.methods)
     ]
-    return markdown_table(["Labels a class", "Method", *map(titled, CURVE_SCORES)], rows)
+    return markdown_table(["Method and labels a class", *map(titled, CURVE_SCORES)], rows)
 
 
 def _differences_table(curves: Curves) -> str:
@@ -453,10 +460,9 @@ def _differences_table(curves: Curves) -> str:
     baselines = [name for name in BASELINES if name in curves.methods]
     rows = [
         [
-            str(count) if name == baselines[0] else "",
-            f"{TITLES[name][0].lower() if name != POOLED else 'p'}{TITLES[name][1:]}",
+            f"{TITLES[name]}, {_labels(curves, count)}",
             *(cell(count, name, score.key) for score in CURVE_SCORES),
         ]
         for count, name in product(curves.settings.labels, baselines)
     ]
-    return markdown_table(["Labels a class", "Minus", *(score.title for score in CURVE_SCORES)], rows)
+    return markdown_table(["Minus", *(score.title for score in CURVE_SCORES)], rows)
