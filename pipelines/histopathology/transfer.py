@@ -251,18 +251,19 @@ def _say(
 
     def counts(label: Any) -> str:
         numbers = np.bincount(label, minlength=len(names))
-        return ", ".join(f"{number} {name}" for name, number in zip(names, numbers, strict=True))
+        return ", ".join(f"{name}: {number}" for name, number in zip(names, numbers, strict=True))
 
-    drawn = f"; {counts(lent.label[first.source])} are drawn each time"
+    drawn = f"; each repeat draws {counts(lent.label[first.source])}"
     console.print(
         f"Source {lender.folder.name}: {len(lent.label)} patches ({counts(lent.label)})"
         f"{drawn if len(first.source) < len(lent.label) else ''}",
         markup=False,
         soft_wrap=True,
     )
+    judging = len(np.unique(own.group[first.judged]))
     console.print(
         f"Data {target.folder.name}: {len(own.label)} patches ({counts(own.label)}) of "
-        f"{len(own.group_names)} groups, {len(np.unique(own.group[first.judged]))} of which judge each time",
+        f"{len(own.group_names)} groups, of which each repeat keeps {judging} apart to judge by",
         markup=False,
         soft_wrap=True,
     )

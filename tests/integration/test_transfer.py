@@ -154,9 +154,13 @@ def test_learning_curves_are_drawn_and_resumed(organs, tmp_path):
     out = tmp_path / "curves"
     said = curves(organs, out, *CURVES, "--repeats", 2)
     assert (
-        "Source prepared: 96 patches (48 benign, 48 tumour); 20 benign, 20 tumour are drawn each time" in said
+        "Source prepared: 96 patches (benign: 48, tumour: 48); each repeat draws benign: 20, tumour: 20"
+        in said
     )
-    assert "Data prepared: 72 patches (36 benign, 36 tumour) of 6 groups, 3 of which judge each time" in said
+    assert (
+        "Data prepared: 72 patches (benign: 36, tumour: 36) of 6 groups, of which each repeat keeps 3 apart"
+        in said
+    )
     assert "With 2 labels a class transfer " in said
     first = out / "runs" / "repeat_000.json"
     written = first.stat().st_mtime_ns
@@ -189,7 +193,7 @@ def test_whole_images_are_labelled(organs, tmp_path):
         organs, out, "--labels", "2", "--by", "image", "--repeats", 1, "--set", "source_patches=null"
     )
     assert "With 2 labelled images a class transfer makes no clear difference" in said
-    assert "are drawn each time" not in said
+    assert "each repeat draws" not in said
     assert json.loads((out / "runs" / "repeat_000.json").read_text())["labels"]["2"]["patches"] == 24
 
 
