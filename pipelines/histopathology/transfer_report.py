@@ -238,9 +238,8 @@ def _worth_line(curves: Curves) -> str:
     needed = (
         f"between {counts[enough[0] - 1]} and {counts[enough[0]]}" if enough else f"more than {counts[-1]}"
     )
-    return (
-        f"Transfer with {_labels(curves, counts[0])} a class reaches on average the AUC of {needed} without."
-    )
+    few = _labels(curves, counts[0])
+    return f"Transfer with {few} a class reaches on average the AUC that takes {needed} without."
 
 
 def _labels(curves: Curves, count: int) -> str:
