@@ -433,6 +433,9 @@ def report_text(curves: Curves) -> str:
 
 
 def _scores_table(curves: Curves) -> str:
+    counts = curves.settings.labels
+    cells = [(0, SOURCE)] if SOURCE in curves.methods else []  # it is the same at all numbers of labels
+    cells += [(count, name) for count, name in product(counts, curves.methods) if name != SOURCE]
     rows = [
         [
             f"{TITLES[name]}, {_labels(curves, count)}",
@@ -441,7 +444,7 @@ def _scores_table(curves: Curves) -> str:
                 for score in CURVE_SCORES
             ),
         ]
-        for count, name in product(curves.settings.labels, curves.methods)
+        for count, name in cells
     ]
     return markdown_table(["Method and labels a class", *map(titled, CURVE_SCORES)], rows)
 
