@@ -109,5 +109,5 @@ def _height_and_width(flag: str, text: str) -> tuple[int, int]:
 def _whole_numbers(flag: str, text: str) -> tuple[int, ...]:
     numbers = [number.strip() for number in text.split(",")]
     if not all(number.isdecimal() for number in numbers):
-        raise InputError(f"{flag} {text}: expected mask values separated by commas, for example 3,4.")
+        raise InputError(f"{flag} {text}: expected whole numbers separated by commas, for example 3,4.")
     return tuple(int(number) for number in numbers)

@@ -7,7 +7,13 @@ import typer
 
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
-from pipelines.histopathology.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.histopathology.settings import (
+    EvaluateSettings,
+    ExportSettings,
+    PredictSettings,
+    TrainSettings,
+    TransferSettings,
+)
 
 
 def prepare(
@@ -44,6 +50,21 @@ def prepare(
     )
 
 
+def transfer(
+    call: StepCall[TransferSettings],
+    source: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Prepared folder with many labels, such as another organ.")
+    ],
+    data: Path,
+    out: Path,
+    resume: bool = False,
+) -> None:
+    """Draw learning curves: what a source gives where the data have few labels, and what they reach alone."""
+    from pipelines.histopathology import transfer as steps  # noqa: PLC0415 - imports TensorFlow
+
+    steps.transfer(call.settings, source=source, data=data, out=out, resume=resume, console=call.console)
+
+
 def common_steps() -> Steps:
     """Import the steps whose commands are alike in all applications."""
     from pipelines.histopathology import steps  # noqa: PLC0415 - imports TensorFlow
@@ -66,6 +87,7 @@ def predict(
 COMMANDS = all_commands(
     common_steps,
     prepare=Command(HistopathologyPrepareSettings, prepare),
+    between={"transfer": Command(TransferSettings, transfer, continues=True)},
     train=TrainSettings,
     purpose="Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log.",
     evaluate=EvaluateSettings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,9 +109,20 @@ def joined_classes(
         raise InputError(
             f"--source {folder} has the classes {', '.join(source)}, none of which is one of the data's: "
             f"{', '.join(target)}. Say which is which, as in "
-            f"--set 'source_classes={{{source[0]}: {target[0]}}}'."
+            f"--set 'source_classes={{{_as_yaml(source[0])}: {_as_yaml(target[0])}}}'."
         )
     return labels
+
+
+def _as_yaml(name: str) -> str:
+    """Return the name of a class as settings take it: in quotes where it might be read as a number.
+
+    Example:
+        >>> _as_yaml("benign"), _as_yaml("0")
+        ('benign', '"0"')
+    """
+    is_plain = name.isidentifier() and name.lower() not in {"true", "false", "null"}
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
 
 
 def require_known(

@@ -47,7 +47,7 @@ def labelled_sources(
 def _source(
     data: LabelledData[Any], splits: Splits, settings: LabelledTrainSettings, source: LabelledData[Any]
 ) -> Source:
-    _require_alike(data, source)
+    require_alike(data, source)
     labels = joined_classes(
         source.manifest.class_names, data.manifest.class_names, settings.source_classes, source.folder
     )
@@ -80,7 +80,7 @@ def _relabelled(source: LabelledData[Any], names: Sequence[str], labels: dict[in
     return batches.map(lambda image, label: (image, tf.gather(constant, label)))
 
 
-def _require_alike(data: LabelledData[Any], source: LabelledData[Any]) -> None:
+def require_alike(data: LabelledData[Any], source: LabelledData[Any]) -> None:
     """Raise `InputError` where the examples of a source are not described as those of the data."""
     one, other = data.manifest, source.manifest
     if one.size != other.size:

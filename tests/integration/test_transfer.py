@@ -139,3 +139,97 @@ def test_what_cannot_be_a_source_is_refused(organs, tmp_path):
     assert "with --source" in refused("--set", "heads=[linear, atl_dgp]")
     assert "Expected a folder written by `prepare`" in refused("--source", tmp_path / "none")
     assert not (tmp_path / "run").exists()
+
+
+CURVES = ("--labels", "2,5", "--set", "source_patches=40", "--set", "components=6")
+
+
+def curves(organs: dict[str, Path], out: Path, *more: object, expected: int = 0) -> str:
+    """Call `histopathology transfer` from colon to breast; later options beat the first ones."""
+    folders = ("--source", organs["colon"], "--data", organs["breast"], "--out", out)
+    return run("histopathology", "transfer", *folders, *more, expected=expected)
+
+
+def test_learning_curves_are_drawn_and_resumed(organs, tmp_path):
+    out = tmp_path / "curves"
+    said = curves(organs, out, *CURVES, "--repeats", 2)
+    assert (
+        "Source prepared: 96 patches (benign: 48, tumour: 48); each repeat draws benign: 20, tumour: 20"
+        in said
+    )
+    assert (
+        "Data prepared: 72 patches (benign: 36, tumour: 36) of 6 groups, of which each repeat keeps 3 apart"
+        in said
+    )
+    assert "With 2 labels a class transfer " in said
+    first = out / "runs" / "repeat_000.json"
+    written = first.stat().st_mtime_ns
+    (out / "runs" / "repeat_001.json").unlink()
+    lost = json.loads((out / "metrics.json").read_text())
+    assert "1 of 2 repeats are there already" in curves(organs, out, *CURVES, "--repeats", 2)
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics == lost  # the same draw, computed again
+    assert metrics["summary"]["5"]["with_transfer"]["auc"]["mean"] > 0.8
+    assert "2 of 3 repeats are there already" in curves(organs, out, "--resume", "--repeats", 3)
+    assert first.stat().st_mtime_ns == written
+    assert len(json.loads((out / "metrics.json").read_text())["runs"]) == 3
+    assert (out / "learning_curves.svg").read_text().startswith("<?xml")
+    assert "## Differences" in (out / "report.md").read_text(encoding="utf-8")
+    assert not list(out.rglob("*.h5"))
+    said = curves(organs, out, *CURVES, "--set", "components=5", expected=2)
+    assert "holds learning curves of other settings: repeats" not in said
+    assert "components was 6 and is 5" in said
+    kidney = ("--source", organs["kidney"], "--set", "source_classes={normal: benign}")
+    assert "source_classes was {} and is" in curves(organs, out, *CURVES, *kidney, expected=2)
+    other = ("--source", organs["breast"], "--data", organs["colon"])
+    assert "curves of another source or other data" in curves(organs, out, *CURVES, *other, expected=2)
+    first.write_text("{")
+    assert "repeat_000.json cannot be read" in curves(organs, out, "--resume", expected=2)
+
+
+def test_whole_images_are_labelled(organs, tmp_path):
+    out = tmp_path / "curves"
+    said = curves(
+        organs, out, "--labels", "2", "--by", "image", "--repeats", 1, "--set", "source_patches=null"
+    )
+    assert "With 2 labelled images a class transfer makes no clear difference" in said
+    assert "each repeat draws" not in said
+    assert json.loads((out / "runs" / "repeat_000.json").read_text())["labels"]["2"]["patches"] == 24
+
+
+def test_learning_curves_that_cannot_be_drawn_are_refused(organs, tmp_path):
+    out = tmp_path / "curves"
+
+    def refused(*more: object) -> str:
+        return curves(organs, out, *more, expected=2)
+
+    assert "holds the same prepared data" in refused("--source", organs["breast"])
+    assert "Expected a folder written by `prepare`" in refused("--source", tmp_path)
+    assert "has 36 patches of the class benign, but the largest number of labels is 40" in refused()
+    assert "the others have at most 18 of the class benign" in refused("--labels", "5,20")
+    strange = prepare(tmp_path / "x", images=4, first=300, classes=("a", "b"), pale=1.0)
+    assert "none of which is one of the data's: benign, tumour" in refused("--source", strange)
+    assert "source_classes says odd: benign" in refused("--set", "source_classes={odd: benign}")
+    assert "expected whole numbers separated by commas" in refused("--labels", "few")
+    manifest = json.loads((organs["colon"] / "manifest.json").read_text())
+    aged = tmp_path / "aged"
+    shutil.copytree(organs["colon"], aged)
+    (aged / "manifest.json").write_text(json.dumps(manifest | {"extractor": "histopathology 0"}))
+    assert "has features of 'histopathology 0', but" in refused("--source", aged)
+    assert not out.exists()
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    assert "holds something else than learning curves" in refused(*CURVES)
+
+
+def test_learning_curves_with_an_image_on_both_sides_are_refused(organs, tmp_path):
+    both = tmp_path / "both"
+    shutil.copytree(organs["breast"].parent / "images", both / "images")
+    (both / "labels.csv").write_text(
+        (organs["breast"].parent / "labels.csv").read_text() + "0.png,benign,P0\n"
+    )
+    shutil.copy(organs["colon"].parent / "images" / "0.png", both / "images" / "0.png")
+    paths = ("--images", both / "images", "--labels", both / "labels.csv", "--out", both / "prepared")
+    run("histopathology", "prepare", *paths, "--patch-size", PATCH, "--set", "size=[32, 32]", "--jobs", 1)
+    said = curves(organs, tmp_path / "curves", "--data", both / "prepared", *CURVES, expected=2)
+    assert "has 6 patches that are in" in said

@@ -78,7 +78,7 @@ def test_what_the_user_wrote_becomes_the_value_of_the_setting(name, given, value
         (
             "lane_values",
             "3;4",
-            "--lane-values 3;4: expected mask values separated by commas, for example 3,4.",
+            "--lane-values 3;4: expected whole numbers separated by commas, for example 3,4.",
         ),
     ],
 )
