@@ -64,7 +64,7 @@ def checked_domains(sample_domain: Any, num_rows: int) -> npt.NDArray[np.int64]:
             "number for each row."
         )
     numbers = values.astype(np.float64) if values.dtype.kind in "iufb" else np.full(num_rows, np.nan)
-    if not np.array_equal(numbers, np.round(numbers)):  # NaN differs from itself
+    if not np.isfinite(numbers).all() or not np.array_equal(numbers, np.round(numbers)):
         raise ValueError(
             "sample_domain must hold whole numbers: from 0 for a source, one negative number for the target; "
             f"but it holds {values.reshape(-1)[:3].tolist()}."

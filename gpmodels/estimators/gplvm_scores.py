@@ -16,8 +16,9 @@ from gpmodels.gplvm.data import FloatArray
 def held_out_scores(model: BayesianGPLVM, X: FloatArray, *, folds: int = 2, seed: int = 0) -> FloatArray:
     """Return `score_samples` of each row by a model that was fitted to the rows of the other folds, `[N]`.
 
-    A row that a model is fitted to gets a place of its own there, however odd it is; this finds odd rows among
-    the rows themselves. Scores compare although they come from several models: all have the same columns.
+    A row that a model is fitted to gets a place of its own there, however odd it is; this finds odd rows
+    among the rows themselves. Scores compare although they come from several models: all have the same
+    columns.
 
     Args:
         model: Its parameters are taken, fitted or not.

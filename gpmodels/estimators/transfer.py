@@ -21,6 +21,9 @@ from gpmodels.transfer.exact import ExactTransfer
 from gpmodels.transfer.judged import JudgedTransfer
 from gpmodels.transfer.rows import TransferRows, class_codes
 
+FEW_VALUES = 10
+"""Labelled target rows below which the mean and deviation of their values are a poor guess."""
+
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
@@ -98,6 +101,13 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         rows = self._checked(x, sample_domain, sample_weight, groups)
         if sample_domain is not None and y.dtype.kind in "iuf":
             rows = rows._replace(labelled=y != -1)
+            if not rows.labelled[rows.domain != TARGET].all():
+                warnings.warn(
+                    f"y = -1 marks rows without a label, and {np.sum(~rows.labelled)} rows have it, some of "
+                    "a source. Where -1 is a class, give it another name.",
+                    UserWarning,
+                    stacklevel=2,
+                )
         used = rows.labelled & (rows.weight > 0)
         self.classes_ = np.unique(y[used])
         if len(self.classes_) < 2:
@@ -165,7 +175,8 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
     """Asymmetric transfer learning with a deep Gaussian process, for real targets.
 
     Parameters as for `ATLDGPClassifier`; `noise_variance` is of standardised targets, and `"auto"` chooses it
-    with the lengthscale by what leaving out target rows says. Targets are standardised as the columns are.
+    with the lengthscale by what leaving out target rows says. Target values are standardised as
+    the columns are: with few labelled rows of the target, and one unit, take `scaling="joint"`.
 
     Attributes:
         mixing_: As for `ATLDGPClassifier`, and so `mixing_std_`, `transfer_weight_` and `leave_one_out_`.
@@ -226,6 +237,14 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
             else:
                 parts.append((np.zeros([1, 1]), np.ones(1)))
         self.target_scales_: Scales = scales_of(parts, self.scaling or "joint")
+        labelled = len(parts[-1][0])
+        if self.domains_.sources and self.scaling == "domain" and labelled < FEW_VALUES:
+            warnings.warn(
+                f"The target has {labelled} labelled rows, and its values are standardised by these alone: "
+                "that is a poor guess. Where sources and target have one unit, fit with scaling='joint'.",
+                UserWarning,
+                stacklevel=2,
+            )
         codes = np.zeros([len(y), 1])
         for k in order:
             chosen = rows.domain == k

@@ -134,17 +134,18 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         transfer = TransferRows(tuple(parts[:-1]), parts[-1], self._is_classifier)
         groups = None if rows.groups is None else rows.groups[rows.part(TARGET)]
         seed = int(rng.integers(2**31 - 1))
-        alone = self._fitted(transfer.without_sources(), groups, seed)
-        exact = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
         if self.max_iterations and groups is not None:
             raise ValueError(
                 "groups are left out by the exact limit alone, and max_iterations asks for training. Leave "
                 "groups out, or set max_iterations=0."
             )
+        alone = self._fitted(transfer.without_sources(), groups, seed)
+        exact = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
         self.model_: ExactTransfer | JudgedTransfer = self._best(exact, transfer, seed)
         densities = [fit.left_out_densities(transfer) for fit in (self.model_, alone)]
         self._set_found(
-            self._transfer_weights(transfer), compare(densities[0], densities[1], transfer.target.weight)
+            self._transfer_weights(transfer),
+            compare(densities[0], densities[1], transfer.target.weight, groups),
         )
         self._say_harm()
         self._log()
@@ -295,7 +296,7 @@ class TransferEstimator(BaseEstimator, abc.ABC):
                 elif not isinstance(self.model_, ExactTransfer):
                     raise ValueError(
                         "The trained model predicts rows of the target alone, but sample_domain names a "
-                        "source. Fit with max_iterations=0 to predict a source's rows too."
+                        "source. ATL-DGP with max_iterations=0 predicts a source's rows too."
                     )
                 else:
                     mean[chosen] = self.model_.source_mean(rows, int(k))

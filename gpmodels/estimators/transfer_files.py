@@ -157,10 +157,13 @@ def _exact(
         features.append(_features(inducing, lengthscale))
     total = sum(one.size for one in features)
     nodes = finite_array(arrays, "nodes", (None, count))
+    weight = finite_array(arrays, "node_weight", (len(nodes),))
+    if (weight < 0).any() or abs(weight.sum() - 1.0) > 1e-6:
+        raise ValueError("the array node_weight must hold weights of sum 1.")
     return ExactTransfer(
         tuple(features),
         nodes,
-        finite_array(arrays, "node_weight", (len(nodes),)),
+        weight,
         finite_array(arrays, "target_weights", (len(nodes), total, num_outputs)),
         finite_array(arrays, "source_weights", (total - features[-1].size, num_outputs)),
         finite_array(arrays, "covariance", (total, total)),

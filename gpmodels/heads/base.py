@@ -116,6 +116,7 @@ class Gift:
         transfer_weight: Each source's share in what the predictions vary with, `[K]`.
         nll: Mean NLL of left-out training points of the target, with the sources.
         nll_without: The same without them.
+        standard_error: Of the difference between the two, over groups.
         do_harm: Whether the sources make it worse, by more than chance.
     """
 
@@ -124,6 +125,7 @@ class Gift:
     transfer_weight: tuple[float, ...]
     nll: float
     nll_without: float
+    standard_error: float
     do_harm: bool
 
 

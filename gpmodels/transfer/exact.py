@@ -314,7 +314,7 @@ def _left_out(target: _Target, node: FloatArray, noise: float) -> LeftOut:
     for group in target.groups:
         block = np.linalg.inv(inverse.block(group))
         mean[group] = target.codes[group] - block @ alpha[group]
-        variance[group] = np.diag(block)
+        variance[group] = np.diag(block) + noise * (1.0 - 1.0 / target.weight[group])  # of one new code
     return LeftOut(mean, variance)
 
 

@@ -147,13 +147,19 @@ class ATLDGPHead(LinearHead):
         alone = fit_exact(rows.without_sources(), prior_nodes(0, concentration), **options)
         self._take(model, scaled[-1])
         densities = [fit.left_out_densities(rows) for fit in (model, alone)]
-        comparison = compare(densities[0], densities[1], rows.target.weight)
+        comparison = compare(
+            densities[0],
+            densities[1],
+            rows.target.weight,
+            np.unique(groups, return_inverse=True)[1].reshape(-1),
+        )
         self._gift = Gift(
             tuple(model.mixing[:-1].tolist()),
             tuple(model.mixing_deviation[:-1].tolist()),
             tuple(model.transfer_weights(rows.target.x)[:-1].tolist()),
             comparison.with_sources,
             comparison.without_sources,
+            comparison.standard_error,
             comparison.do_harm,
         )
 

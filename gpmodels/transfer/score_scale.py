@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
@@ -67,7 +68,7 @@ class Comparison(NamedTuple):
     Attributes:
         with_sources: With the rows of the sources.
         without_sources: With the other rows of the target alone.
-        standard_error: Of the difference between the two, over the rows.
+        standard_error: Of the difference between the two, over the rows or their groups.
     """
 
     with_sources: float
@@ -80,20 +81,28 @@ class Comparison(NamedTuple):
         return self.with_sources > self.without_sources + max(HARM, self.standard_error)
 
 
-def compare(with_sources: FloatArray, without: FloatArray, weight: FloatArray) -> Comparison:
+def compare(
+    with_sources: FloatArray,
+    without: FloatArray,
+    weight: FloatArray,
+    groups: npt.NDArray[np.intp] | None = None,
+) -> Comparison:
     """Return what log densities of left-out rows, with and without the sources, say of these.
 
     Args:
         with_sources: `[N]`.
         without: `[N]`.
         weight: How often each row counts, `[N]`.
+        groups: Group of each row, `[N]`: the error is over groups, whose rows are alike. None: over rows.
 
     Example:
         >>> compare(np.array([-1.0, -1.0]), np.array([-2.0, -2.0]), np.ones(2))
         Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.0)
     """
     share = weight / weight.sum()
-    gain = with_sources - without
-    spread = float(share @ np.square(gain - share @ gain))
-    error = float(np.sqrt(spread * np.sum(np.square(share))))
+    gain = share @ (with_sources - without)
+    parts = share * (with_sources - without - gain)
+    if groups is not None:
+        parts = np.bincount(groups, parts)
+    error = float(np.sqrt(np.sum(np.square(parts))))
     return Comparison(-float(share @ with_sources), -float(share @ without), error)

@@ -102,12 +102,12 @@ class Source:
     Attributes:
         rows: What a run writes down of it.
         batches: Returns one pass over its examples, as batches of input and label of the run.
-        digests: What tells its examples from others.
+        names: Names of its examples that count.
     """
 
     rows: SourceRows
     batches: Callable[[], tf.data.Dataset]
-    digests: frozenset[str]
+    names: tuple[str, ...]
 
 
 def one_pass(settings: HeadTrainSettings, num_examples: int) -> int:

@@ -25,6 +25,7 @@ class SourceRows(BaseModel):
         name: Name of the folder.
         manifest_sha256: Which prepared data it held.
         rows: Its examples that count: those of a class that the run's own data have too.
+        left_out: Its other classes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +33,7 @@ class SourceRows(BaseModel):
     name: str
     manifest_sha256: str
     rows: int
+    left_out: tuple[str, ...] = ()
 
 
 class HeadRun(RunDescription):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +15,19 @@ from data_prep.splits.divide import Splits
 from gpmodels.heads.base import Gift
 from gpmodels.registry import families, in_order
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
+
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """A source that was checked.
+
+    Attributes:
+        source: The source.
+        digests: What tells its examples from others.
+    """
+
+    source: Source
+    digests: frozenset[str]
 
 
 def with_transfer_heads(settings: SettingsKind) -> SettingsKind:
@@ -29,7 +44,7 @@ def open_sources(
     data: DataKind,
     splits: Splits,
     console: Console,
-) -> tuple[Source, ...]:
+) -> tuple[OpenedSource, ...]:
     """Return the sources that the settings name, checked; none where they name none.
 
     Raises:
@@ -43,23 +58,44 @@ def open_sources(
     if inputs.sources is None:
         raise InputError(f"gpimaging {application.name} learns from no further folders. Leave --source out.")
     opened = [inputs.seen(inputs.open(folder), settings, None, console) for folder in folders]
+    seen = {data.sha256: data.folder}
     for folder, one in zip(folders, opened, strict=True):
-        if one.sha256 == data.sha256:
+        if one.sha256 in seen:
             raise InputError(
-                f"--source {folder} holds the same prepared data as {data.folder}. Name another prepared "
-                "folder, or train without --source."
+                f"--source {folder} holds the same prepared data as {seen[one.sha256]}. Name another prepared "
+                "folder, or leave it out."
             )
+        seen[one.sha256] = folder
     sources = inputs.sources(data, splits, settings, opened)
-    own = frozenset(application.judge.learned(data, [example.name for example in data.manifest.examples]))
-    for folder, source in zip(folders, sources, strict=True):
-        shared = len(own & source.digests)
-        if shared:
-            raise InputError(
-                f"--source {folder} has {shared} examples that are in {data.folder} too, so that the run "
-                "would learn from what it is judged by. Prepare a source without these images."
-            )
-        console.print(f"Source {source.rows.name}: {source.rows.rows} examples", markup=False)
-    return sources
+    known = {data.folder: _digests(application, data, [example.name for example in data.manifest.examples])}
+    found = []
+    for folder, one, source in zip(folders, opened, sources, strict=True):
+        digests = _digests(application, one, source.names)
+        for other, others in known.items():
+            if shared := len(others & digests):
+                raise InputError(
+                    f"--source {folder} has {shared} examples that are in {other} too, so that the run would "
+                    "learn from what it is judged by, or twice from the same. Prepare a source without them."
+                )
+        known[folder] = digests
+        found.append(OpenedSource(_named(source, folder, folders), digests))
+        unknown = ", ".join(source.rows.left_out)
+        left = f"; classes that the data do not have are left out: {unknown}" if unknown else ""
+        console.print(f"Source {found[-1].source.rows.name}: {source.rows.rows} examples{left}", markup=False)
+    return tuple(found)
+
+
+def _digests(
+    application: Application[DataKind, SettingsKind, RunKind], data: DataKind, names: Sequence[str]
+) -> frozenset[str]:
+    return frozenset(application.judge.learned(data, names))
+
+
+def _named(source: Source, folder: Path, folders: Sequence[Path]) -> Source:
+    """Return a source whose name tells it from the others: with its parent's where two have one name."""
+    if sum(other.name == folder.name for other in folders) == 1:
+        return source
+    return replace(source, rows=source.rows.model_copy(update={"name": "/".join(folder.parts[-2:])}))
 
 
 def gift_text(names: Sequence[str], gift: Gift) -> str:
@@ -70,16 +106,19 @@ def gift_text(names: Sequence[str], gift: Gift) -> str:
         gift: What the head says.
 
     Example:
-        >>> gift_text(["lung"], Gift((0.56,), (0.06,), (0.4,), 1.36, 1.53, False))
-        'lung gives 56% ± 6% of the mixture (40% of the predictions); left-out NLL 1.360 with, 1.530 without'
+        >>> gift_text(["lung"], Gift((0.56,), (0.06,), (0.4,), 1.36, 1.53, 0.05, False))
+        'lung gives 40% of what predictions vary with (56% ± 6% of the mixture); left-out NLL 1.360 with, \
+1.530 without (difference -0.170 ± 0.050)'
     """
     shares = [
-        f"{name} gives {share:.0%} ± {deviation:.0%} of the mixture ({weight:.0%} of the predictions)"
+        f"{name} gives {weight:.0%} of what predictions vary with ({share:.0%} ± {deviation:.0%} of the mixture)"
         for name, share, deviation, weight in zip(
             names, gift.mixing, gift.mixing_deviation, gift.transfer_weight, strict=True
         )
     ]
-    return f"{', '.join(shares)}; left-out NLL {gift.nll:.3f} with, {gift.nll_without:.3f} without"
+    difference = f"difference {gift.nll - gift.nll_without:+.3f} ± {gift.standard_error:.3f}"
+    with_and_without = f"{gift.nll:.3f} with, {gift.nll_without:.3f} without"
+    return f"{', '.join(shares)}; left-out NLL {with_and_without} ({difference})"
 
 
 def joined_classes(

@@ -132,7 +132,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 f"{data} holds no training example for fold {settings.fold}. Prepare it with more images."
             )
         self.steps_per_epoch = application.inputs.steps_per_epoch(settings, len(splits.train))
-        self.sources = open_sources(application, settings, opened, splits, console)
+        checked = open_sources(application, settings, opened, splits, console)
+        self.sources = tuple(one.source for one in checked)
+        self.learned_from_sources = frozenset[str]().union(*(one.digests for one in checked))
         described_run = described(application, opened, splits, self.steps_per_epoch)
         self.job = Job(
             application=application,
@@ -194,9 +196,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         dump_settings(job.settings, out / CONFIG_NAME)
         job.run.save(out)
         if not (out / LEARNED_NAME).exists():
-            write_learned(
-                out, self.application.judge.learned(job.data, (*job.splits.train, *job.splits.selection))
-            )
+            own = self.application.judge.learned(job.data, (*job.splits.train, *job.splits.selection))
+            write_learned(out, (*own, *self.learned_from_sources))
         for keep in self.application.inputs.kept:
             keep(job.data, out)
         job.say(

@@ -14,7 +14,6 @@ from data_prep.errors import InputError
 from data_prep.labelled.dataset import features_dataset
 from data_prep.splits.divide import Splits
 from pipelines.runs.application import Source
-from pipelines.runs.learned import input_digests
 from pipelines.runs.settings import SourceRows
 from pipelines.runs.sources import joined_classes, require_known
 from pipelines.tasks.data import LabelledData, PreparedMatrix
@@ -57,18 +56,17 @@ def _source(
         raise InputError(
             f"--source {source.folder} has no example of a class that the data have. Prepare some."
         )
-    rows = SourceRows(name=source.folder.name, manifest_sha256=source.sha256, rows=len(names))
+    left_out = [name for label, name in enumerate(source.manifest.class_names) if label not in labels]
+    rows = SourceRows(
+        name=source.folder.name, manifest_sha256=source.sha256, rows=len(names), left_out=tuple(left_out)
+    )
     if isinstance(source, PreparedMatrix) and isinstance(data, PreparedMatrix):
         part = source.part(names)
         features = aligned(part.features, data.part(splits.train).features)
         own = np.array([labels[int(label)] for label in part.labels], np.int32)
         batches = partial(features_dataset, features, own, batch_size=MAX_AT_ONCE, shuffle=False)
-        return Source(rows, batches, frozenset(input_digests(part.features)))
-    return Source(
-        rows,
-        partial(_relabelled, source, names, labels),
-        frozenset(input_digests(image for _, image, _ in source.inputs(names))),
-    )
+        return Source(rows, batches, tuple(names))
+    return Source(rows, partial(_relabelled, source, names, labels), tuple(names))
 
 
 def _relabelled(source: LabelledData[Any], names: Sequence[str], labels: dict[int, int]) -> tf.data.Dataset:
