@@ -33,7 +33,8 @@ def variance_factors(
 
     Half of the values of at most 500 rows, fewer of many columns, are hidden, and the rows filled. The factor
     is the ratio of squared errors to variances of a column, drawn towards that of all columns where little
-    was hidden.
+    was hidden. Where all ratios together are below 1 they are raised to it: values hidden here and there are
+    easier to fill than whole parts.
 
     Args:
         model: Fitted.
@@ -54,4 +55,5 @@ def variance_factors(
     overall = squares.sum() / variances.sum()
     typical = variances.sum() / hidden.sum()
     added = PSEUDO_ROWS * typical
-    return (squares.sum(axis=0) + overall * added) / (variances.sum(axis=0) + added)
+    factors: FloatArray = (squares.sum(axis=0) + overall * added) / (variances.sum(axis=0) + added)
+    return factors / min(overall, 1.0)

@@ -62,8 +62,8 @@ def open_sources(
     for folder, one in zip(folders, opened, strict=True):
         if one.sha256 in seen:
             raise InputError(
-                f"--source {folder} holds the same prepared data as {seen[one.sha256]}. Name another prepared "
-                "folder, or leave it out."
+                f"--source {folder} holds the same prepared data as {seen[one.sha256]}. Name another "
+                "prepared folder, or leave it out."
             )
         seen[one.sha256] = folder
     sources = inputs.sources(data, splits, settings, opened)
@@ -111,7 +111,8 @@ def gift_text(names: Sequence[str], gift: Gift) -> str:
 1.530 without (difference -0.170 ± 0.050)'
     """
     shares = [
-        f"{name} gives {weight:.0%} of what predictions vary with ({share:.0%} ± {deviation:.0%} of the mixture)"
+        f"{name} gives {weight:.0%} of what predictions vary with "
+        f"({share:.0%} ± {deviation:.0%} of the mixture)"
         for name, share, deviation, weight in zip(
             names, gift.mixing, gift.mixing_deviation, gift.transfer_weight, strict=True
         )

@@ -84,6 +84,10 @@ def test_the_whole_way_needs_the_source_once(organs, tmp_path):
     description = json.loads((trained / "run.json").read_text())
     assert description["heads"] == ["linear", "atl_dgp"]
     assert description["sources"][0]["rows"] == 96
+    judged = ("--model", trained, "--out", tmp_path / "of the source", "--set", "split=train")
+    run("histopathology", "evaluate", "--data", organs["colon"], *judged)
+    of_source = json.loads((tmp_path / "of the source" / "metrics.json").read_text())
+    assert any("learned" in warning for warning in of_source["warnings"])
     evaluation, bundle = tmp_path / "evaluation", tmp_path / "bundle"
     run("histopathology", "evaluate", *data, "--model", trained, "--out", evaluation)
     metrics = json.loads((evaluation / "metrics.json").read_text())
@@ -102,8 +106,10 @@ def test_two_sources_whose_classes_have_other_names(organs, tmp_path):
     said = run(*arguments, "--set", "source_classes={odd: benign}", *SETTINGS, expected=2)
     assert "source_classes says odd: benign, but the sources have the classes benign, normal, tumour" in said
     said = run(*arguments, "--set", "source_classes={normal: benign}", *SETTINGS)
-    assert "Source prepared: 96 examples" in said
-    assert "Source prepared: 48 examples" in said
+    assert "Source colon/prepared: 96 examples" in said
+    assert "Source kidney/prepared: 48 examples" in said
+    twice = (*arguments[:6], "--source", organs["colon"], *arguments[8:])
+    assert "holds the same prepared data" in run(*twice, *SETTINGS, expected=2)
 
 
 def test_a_resumed_run_repeats_nothing(organs, tmp_path):
@@ -116,6 +122,23 @@ def test_a_resumed_run_repeats_nothing(organs, tmp_path):
     assert weights.read_bytes() == before
     other = (*arguments[:4], "--source", organs["kidney"], "--set", "source_classes={normal: benign}")
     assert "sources changed" in run(*other, *out, *SETTINGS, "--resume", expected=2)
+
+
+def test_a_shared_image_is_found_behind_a_trunk(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, images in {"data": 20, "source": 20}.items():
+        for number in range(images):
+            folder = tmp_path / name / ("dark", "light")[number % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            grey = rng.integers(0, 100, (32, 32, 3)) + 120 * (number % 2)
+            Image.fromarray(grey.astype(np.uint8)).save(folder / f"{number}.png")
+    shutil.copy(tmp_path / "data" / "dark" / "2.png", tmp_path / "source" / "dark" / "copy.png")
+    for name in ("data", "source"):
+        paths = ("--images", tmp_path / name, "--out", tmp_path / f"prepared {name}")
+        run("classify", "prepare", *paths, "--size", "32x32")
+    paths = ("--data", tmp_path / "prepared data", "--source", tmp_path / "prepared source")
+    said = run("classify", "train", *paths, "--out", tmp_path / "run", "--set", "network=FE1", expected=2)
+    assert "has 1 examples that are in" in said
 
 
 def test_what_cannot_be_a_source_is_refused(organs, tmp_path):

@@ -299,6 +299,7 @@ X, Y, DOMAIN, _, _ = simulated()
         ({"sample_domain": np.abs(DOMAIN)}, "no negative number"),
         ({"sample_domain": np.r_[[-2], DOMAIN[1:]]}, r"the negative numbers \[-2, -1\]"),
         ({"sample_domain": DOMAIN + 0.5}, "whole numbers"),
+        ({"sample_domain": np.where(DOMAIN < 0, -np.inf, 0.0)}, "whole numbers"),
         ({"sample_domain": np.array(["a"] * len(Y))}, "whole numbers"),
         ({"y": np.where(DOMAIN < 0, -1, np.arange(len(Y)) % 3)}, "no labelled row of the target"),
         ({"y": np.where(DOMAIN == 0, -1, np.arange(len(Y)) % 3)}, "Source 0 has no labelled row"),
@@ -348,6 +349,19 @@ def test_class_that_only_one_domain_has():
     y = np.where((DOMAIN == 0) & (Y == "oak"), "ash", Y)
     model = ATLDGPClassifier().fit(X, y, sample_domain=DOMAIN)
     assert model.predict_proba(X[DOMAIN < 0]).shape == (12, 3)
+
+
+def test_a_label_of_minus_one_that_may_be_a_class_is_pointed_out():
+    y = np.where(DOMAIN == 0, np.arange(len(Y)) % 3 - 1, np.arange(len(Y)) % 2)
+    with pytest.warns(UserWarning, match="Where -1 is a class, give it another name"):
+        model = ATLDGPClassifier().fit(X, y, sample_domain=DOMAIN)
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_few_values_to_standardise_by_are_pointed_out():
+    few = np.r_[np.zeros(len(Y) - 3, int), -np.ones(3, int)]
+    with pytest.warns(UserWarning, match=r"The target has 3 labelled rows.*scaling='joint'"):
+        ATLDGPRegressor().fit(X, X[:, 0], sample_domain=few)
 
 
 def test_what_was_found_goes_to_tensorboard(tmp_path):

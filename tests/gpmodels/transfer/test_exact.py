@@ -8,7 +8,7 @@ from gpmodels.transfer.exact import fit_exact
 from gpmodels.transfer.features import MAX_EXACT_ROWS, place
 from gpmodels.transfer.nodes import fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.rows import DomainRows, TransferRows, class_codes, mean_distance
-from gpmodels.transfer.score_scale import fit_score_scale
+from gpmodels.transfer.score_scale import compare, fit_score_scale
 
 NOISE = 0.2
 
@@ -134,6 +134,36 @@ def test_weights_are_repetitions():
     )
     both = TransferRows((source,), repeated, is_classifier=False)
     np.testing.assert_allclose(mean, slow_fit(both, [0.6, 0.4], at)[0], atol=1e-6)
+
+
+def test_weights_change_certainty_as_repetitions_do():
+    """Rows of weight 4 are four copies that are left out together; one new code has the noise σ² alone."""
+    rows = problem()
+    target, times = rows.target, 4
+    heavy = DomainRows(target.x, target.codes, np.full(6, float(times)), target.lengthscale)
+    copies = DomainRows(
+        np.repeat(target.x, times, axis=0),
+        np.repeat(target.codes, times, axis=0),
+        np.ones(6 * times),
+        target.lengthscale,
+    )
+    nodes = fixed_mixing([0.6, 0.4])
+    one = fit_exact(TransferRows(rows.sources, heavy, is_classifier=False), nodes, noise=NOISE)
+    groups = np.repeat(np.arange(6), times)
+    many = fit_exact(
+        TransferRows(rows.sources, copies, is_classifier=False), nodes, noise=NOISE, groups=groups
+    )
+    np.testing.assert_allclose(one.left_out.mean, many.left_out.mean[::times], atol=1e-6)
+    np.testing.assert_allclose(one.left_out.variance, many.left_out.variance[::times], atol=1e-6)
+    assert one.nll == pytest.approx(many.nll, abs=1e-6)
+
+
+def test_the_error_of_a_difference_is_over_groups():
+    gain = np.repeat([1.0, -1.0, 2.0, 0.0], 5)
+    by_row = compare(gain, np.zeros(20), np.ones(20))
+    by_group = compare(gain, np.zeros(20), np.ones(20), np.repeat(np.arange(4), 5))
+    assert by_group.standard_error == pytest.approx(by_row.standard_error * np.sqrt(5.0))
+    assert by_row.standard_error == pytest.approx(np.std(gain) / np.sqrt(20.0))
 
 
 def test_without_a_share_the_source_does_not_matter():
