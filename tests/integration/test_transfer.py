@@ -84,10 +84,10 @@ def test_the_whole_way_needs_the_source_once(organs, tmp_path):
     description = json.loads((trained / "run.json").read_text())
     assert description["heads"] == ["linear", "atl_dgp"]
     assert description["sources"][0]["rows"] == 96
-    judged = ("--model", trained, "--out", tmp_path / "of the source", "--set", "split=train")
+    judged = ("--model", trained, "--out", tmp_path / "of the source")
     run("histopathology", "evaluate", "--data", organs["colon"], *judged)
     of_source = json.loads((tmp_path / "of the source" / "metrics.json").read_text())
-    assert any("learned" in warning for warning in of_source["warnings"])
+    assert any("what training was fitted to" in warning for warning in of_source["warnings"])
     evaluation, bundle = tmp_path / "evaluation", tmp_path / "bundle"
     run("histopathology", "evaluate", *data, "--model", trained, "--out", evaluation)
     metrics = json.loads((evaluation / "metrics.json").read_text())
@@ -108,7 +108,7 @@ def test_two_sources_whose_classes_have_other_names(organs, tmp_path):
     said = run(*arguments, "--set", "source_classes={normal: benign}", *SETTINGS)
     assert "Source colon/prepared: 96 examples" in said
     assert "Source kidney/prepared: 48 examples" in said
-    twice = (*arguments[:6], "--source", organs["colon"], *arguments[8:])
+    twice = (*arguments[:6], "--source", organs["colon"], "--out", tmp_path / "twice")
     assert "holds the same prepared data" in run(*twice, *SETTINGS, expected=2)
 
 

@@ -292,6 +292,7 @@ def test_inside_a_pipeline_of_skada():
 X, Y, DOMAIN, _, _ = simulated()
 
 
+@pytest.mark.filterwarnings("ignore:y = -1 marks rows")
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
