@@ -187,7 +187,8 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
     Example:
         >>> X = np.random.default_rng(0).permutation(np.linspace(0.0, 1.0, 30))[:, None]
         >>> domain = np.r_[np.zeros(24), -np.ones(6)]
-        >>> ATLDGPRegressor().fit(X, np.sin(6.0 * X[:, 0]), sample_domain=domain).predict(X[24:]).shape
+        >>> model = ATLDGPRegressor(scaling="joint").fit(X, np.sin(6.0 * X[:, 0]), sample_domain=domain)
+        >>> model.predict(X[24:]).shape
         (6,)
     """
 

@@ -85,7 +85,7 @@ def test_a_head_that_is_no_gaussian_process_is_no_linear_head(toy):
 
 def test_it_is_gone_when_it_is_unregistered(toy):
     unregister(toy.name)
-    with pytest.raises(InputError, match=re.escape("'hgp', 'dfgp' or 'dfgp_mkl'")):
+    with pytest.raises(InputError, match=re.escape("'dfgp', 'dfgp_mkl' or 'atl_dgp'")):
         load_settings(TrainSettings, overrides=["heads=[toy]"])
     with pytest.raises(ValueError, match="There is no head family 'toy'"):
         head_family("toy")
