@@ -53,6 +53,8 @@ def variance_factors(
     squares = np.where(hidden, np.square(rows - mean), 0.0)
     variances = np.where(hidden, variance, 0.0)
     overall = squares.sum() / variances.sum()
+    if overall == 0.0:  # of constant columns nothing can be wrong
+        return np.ones(rows.shape[1])
     typical = variances.sum() / hidden.sum()
     added = PSEUDO_ROWS * typical
     factors: FloatArray = (squares.sum(axis=0) + overall * added) / (variances.sum(axis=0) + added)
