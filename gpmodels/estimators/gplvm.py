@@ -81,6 +81,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`; all 0
             where every row lies at one position, since nothing was learned.
         noise_deviation_: Standard deviation of the noise of each column in its own units, `[D]`.
+        variance_factor_: What variances of filled values are multiplied by in `complete`, `[D]`.
         n_iter_: Iterations done, those of a second start included: up to twice `max_iterations`.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         scaling_: Centre and deviation of each column.
