@@ -53,6 +53,8 @@ class FeaturesSettings(BaseModel):
 class TrainSettings(LabelledTrainSettings, MachineSettings):
     """Settings of `video train`, on clips or on cached features."""
 
+    options: ClassVar[dict[str, tuple[str, str]]] = {}  # videos learn from no further folders yet
+
     width: int = Field(
         default=16,
         ge=1,
