@@ -185,7 +185,7 @@ def test_every_estimator_is_kept():
     assert {name.split(".")[0] for name in ESTIMATORS} >= public - NEWER
 
 
-NEWER: set[str] = set()
+NEWER = {"ATLDGPClassifier", "ATLDGPRegressor", "STLDGPClassifier", "STLDGPRegressor"}
 """Estimators that did not exist when the files were written, and of which none has been added since."""
 
 
