@@ -86,7 +86,7 @@ def _compute_all(cells: list[Cell], data: Path, out: Path) -> None:
             continue
         try:
             _compute(cell, data, out)
-        except Exception:  # noqa: BLE001 - the other methods do not depend on it
+        except Exception:  # noqa: BLE001 - others go on; `main` names it and fails
             print(f"{cell.file}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
 
 

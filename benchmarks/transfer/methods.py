@@ -23,7 +23,7 @@ from gpmodels.comparison.coregionalised_gp import CoregionalisedGPClassifier
 from gpmodels.comparison.geodesic_flow_kernel import GeodesicFlowKernelClassifier
 from gpmodels.comparison.kbtl import KBTLClassifier
 from gpmodels.comparison.mmdt import MMDTClassifier
-from gpmodels.comparison.transfer_base import Rows, TransferClassifier
+from gpmodels.comparison.transfer_base import Rows, TransferClassifier, scores_of_decision
 from gpmodels.transfer.rows import mean_distance
 
 SOURCE_WEIGHT = 0.1
@@ -73,11 +73,7 @@ class PooledClassifier(TransferClassifier):
 
     def _scores(self, x: FloatArray) -> FloatArray:
         decision = self._model.decision_function(x)
-        if decision.ndim == 1:
-            decision = np.stack([-0.5 * decision, 0.5 * decision], axis=1)
-        scores = np.repeat(decision.min(axis=1, keepdims=True), self._num_classes, axis=1)
-        scores[:, self._model.classes_] = decision
-        return scores
+        return scores_of_decision(decision, self._model.classes_, self._num_classes)
 
 
 @dataclass(frozen=True)

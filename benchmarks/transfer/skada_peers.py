@@ -7,12 +7,12 @@ optimal transport alone has seen these.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
+from sklearn.linear_model import LogisticRegression
 
 from benchmarks.transfer.office import FloatArray, Split
 from gpmodels.comparison.transfer_base import fit_score_scale
@@ -50,15 +50,13 @@ def adapted(split: Split, adapter: str, seed: int) -> Split:
     if adapter == "OTMappingAdapter":
         label = split.label
     judged = np.full(len(test), TARGET)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if split.unlabelled:
-            both, domains = np.concatenate([x, test]), np.concatenate([domain, judged])
-            labels = np.concatenate([label, np.full(len(test), -1)])
-            moved = model.fit_transform(both, labels, sample_domain=domains)
-            return replace(split, x=moved[: len(x)], test_x=moved[len(x) :])
-        moved = model.fit_transform(x, label, sample_domain=domain)
-        return replace(split, x=moved, test_x=model.transform(test, sample_domain=judged))
+    if split.unlabelled:
+        both, domains = np.concatenate([x, test]), np.concatenate([domain, judged])
+        labels = np.concatenate([label, np.full(len(test), -1)])
+        moved = model.fit_transform(both, labels, sample_domain=domains)
+        return replace(split, x=moved[: len(x)], test_x=moved[len(x) :])
+    moved = model.fit_transform(x, label, sample_domain=domain)
+    return replace(split, x=moved, test_x=model.transform(test, sample_domain=judged))
 
 
 def jdot_probability(split: Split, seed: int) -> FloatArray:  # noqa: ARG001 - all methods take a seed
@@ -69,7 +67,6 @@ def jdot_probability(split: Split, seed: int) -> FloatArray:  # noqa: ARG001 - a
         seed: Not used.
     """
     import skada  # noqa: PLC0415 - an optional package
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     unit = 1.0 / mean_distance(split.x)
     target = split.sample_domain < 0
@@ -78,13 +75,11 @@ def jdot_probability(split: Split, seed: int) -> FloatArray:  # noqa: ARG001 - a
     count = int((~target).sum())
     domain = np.repeat([SOURCE, TARGET], [count, len(x) - count])
     label = np.concatenate([split.label[~target], np.full(len(x) - count, -1)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = skada.JDOTClassifier(
-            LogisticRegression(C=100.0, max_iter=1000), alpha=0.1, n_iter_max=JDOT_ITERATIONS
-        )
-        model.fit(x, label, sample_domain=domain)
-        estimator = model.estimator_
+    model = skada.JDOTClassifier(
+        LogisticRegression(C=100.0, max_iter=1000), alpha=0.1, n_iter_max=JDOT_ITERATIONS
+    )
+    model.fit(x, label, sample_domain=domain)
+    estimator = model.estimator_
 
     def scores(inputs: FloatArray) -> FloatArray:
         return log_softmax(np.asarray(estimator.decision_function(unit * inputs)), axis=1)

@@ -243,3 +243,22 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _scores(self, x: Array) -> Array:
         """Return scores of target rows `[n, D]`, `[n, C]`."""
+
+
+def scores_of_decision(decision: Array, classes: Integers, num_classes: int) -> Array:
+    """Return a score for each class from a classifier's decision function, `[N, C]`.
+
+    Args:
+        decision: `[N]` of two classes, else `[N, classes]`.
+        classes: Class indices that the classifier knows; the others have the lowest score of a row.
+        num_classes: C.
+
+    Example:
+        >>> scores_of_decision(np.array([2.0]), np.array([0, 2]), 3).tolist()
+        [[-1.0, -1.0, 1.0]]
+    """
+    if decision.ndim == 1:
+        decision = np.stack([-0.5 * decision, 0.5 * decision], axis=1)
+    scores = np.repeat(decision.min(axis=1, keepdims=True), num_classes, axis=1)
+    scores[:, classes] = decision
+    return scores

@@ -31,7 +31,7 @@ from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.estimators.transfer_files import load_transfer, save_transfer
 from gpmodels.transfer.exact import ExactTransfer, fit_exact
 from gpmodels.transfer.judged import JudgedTransfer
-from gpmodels.transfer.nodes import MixingNodes, fixed_mixing, prior_concentration, prior_nodes
+from gpmodels.transfer.nodes import MixingGrid, fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.parameters import FORMS
 from gpmodels.transfer.rows import DomainRows, TransferRows, mean_distance
 from gpmodels.transfer.score_scale import Comparison, compare
@@ -214,7 +214,7 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         )
         return min(fits, key=lambda fit: fit.nll)
 
-    def _nodes(self, rows: TransferRows) -> MixingNodes:
+    def _nodes(self, rows: TransferRows) -> MixingGrid:
         shares = self._fixed_shares(rows.num_sources) if rows.num_sources else None
         if shares is None:
             return prior_nodes(rows.num_sources, prior_concentration(len(rows.target)))

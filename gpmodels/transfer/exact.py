@@ -30,7 +30,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import softmax
 
 from gpmodels.transfer.features import DomainFeatures, place
-from gpmodels.transfer.nodes import MixingNodes
+from gpmodels.transfer.nodes import MixingGrid
 from gpmodels.transfer.rows import DomainRows, FloatArray, LeftOut, TransferRows
 from gpmodels.transfer.score_scale import fit_score_scale, log_densities
 
@@ -172,7 +172,7 @@ class _Target:
 
 def fit_exact(
     rows: TransferRows,
-    nodes: MixingNodes,
+    nodes: MixingGrid,
     *,
     noise: float,
     lengthscale_factor: float = 1.0,

@@ -17,7 +17,7 @@ from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.transfer.exact import ExactTransfer, fit_exact
 from gpmodels.transfer.features import placed_rows
-from gpmodels.transfer.nodes import MixingNodes, fixed_mixing, prior_concentration, prior_nodes
+from gpmodels.transfer.nodes import MixingGrid, fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.rows import DomainRows, FloatArray, TransferRows, class_codes, mean_distance
 from gpmodels.transfer.score_scale import compare
 
@@ -163,7 +163,7 @@ class ATLDGPHead(LinearHead):
             comparison.do_harm,
         )
 
-    def _nodes(self, rows: TransferRows, concentration: int) -> MixingNodes:
+    def _nodes(self, rows: TransferRows, concentration: int) -> MixingGrid:
         if self.mixing is None:
             return prior_nodes(rows.num_sources, concentration)
         return fixed_mixing([self.mixing, 1.0 - self.mixing])

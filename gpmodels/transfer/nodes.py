@@ -26,7 +26,7 @@ MAX_CONCENTRATION = 15
 ever surer with the rows could not learn from them."""
 
 
-class MixingNodes(NamedTuple):
+class MixingGrid(NamedTuple):
     """Values of π.
 
     Attributes:
@@ -48,7 +48,7 @@ def prior_concentration(num_rows: int) -> int:
     return min(max(num_rows // 2, 1), MAX_CONCENTRATION)
 
 
-def prior_nodes(num_sources: int, concentration: float) -> MixingNodes:
+def prior_nodes(num_sources: int, concentration: float) -> MixingGrid:
     """Return the values of π and what the prior says of each.
 
     Args:
@@ -64,16 +64,16 @@ def prior_nodes(num_sources: int, concentration: float) -> MixingNodes:
     if num_sources == 1:
         source = (np.arange(GRID_SIZE) + 0.5) / GRID_SIZE
         values = np.stack([source, 1.0 - source], axis=1)
-        return MixingNodes(values, log_softmax(beta.logpdf(source, concentration, concentration)))
+        return MixingGrid(values, log_softmax(beta.logpdf(source, concentration, concentration)))
     uniform = qmc.Sobol(num_sources, scramble=True, seed=0).random(NUM_POINTS)
     left, columns = np.ones(NUM_POINTS), []
     for k in range(num_sources):  # a stick is broken K times
         part = left * beta.ppf(uniform[:, k], concentration, concentration * (num_sources - k))
         columns.append(part)
         left = left - part
-    return MixingNodes(np.stack([*columns, left], axis=1), np.full(NUM_POINTS, -np.log(NUM_POINTS)))
+    return MixingGrid(np.stack([*columns, left], axis=1), np.full(NUM_POINTS, -np.log(NUM_POINTS)))
 
 
-def fixed_mixing(shares: Sequence[float]) -> MixingNodes:
+def fixed_mixing(shares: Sequence[float]) -> MixingGrid:
     """Return one value of π, of sum 1, the target's own share last."""
-    return MixingNodes(np.array([shares], np.float64), np.zeros(1))
+    return MixingGrid(np.array([shares], np.float64), np.zeros(1))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.svm import SVC
 
-from gpmodels.comparison.transfer_base import Rows, TransferClassifier
+from gpmodels.comparison.transfer_base import Rows, TransferClassifier, scores_of_decision
 from gpmodels.estimators.transfer import ATLDGPClassifier
 from gpmodels.transfer.rows import mean_distance
 from pipelines.histopathology.transfer_draws import Integers, Tissue
@@ -103,11 +103,7 @@ class PooledSVM(TransferClassifier):
 
     def _scores(self, x: FloatArray) -> FloatArray:
         decision = self._machine.decision_function(x)
-        if decision.ndim == 1:
-            decision = np.stack([-0.5 * decision, 0.5 * decision], axis=1)
-        scores = np.repeat(decision.min(axis=1, keepdims=True), self._num_classes, axis=1)
-        scores[:, self._machine.classes_] = decision
-        return scores
+        return scores_of_decision(decision, self._machine.classes_, self._num_classes)
 
 
 def source_probability(source: Tissue, rows: Integers, x: FloatArray, num_classes: int) -> FloatArray | None:
