@@ -27,7 +27,8 @@ from rich.console import Console
 from benchmarks.common import host
 from data_prep.files.images import read_image
 from data_prep.lane.masks import IGNORED
-from pipelines.bundles.prediction import find_sources, open_bundle, predict_files
+from pipelines.bundles.prediction import open_bundle, predict_files
+from pipelines.bundles.sources import find_sources
 from pipelines.lane.corridor import View, corridor, free_stretch
 from pipelines.lane.prediction import LanePredictor, line_class
 from pipelines.lane.settings import PredictSettings

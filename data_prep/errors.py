@@ -1,4 +1,7 @@
-"""What is wrong with the input: the one exception for what a user can put right, and what was left out."""
+"""What is wrong with the input: the one exception for what a user can put right, and what was left out.
+
+And the exception for a cluster that is lost while it works.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,3 +32,10 @@ class Skipped:
 
     file: Path
     reason: str
+
+
+class ClusterLost(RuntimeError):  # noqa: N818 - what happened, and what the message says
+    """A cluster stopped answering while it worked; the message says which and how to go on.
+
+    The command line prints it without a traceback and ends with exit code 1.
+    """

@@ -10,9 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpmodels.autogp.head import AutoGPHead
+    from gpmodels.deep_gp.head import DeepGPHead
     from gpmodels.dfgp.head import DFGPHead
     from gpmodels.dropout.head import DropoutHead
+    from gpmodels.estimators.autogp import AutoGPClassifier, AutoGPRegressor
     from gpmodels.estimators.classifiers import HGPClassifier, SVGPClassifier, VMGPClassifier
+    from gpmodels.estimators.deep_gp import DeepGPClassifier, DeepGPRegressor
     from gpmodels.estimators.dfgp import DFGPClassifier, DFGPRegressor
     from gpmodels.estimators.gplvm import BayesianGPLVM
     from gpmodels.estimators.regressors import HGPRegressor, SVGPRegressor, VMGPRegressor
@@ -28,11 +32,16 @@ if TYPE_CHECKING:
     from gpmodels.hgp.vmgp import VMGPHead
     from gpmodels.hybrid import HybridModel
     from gpmodels.laplace.head import LaplaceHead
+    from gpmodels.random_features.head import RandomFeatureHead
     from gpmodels.ridge.head import RidgeLinearHead
     from gpmodels.sngp.head import SNGPHead
+    from gpmodels.svdkl.head import SVDKLHead
     from gpmodels.transfer.head import ATLDGPHead
 
 _MODULES = {
+    "AutoGPHead": "gpmodels.autogp.head",
+    "DeepGPHead": "gpmodels.deep_gp.head",
+    "RandomFeatureHead": "gpmodels.random_features.head",
     "DFGPHead": "gpmodels.dfgp.head",
     "HGPHead": "gpmodels.hgp.head",
     "VMGPHead": "gpmodels.hgp.vmgp",
@@ -42,11 +51,16 @@ _MODULES = {
     "LaplaceHead": "gpmodels.laplace.head",
     "DropoutHead": "gpmodels.dropout.head",
     "SNGPHead": "gpmodels.sngp.head",
+    "SVDKLHead": "gpmodels.svdkl.head",
     "ATLDGPHead": "gpmodels.transfer.head",
     "HybridModel": "gpmodels.hybrid",
+    "AutoGPClassifier": "gpmodels.estimators.autogp",
+    "AutoGPRegressor": "gpmodels.estimators.autogp",
     "HGPClassifier": "gpmodels.estimators.classifiers",
     "SVGPClassifier": "gpmodels.estimators.classifiers",
     "VMGPClassifier": "gpmodels.estimators.classifiers",
+    "DeepGPClassifier": "gpmodels.estimators.deep_gp",
+    "DeepGPRegressor": "gpmodels.estimators.deep_gp",
     "DFGPClassifier": "gpmodels.estimators.dfgp",
     "DFGPRegressor": "gpmodels.estimators.dfgp",
     "ATLDGPClassifier": "gpmodels.estimators.transfer",
@@ -63,10 +77,16 @@ __all__ = [
     "ATLDGPClassifier",
     "ATLDGPHead",
     "ATLDGPRegressor",
+    "AutoGPClassifier",
+    "AutoGPHead",
+    "AutoGPRegressor",
     "BayesianGPLVM",
     "DFGPClassifier",
     "DFGPHead",
     "DFGPRegressor",
+    "DeepGPClassifier",
+    "DeepGPHead",
+    "DeepGPRegressor",
     "DropoutHead",
     "HGPClassifier",
     "HGPHead",
@@ -74,10 +94,12 @@ __all__ = [
     "HybridModel",
     "LaplaceHead",
     "LinearHead",
+    "RandomFeatureHead",
     "RidgeLinearHead",
     "SNGPHead",
     "STLDGPClassifier",
     "STLDGPRegressor",
+    "SVDKLHead",
     "SVGPClassifier",
     "SVGPHead",
     "SVGPRegressor",

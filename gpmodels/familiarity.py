@@ -35,12 +35,6 @@ from check_shapes import check_shapes
 
 from gpmodels.heads.base import flatten_points
 
-UNFAMILIAR_BELOW = 0.01
-"""Below this familiarity, what is predicted is flagged as unfamiliar."""
-
-POOLED_FACTOR = 2
-"""The familiarity of several examples as one is so many times their median."""
-
 MAX_REFERENCES = 500
 """Training examples that each input is compared with; of 50, 200 and all, 200 told as much as all."""
 
@@ -79,7 +73,7 @@ class Familiarity:
 
     @property
     def least(self) -> float:
-        """The least familiarity there can be, 1 / (G + 1); of few groups none is below `UNFAMILIAR_BELOW`."""
+        """The least familiarity there can be, 1 / (G + 1); of few groups nothing is flagged."""
         return 1.0 / (self.num_groups + 1.0)
 
     @check_shapes("features: [batch..., D]", "return: [batch...]")
@@ -198,39 +192,6 @@ def refer_to(
     unit = (points / norms).astype(np.float32)
     nothing = np.zeros(0, np.float32)
     return Familiarity(scale.astype(np.float32), unit, nothing, of_inputs, neighbourhood=neighbourhood)
-
-
-def flagged(familiarity: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return where a familiarity of any shape is below `UNFAMILIAR_BELOW`, in float32, as it is computed."""
-    return np.asarray(np.asarray(familiarity, np.float32) < np.float32(UNFAMILIAR_BELOW))
-
-
-def is_unfamiliar(familiarity: float) -> bool:
-    """Return whether one familiarity is `flagged`.
-
-    Example:
-        >>> is_unfamiliar(1 / 100), is_unfamiliar(1 / 101)
-        (False, True)
-    """
-    return bool(flagged(familiarity))
-
-
-def pooled_familiarity(of_examples: FloatArray) -> float:
-    """Return the familiarity of several examples as one: twice their median, at most 1.
-
-    Twice the median of p-values is one again, however they depend on each other (Rüger, 1978; Vovk and Wang,
-    "Combining p-values via averaging", 2020).
-
-    Args:
-        of_examples: Familiarity of each of them, of any shape.
-
-    Example:
-        >>> pooled_familiarity(np.array([0.01, 0.02, 0.9]))
-        0.04
-    """
-    # Of an even number the larger middle one: the mean of both would need another factor.
-    ordered = np.sort(np.ravel(of_examples))
-    return float(min(1.0, POOLED_FACTOR * ordered[len(ordered) // 2]))
 
 
 def _unit(points: tf.Tensor) -> tf.Tensor:

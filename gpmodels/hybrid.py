@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels import replicas
 from gpmodels.batches import batches, untuned
 from gpmodels.familiarity import Familiarity
 from gpmodels.heads.base import Head, Latent, flatten_points
@@ -192,11 +193,8 @@ class HybridModel(keras.Model):
         """One step of the optimiser on the batch's estimate of the bound."""
         with tf.GradientTape() as tape:
             points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
-            expected = self._expected(points, training=True)
-            loss = self._negative_bound_per_point(expected)
-            # Under a distribution strategy the replicas' gradients are summed.
-            replicas = tf.distribute.get_strategy().num_replicas_in_sync
-            scaled_loss = self.optimizer.scale_loss(loss / replicas)
+            expected, loss, share = self._bound_of_step(points)
+            scaled_loss = self.optimizer.scale_loss(share)
         variables = self.trainable_variables
         gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
@@ -230,7 +228,8 @@ class HybridModel(keras.Model):
             )
         labels, weights = tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
         features = flatten_points(features)
-        return _Points(features, self.head.latent(features), self._checked(labels, weights), weights)
+        latent = self.head.training_latent(features) if training else self.head.latent(features)
+        return _Points(features, latent, self._checked(labels, weights), weights)
 
     def _checked(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return the labels after a check that those that count are valid, which likelihoods do not check."""
@@ -251,8 +250,10 @@ class HybridModel(keras.Model):
         resumed run must draw what an uninterrupted one would.
         """
         seed = tf.stack([tf.constant(self.seed, tf.int64), tf.cast(self.optimizer.iterations, tf.int64)])
-        size = [shape[0], self.points_per_example]
-        return tf.random.stateless_uniform(size, seed, maxval=shape[1], dtype=tf.int32)
+        before, examples = replicas.place_in_batch(shape[0])
+        size = [examples, self.points_per_example]
+        chosen = tf.random.stateless_uniform(size, seed, maxval=shape[1], dtype=tf.int32)
+        return chosen[before : before + shape[0]]  # of a batch that replicas share, as one device draws it
 
     def _expected(self, points: _Points, *, training: bool = False) -> tf.Tensor:
         """Return the weighted mean over the batch of each point's expected log-likelihood terms."""
@@ -262,13 +263,33 @@ class HybridModel(keras.Model):
             terms = self.head.expected_log_likelihood(points.latent, points.labels)
         return tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), tf.reduce_sum(points.weights))
 
+    def _bound_of_step(self, points: _Points) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return what `_expected` and the loss are of the global batch, and this replica's share of the loss.
+
+        The replicas' gradients are summed. So each replica divides by the weights of the global batch, counts
+        its share of the penalty, and the shares add up to the loss.
+        """
+        if replicas.num_replicas() == 1:
+            expected = self._expected(points, training=True)
+            loss = self._negative_bound_per_point(expected)
+            return expected, loss, loss
+        terms = self.head.training_terms(points.latent, points.features, points.labels)
+        weight = replicas.total(tf.reduce_sum(points.weights))
+        own = tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), weight)
+        penalty = self._penalty_per_point()
+        expected = replicas.total(own)
+        return expected, penalty - expected, penalty / replicas.num_replicas() - own
+
     def _negative_bound_per_point(self, expected: tf.Tensor) -> tf.Tensor:
         """Return -L1/N of thesis (4.39): the batch's mean stands for the mean over all N points.
 
         With N_eff instead of N it is -L1/N_eff of the power likelihood, see `gpmodels.effective`.
         """
+        return self._penalty_per_point() - expected
+
+    def _penalty_per_point(self) -> tf.Tensor:
         count = self.num_data if self.num_effective is None else self.num_effective
-        return self.head.penalty() / count - expected
+        return self.head.penalty() / count
 
     def _update_metrics(self, points: _Points, expected: tf.Tensor, loss: tf.Tensor) -> dict[str, tf.Tensor]:
         total = tf.reduce_sum(points.weights)

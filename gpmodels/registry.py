@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from gpmodels.autogp.settings import AutoGPSettings
+from gpmodels.deep_gp.settings import DeepGPSettings
 from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.dropout.settings import DropoutSettings
 from gpmodels.heads.settings import UnitSettings
 from gpmodels.hgp.settings import HGPSettings
+from gpmodels.random_features.settings import RandomFeatureSettings
 from gpmodels.sngp.settings import SNGPSettings
+from gpmodels.svdkl.settings import SVDKLSettings
 from gpmodels.transfer.settings import ATLDGPSettings
 
 if TYPE_CHECKING:
@@ -79,6 +83,8 @@ class HeadFamily:
             (`Head.fit_to`), without epochs of its own: `"pretraining"`, or a head that goes before it in the
             order of reports and whose weights it takes. None for a head with epochs of its own.
         is_completed: Whether such a pass follows after the head's own epochs.
+        for_maps: Whether the head is for maps too, where every pixel is a point; the others are for labels of
+            images alone, most since their predictions take many times the work of an SVGP's.
         has_posterior_of_weights: Whether the head, no Gaussian process, has a posterior that follows from how
             often points count, as Laplace's approximation has.
     """
@@ -100,6 +106,7 @@ class HeadFamily:
     continues_linear: bool = False
     fitted_on: str | None = None
     is_completed: bool = False
+    for_maps: bool = True
     has_posterior_of_weights: bool = False
 
     @property
@@ -236,10 +243,22 @@ def _svgp_class() -> type[Head]:
     return SVGPHead
 
 
+def _autogp_class() -> type[Head]:
+    from gpmodels.autogp.head import AutoGPHead  # noqa: PLC0415
+
+    return AutoGPHead
+
+
 def _hgp_class() -> type[Head]:
     from gpmodels.hgp.head import HGPHead  # noqa: PLC0415
 
     return HGPHead
+
+
+def _svdkl_class() -> type[Head]:
+    from gpmodels.svdkl.head import SVDKLHead  # noqa: PLC0415
+
+    return SVDKLHead
 
 
 def _vmgp_class() -> type[Head]:
@@ -252,6 +271,18 @@ def _dfgp_class() -> type[Head]:
     from gpmodels.dfgp.head import DFGPHead  # noqa: PLC0415
 
     return DFGPHead
+
+
+def _deep_gp_class() -> type[Head]:
+    from gpmodels.deep_gp.head import DeepGPHead  # noqa: PLC0415
+
+    return DeepGPHead
+
+
+def _random_features_class() -> type[Head]:
+    from gpmodels.random_features.head import RandomFeatureHead  # noqa: PLC0415
+
+    return RandomFeatureHead
 
 
 def _atl_dgp_class() -> type[Head]:
@@ -292,10 +323,25 @@ def _make_svgp(settings: UnitSettings, task: HeadTask) -> Head:
     return _svgp_class()(
         num_inducing=settings.num_inducing,
         kernel=settings.kernel,
+        kernel_depth=settings.kernel_depth,
         num_classes=task.num_classes,
         likelihood=task.likelihood,
         kernel_variance=task.kernel_variance,
         name="svgp",
+    )
+
+
+def _make_autogp(settings: AutoGPSettings, task: HeadTask) -> Head:
+    return _autogp_class()(
+        num_inducing=settings.num_inducing,
+        num_components=settings.num_components,
+        posterior=settings.posterior,
+        kernel=settings.kernel,
+        kernel_depth=settings.kernel_depth,
+        num_classes=task.num_classes,
+        likelihood=task.likelihood,
+        kernel_variance=task.kernel_variance,
+        name="autogp",
     )
 
 
@@ -306,10 +352,22 @@ def _make_hgp(settings: HGPSettings, task: HeadTask) -> Head:
         expert_variance=settings.expert_variance,
         num_inducing=settings.num_inducing,
         kernel=settings.kernel,
+        kernel_depth=settings.kernel_depth,
         num_classes=task.num_classes,
         likelihood=task.likelihood,
         kernel_variance=task.kernel_variance,
         name="hgp",
+    )
+
+
+def _make_svdkl(settings: SVDKLSettings, task: HeadTask) -> Head:
+    return _svdkl_class()(
+        num_gps=settings.num_gps,
+        num_inducing=settings.num_inducing,
+        kernel=settings.kernel,
+        num_classes=task.num_classes,
+        seed=task.seed,
+        name="svdkl",
     )
 
 
@@ -318,6 +376,7 @@ def _make_vmgp(settings: HGPSettings, task: HeadTask) -> Head:
         num_experts=settings.num_experts,
         num_inducing=settings.num_inducing,
         kernel=settings.kernel,
+        kernel_depth=settings.kernel_depth,
         num_classes=task.num_classes,
         likelihood=task.likelihood,
         name="vmgp",
@@ -328,6 +387,7 @@ def _make_dfgp(settings: DFGPSettings, task: HeadTask, *, name: str = "dfgp", by
     return _dfgp_class()(
         num_inducing=settings.num_inducing,
         kernel=settings.kernel,
+        kernel_depth=settings.kernel_depth,
         views=task.views if by_view else None,
         output_kernel=settings.output_kernel,
         hidden_posterior=settings.hidden_posterior,
@@ -344,6 +404,40 @@ def _make_dfgp_mkl(settings: DFGPSettings, task: HeadTask) -> Head:
             "the head dfgp_mkl weighs views of the features, but these come in one piece; choose dfgp"
         )
     return _make_dfgp(settings, task, name="dfgp_mkl", by_view=True)
+
+
+def _make_deep_gp(settings: DeepGPSettings, task: HeadTask) -> Head:
+    return _deep_gp_class()(
+        num_layers=settings.num_layers,
+        widths=settings.widths,
+        num_inducing=settings.num_inducing,
+        kernel=settings.kernel,
+        kernel_depth=settings.kernel_depth,
+        mean_function=settings.mean_function,
+        num_prediction_samples=settings.num_prediction_samples,
+        num_classes=task.num_classes,
+        likelihood=task.likelihood,
+        kernel_variance=task.kernel_variance,
+        seed=task.seed,
+        name="deep_gp",
+    )
+
+
+def _make_random_features(settings: RandomFeatureSettings, task: HeadTask) -> Head:
+    return _random_features_class()(
+        num_layers=settings.num_layers,
+        widths=settings.widths,
+        num_features=settings.num_features,
+        kernel=settings.kernel,
+        frequencies=settings.frequencies,
+        mean_function=settings.mean_function,
+        num_prediction_samples=settings.num_prediction_samples,
+        num_classes=task.num_classes,
+        likelihood=task.likelihood,
+        kernel_variance=task.kernel_variance,
+        seed=task.seed,
+        name="random_features",
+    )
 
 
 def _make_atl_dgp(settings: ATLDGPSettings, task: HeadTask) -> Head:
@@ -434,6 +528,29 @@ register(
 )
 register(
     HeadFamily(
+        "autogp",
+        "AutoGP",
+        "sparse Gaussian process with a mixture of Gaussians as posterior",
+        make=_make_autogp,
+        head_class=_autogp_class,
+        settings=AutoGPSettings,
+        takes_likelihood=True,
+        for_maps=False,
+    )
+)
+register(
+    HeadFamily(
+        "svdkl",
+        "SVDKL",
+        "Gaussian processes on groups of features, mixed linearly",
+        make=_make_svdkl,
+        head_class=_svdkl_class,
+        settings=SVDKLSettings,
+        for_maps=False,
+    )
+)
+register(
+    HeadFamily(
         "vmgp",
         "VMGP",
         "mixture of sparse Gaussian processes",
@@ -455,6 +572,30 @@ register(
         settings=HGPSettings,
         own_table=False,
         takes_likelihood=True,
+    )
+)
+register(
+    HeadFamily(
+        "random_features",
+        "Random features",
+        "deep Gaussian process by random features",
+        make=_make_random_features,
+        head_class=_random_features_class,
+        settings=RandomFeatureSettings,
+        takes_likelihood=True,
+        for_maps=False,
+    )
+)
+register(
+    HeadFamily(
+        "deep_gp",
+        "Deep GP",
+        "deep Gaussian process of sparse layers",
+        make=_make_deep_gp,
+        head_class=_deep_gp_class,
+        settings=DeepGPSettings,
+        takes_likelihood=True,
+        for_maps=False,
     )
 )
 register(

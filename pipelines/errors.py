@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, and what the message says
     """The loss became NaN or infinite; the message says where and which checkpoint is still good."""
+
+
+class ProcessLost(RuntimeError):  # noqa: N818 - what happened, and what the message says
+    """Another process of a training on several machines ended or does not answer; the message says which."""

@@ -58,3 +58,18 @@ def _no_autograph_fallback() -> Iterator[None]:
     yield
     logger.removeHandler(handler)
     assert not handler.messages, "\n".join(handler.messages)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[object]:
+    """A Dask cluster of two workers, which are threads of this process and so start at once."""
+    from data_prep.prepared.workers import Cluster  # noqa: PLC0415 - only where it is used
+
+    distributed = pytest.importorskip("distributed", reason="Dask is optional (gpimaging[cluster])")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as threads,
+        distributed.Client(threads, set_as_default=False) as client,
+    ):
+        yield Cluster("local:2", client)

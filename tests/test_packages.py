@@ -12,8 +12,11 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = {
     "gpmodels": (
-        *({"effective"}, {"batches"}, {"units"}, {"likelihoods"}, {"heads"}),
-        {"hgp", "dfgp", "ridge", "laplace", "dropout", "sngp", "gplvm"},
+        *({"effective"}, {"batches"}, {"replicas"}, {"unfamiliar"}, {"units"}, {"likelihoods"}, {"heads"}),
+        {
+            *("hgp", "dfgp", "ridge", "laplace", "dropout", "sngp", "gplvm"),
+            *("deep_gp", "random_features", "autogp", "svdkl"),
+        },
         *(
             {"transfer"},  # builds on the units of dfgp
             {"registry"},

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from benchmarks.latent_variables.plan import Cell
+from benchmarks.cell_runner import Cell
 from data_prep.histopathology.features import describe_patch
 from data_prep.labelled.texture import intensity_histogram, lbp_histogram
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.impute import KNNImputer
 
-from benchmarks.latent_variables.plan import DIGITS, Cell
+from benchmarks.cell_runner import Cell
+from benchmarks.latent_variables.plan import DIGITS
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
-from benchmarks.latent_variables.plan import Cell
+from benchmarks.cell_runner import Cell
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from benchmarks.latent_variables.plan import Cell
+from benchmarks.cell_runner import Cell
 
 FloatArray = npt.NDArray[np.float64]
 

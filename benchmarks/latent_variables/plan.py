@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from benchmarks.cell_runner import Cell
 
 PARTS = ("oil_flow", "missing_pixels", "odd", "maps", "speed")
 
@@ -10,33 +10,6 @@ SEEDS = range(5)
 
 DIGITS, SILHOUETTES = "MNIST 14 x 14", "silhouettes 24 x 16"
 ODD_CLASSES = ("bottle", "can", "drink-carton", "tire")
-
-
-class Cell(NamedTuple):
-    """One model on one set with one seed.
-
-    Attributes:
-        part: Part of the benchmark.
-        method: What is measured.
-        setting: Of the data.
-        seed: Of the model and of what is drawn.
-    """
-
-    part: str
-    method: str
-    setting: str
-    seed: int
-
-    @property
-    def file(self) -> str:
-        """Name of its record."""
-        setting = self.setting.replace(" ", "_").replace(",", "")
-        return f"{self.part}--{self.method}--{setting}--{self.seed}.json"
-
-    @property
-    def needs(self) -> str | None:
-        """Package of the extra `peers` that it needs."""
-        return {"gpy": "GPy", "umap": "umap"}.get(self.method)
 
 
 def cells_of(part: str) -> list[Cell]:
@@ -64,3 +37,8 @@ def cells_of(part: str) -> list[Cell]:
         methods = ("pca", "umap", "gplvm", "gplvm-map")
         return [Cell(part, method, name, 0) for name in ("tissue", "sonar") for method in methods]
     return [Cell(part, name, "", 0) for name in ("evaluation", "transform", "memory", "gpy")]
+
+
+def needs_package(cell: Cell) -> str | None:
+    """Return the package of the extra `peers` that a cell needs."""
+    return {"gpy": "GPy", "umap": "umap"}.get(cell.method)

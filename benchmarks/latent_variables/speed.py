@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.cell_runner import Cell
 from benchmarks.common import peak_memory, resident_memory
 from benchmarks.latent_variables import oil_flow
-from benchmarks.latent_variables.plan import Cell
 
 FloatArray = npt.NDArray[np.float64]
 

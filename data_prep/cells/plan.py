@@ -12,6 +12,7 @@ from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError, Skipped
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, with_complaints
+from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lines, read_lists
 from data_prep.splits.groups import joined_groups, settings_groups
 
@@ -51,7 +52,7 @@ def plan_cells(
     annotations: Path,
     settings: CellsPrepareSettings,
     *,
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
 ) -> CellsPlan:
     """Read all sequences once, find their candidates and match them with the annotations.
@@ -60,7 +61,7 @@ def plan_cells(
         path: File or folder of the sequences; see `data_prep.cells.sequences.find_sequences`.
         annotations: CSV file; see `data_prep.cells.annotations.read_annotations`.
         settings: Settings of `prepare`.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each sequence.
 
     Raises:
@@ -74,7 +75,13 @@ def plan_cells(
     names = [sequence.name for sequence in sequences]
     groups = joined_groups(names, settings_groups(names, settings))  # may fail: before the long part
     results = run_in_rounds(
-        "Finding candidates", survey_file, sequences, (settings,), jobs=jobs, progress=progress
+        "Finding candidates",
+        survey_file,
+        sequences,
+        (settings,),
+        jobs=jobs,
+        progress=progress,
+        file_of=lambda sequence: sequence.path,
     )
     surveyed = with_complaints((result for _, result in results), skipped)
     require_good(surveyed, "sequence", path, skipped)

@@ -11,6 +11,7 @@ from data_prep.errors import InputError, Skipped
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
+from data_prep.prepared.workers import Workers
 
 
 def prepare_cells(
@@ -19,7 +20,7 @@ def prepare_cells(
     out: Path,
     settings: CellsPrepareSettings | None = None,
     *,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult[CellsManifest]:
@@ -36,7 +37,7 @@ def prepare_cells(
         annotations: CSV file with the columns frame, x, y, kind, and sequence where there are several.
         out: Folder to write; it appears when complete.
         settings: Settings of candidates, matching, groups and splits.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each sequence, then after each piece of one.
 
@@ -70,6 +71,7 @@ def prepare_cells(
             sequences=plan.sequences,
             **fields,
         ),
+        file_of=lambda piece: piece.surveyed.sequence.path,
         jobs=jobs,
         overwrite=overwrite,
         progress=progress,

@@ -23,6 +23,7 @@ from data_prep.labelled.near_duplicates import (
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
+from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lists, read_name_list
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 
@@ -74,7 +75,7 @@ def plan_images(
     table: Path | None,
     settings: ClassifyPrepareSettings,
     *,
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
 ) -> ImagePlan:
     """Read all images once and decide what belongs together.
@@ -83,7 +84,7 @@ def plan_images(
         images: Folder of class folders, or the folder from which the paths of a table go.
         table: CSV file of images and classes; see `data_prep.classify.sources.find_images`.
         settings: Settings of `prepare`.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
 
     Raises:
@@ -102,7 +103,14 @@ def plan_images(
         groupings.append(consecutive_groups(names, settings.consecutive))
     groupings = groupings or [{name: name for name in names}]  # one that is alone keeps its names
     surveyed, skipped = survey_images(
-        images, sources, survey_image, (), unmatched, jobs=jobs, progress=progress
+        images,
+        sources,
+        survey_image,
+        (),
+        unmatched,
+        jobs=jobs,
+        progress=progress,
+        file_of=lambda source: source.path,
     )
     classes = tuple(sorted({one.source.class_name for one in surveyed}))
     if len(classes) < 2:

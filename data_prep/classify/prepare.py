@@ -12,6 +12,7 @@ from data_prep.files.images import read_image
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
+from data_prep.prepared.workers import Workers
 
 
 def prepare_classify(
@@ -20,7 +21,7 @@ def prepare_classify(
     settings: ClassifyPrepareSettings | None = None,
     *,
     table: Path | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult[ClassifyManifest]:
@@ -36,7 +37,7 @@ def prepare_classify(
         settings: Settings of size, groups and splits.
         table: CSV file with the columns image and class, and perhaps group (images of one group stay on one
             side of every split) and split (train or test).
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each file.
 
@@ -64,6 +65,7 @@ def prepare_classify(
         origin=images,
         prepare_source=prepare_image,
         make_manifest=lambda fields: ClassifyManifest(size=settings.size, notes=plan.notes, **fields),
+        file_of=lambda image: image.source.path,
         jobs=jobs,
         overwrite=overwrite,
         progress=progress,

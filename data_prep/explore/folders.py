@@ -12,6 +12,7 @@ from data_prep.files.class_folders import is_text, listed
 from data_prep.files.fitting import Fit, fit_image, fit_within
 from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES, read_image
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
+from data_prep.prepared.workers import Workers
 
 THUMBNAIL_SIDE = 160
 """Longest side in pixels of the picture that is kept of an image."""
@@ -91,7 +92,7 @@ def read_fitted_images(
     fit: Fit,
     skipped: list[Skipped],
     *,
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
 ) -> list[FittedImage]:
     """Read images in worker processes, each at one size.
@@ -102,14 +103,20 @@ def read_fitted_images(
         size: Height and width of the results in pixels.
         fit: Whether to cut off what is too long, or to add grey borders.
         skipped: List to which files are appended that cannot be read.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
 
     Raises:
         InputError: No image can be read.
     """
     results = run_in_rounds(
-        "Reading images", read_fitted_image, files, (size, fit), jobs=jobs, progress=progress
+        "Reading images",
+        read_fitted_image,
+        files,
+        (size, fit),
+        jobs=jobs,
+        progress=progress,
+        file_of=lambda file: file.path,
     )
     images = list(without_skipped((result for _, result in results), skipped))
     require_good(images, "image", folder, skipped)

@@ -4,15 +4,27 @@ Files and folders are written under a temporary name beside their destination an
 any error nothing is left behind.
 """
 
+import hashlib
+import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from glob import escape
 from pathlib import Path
 
 from data_prep.errors import InputError
 
 _PARTIAL = ".partial-"
+_LONGEST_END = 200  # bytes of a name; most file systems take 255, of which the beginning needs a few
+
+_OWNED = re.compile(re.escape(_PARTIAL) + r"[0-9a-f]{12}\.(?P<pid>\d+)-[0-9a-f]{8}-(?P<end>.*)", re.DOTALL)
+"""Names of temporary folders."""
+
+_WRITTEN: ContextVar[list[Path] | None] = ContextVar("written", default=None)
 
 
 @contextmanager
@@ -39,6 +51,19 @@ def atomic_file(path: Path) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+    if (written := _WRITTEN.get()) is not None:
+        written.append(path)
+
+
+@contextmanager
+def files_written() -> Iterator[list[Path]]:
+    """Yield a list to which each `atomic_file` that this thread completes within the block is added."""
+    written: list[Path] = []
+    token = _WRITTEN.set(written)
+    try:
+        yield written
+    finally:
+        _WRITTEN.reset(token)
 
 
 @contextmanager
@@ -57,10 +82,11 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         InputError: The destination exists, or the system refuses to write (disk full, read-only folder, ...).
     """
     refuse_existing(path, overwrite=overwrite)
-    temporary = _temporary_sibling(path)
+    temporary = _temporary_sibling(path, owner=_owner(os.getpid()))
     with _explained(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_folders_of_killed(path)
             temporary.mkdir()
             yield temporary
             _replace_folder(temporary, path)
@@ -78,10 +104,75 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
         )
 
 
-def _temporary_sibling(path: Path) -> Path:
+def remove_partial(folder: Path) -> None:
+    """Remove what processes that were killed left half-written in a folder and its subfolders."""
+    for path in folder.rglob(f"{_PARTIAL}*"):
+        if path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def remove_partial_of(*paths: Path) -> None:
+    """Remove what processes that were killed left half-written of some files, and nothing else there."""
+    for path in paths:
+        for left in path.parent.glob(f"{_PARTIAL}{'[0-9a-f]' * 8}-{escape(_end(path.name))}"):
+            if left.is_file():
+                left.unlink(missing_ok=True)
+
+
+def _remove_folders_of_killed(path: Path) -> None:
+    """Remove temporary folders of a destination that processes left here when they were killed."""
+    path, owner = path.resolve(), _owner("*")
+    for entry in path.parent.glob(f"{_PARTIAL}{owner}*") if owner else ():
+        written, pid = _OWNED.fullmatch(entry.name), None
+        if written is not None and written["end"] == _end(path.name):
+            pid = int(written["pid"])
+        if pid is not None and not _is_running(pid):
+            # What cannot be removed, or is being removed by another process, is in nobody's way.
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process of this machine is running; True where that cannot be told."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _owner(pid: int | str) -> str:
+    """Return what the name of a temporary folder says of who writes it; nothing where that cannot be told."""
+    space = _process_space()
+    return "" if space is None else f"{space}.{pid}-"
+
+
+@cache
+def _process_space() -> str | None:
+    """Return a name of the machine since its start, and of its container, in which a number means a process.
+
+    Machines that share a disk may have the same name, and containers of one machine the same numbers.
+    """
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        space = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return None
+    return hashlib.sha256(f"{start} {space}".encode()).hexdigest()[:12]
+
+
+def _temporary_sibling(path: Path, owner: str = "") -> Path:
     path = path.resolve()
     # The suffix stays at the end: some writers choose the format by it, or insist on their own.
-    return path.parent / f"{_PARTIAL}{uuid.uuid4().hex[:8]}-{path.name}"
+    return path.parent / f"{_PARTIAL}{owner}{uuid.uuid4().hex[:8]}-{_end(path.name)}"
+
+
+def _end(name: str) -> str:
+    """Return the end of a name, short enough for another name to begin before it."""
+    while len(os.fsencode(name)) > _LONGEST_END:
+        name = name[1:]
+    return name
 
 
 def _replace_folder(temporary: Path, path: Path) -> None:

@@ -5,6 +5,7 @@ TensorFlow's (`dct_method="INTEGER_ACCURATE"`) and OpenCV's for JPEG, PNG, WebP 
 bit. So a model sees the same image whether it was decoded here or inside an exported graph.
 """
 
+import logging
 import struct
 import warnings
 import zlib
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import cv2
 import numpy as np
@@ -44,7 +45,6 @@ _DAMAGED = (
     struct.error,
     zlib.error,
     Image.DecompressionBombError,
-    Image.DecompressionBombWarning,
 )
 
 TIFFFILE_ERRORS = (
@@ -59,6 +59,9 @@ TIFFFILE_ERRORS = (
     zlib.error,
 )
 """What tifffile and its codecs raise on damaged files (found by truncating and altering files)."""
+
+# Without a handler of a program's own, logging writes tifffile's remarks on damaged files to standard error.
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
 def is_image_file(path: Path) -> bool:
@@ -198,14 +201,16 @@ def read_pages(path: Path, first: int = 0) -> Iterator[npt.NDArray[np.uint8] | n
     Raises:
         InputError: A page cannot be read, as in `read_image`; what comes after it is not read.
     """
-    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+    with _explained(path), path.open("rb") as file, _opened(file) as image:
         # One after another: to count them all first would fail on a file with a damaged last page.
         for page in count(first):
-            if not _seek(image, page):
-                return
-            _require_few_pixels(image, path)
-            image.load()
-            yield _grey_levels(ImageOps.exif_transpose(image), path)
+            with _no_remarks():
+                if not _seek(image, page):
+                    return
+                _require_few_pixels(image, path)
+                image.load()
+                levels = _grey_levels(ImageOps.exif_transpose(image), path)
+            yield levels
 
 
 def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
@@ -318,6 +323,30 @@ def encode_picture(picture: npt.NDArray[Any], suffix: str = ".png", parameters: 
 
 @contextmanager
 def _decoding(path: Path) -> Iterator[None]:
+    """Decode without remarks, and with errors that name the file; nothing may be yielded meanwhile."""
+    with _explained(path), _no_remarks():
+        yield
+
+
+@contextmanager
+def _no_remarks() -> Iterator[None]:
+    """Keep from the screen what Pillow remarks of odd files, and of damaged ones before it fails.
+
+    Whether a file is used is said once, by the error or by the table that names it.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        yield
+
+
+def _opened(file: IO[bytes]) -> Image.Image:
+    """Return an image whose pixels are not loaded yet."""
+    with _no_remarks():
+        return Image.open(file, formats=_FORMATS)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
     """Turn what the decoders raise into an `InputError` that names the file."""
     try:
         yield
@@ -344,20 +373,15 @@ def _open_upright(path: Path) -> tuple[Image.Image, str | None]:
         _require_few_pixels(image, path)
         image_format = image.format
         image.load()
-        # Pillow warns of a palette with alpha when it drops the alpha, which is what is wanted here.
-        image.info.pop("transparency", None)
         return ImageOps.exif_transpose(image), image_format
 
 
 def _seek(image: Image.Image, page: int) -> bool:
     """Go to a page; return whether there is one."""
-    with warnings.catch_warnings():
-        # Before it fails on a truncated page, Pillow warns of what the page's tags lack.
-        warnings.filterwarnings("ignore", "Corrupt EXIF data", UserWarning)
-        try:
-            image.seek(page)
-        except EOFError:
-            return False
+    try:
+        image.seek(page)
+    except EOFError:
+        return False
     return True
 
 

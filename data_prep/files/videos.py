@@ -1,6 +1,7 @@
 """Videos as a stream of frames: one frame in memory at a time, whatever the length."""
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +16,15 @@ from data_prep.files.class_folders import is_text
 
 VIDEO_SUFFIXES = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"})
 
+# FFmpeg writes its remarks on damaged files straight to standard error; tables say what could not be read.
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # quiet, unless the user has asked for more
+
+# Other readers of OpenCV are tried after FFmpeg on damaged files, and write remarks of their own.
+_READER = cv2.CAP_FFMPEG if cv2.videoio_registry.hasBackend(cv2.CAP_FFMPEG) else cv2.CAP_ANY
+
 # With several threads a damaged video is not decoded the same way each time; files are spread over processes.
 _OPTIONS = (cv2.CAP_PROP_N_THREADS, 1)
+_SILENT = 0  # level of OpenCV's log
 _USUAL_RATE = 25.0  # frames per second, where what the file says cannot be true
 _RATES = (0.01, 50_000.0)  # beyond what cameras do are units of time, such as 90000, taken for a rate
 _LONGEST_GAP = 600.0  # seconds between two frames; what is longer is a damaged time
@@ -49,7 +57,7 @@ class Video:
 
     def __init__(self, path: Path) -> None:
         require_text(path)
-        self._capture = cv2.VideoCapture(str(path), cv2.CAP_ANY, _OPTIONS)
+        self._capture = _opened(path)
         announced = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         rate = self._capture.get(cv2.CAP_PROP_FPS)
         self._period = 1.0 / (rate if _RATES[0] <= rate <= _RATES[1] else _USUAL_RATE)
@@ -115,6 +123,16 @@ class Video:
         if self.num_frames < 2:
             return self.seconds + self._period
         return self.seconds * self.num_frames / (self.num_frames - 1)
+
+
+def _opened(path: Path) -> cv2.VideoCapture:
+    """Return what reads a video, opened without what OpenCV writes on the screen where it cannot be."""
+    level = cv2.getLogLevel()
+    cv2.setLogLevel(_SILENT)
+    try:
+        return cv2.VideoCapture(str(path), _READER, _OPTIONS)
+    finally:
+        cv2.setLogLevel(level)
 
 
 class Frame(NamedTuple):

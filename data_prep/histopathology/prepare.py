@@ -17,6 +17,7 @@ from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
+from data_prep.prepared.workers import Workers
 
 _PROPORTIONS = 0.01  # by which sides of a mask may differ from those of its image, relatively
 
@@ -28,7 +29,7 @@ def prepare_histopathology(
     *,
     labels: Path | None = None,
     masks: Path | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult[HistopathologyManifest]:
@@ -46,7 +47,7 @@ def prepare_histopathology(
         labels: CSV file with the columns file, label and patient, or file, months, event and patient.
         masks: Folder of masks that mark the positive class, under the names of the images; they may be
             smaller than the images.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each image, or piece of a slide.
 
@@ -76,6 +77,7 @@ def prepare_histopathology(
         origin=images,
         prepare_source=prepare_source,
         make_manifest=lambda fields: _manifest(settings, fields),
+        file_of=lambda request: request.image.path,
         jobs=jobs,
         overwrite=overwrite,
         progress=progress,

@@ -215,6 +215,8 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
     except TIFFFILE_ERRORS as error:
         raise _damaged(path, error) from error
     for page in pages:
+        if not page.imagelength * page.imagewidth:
+            raise _damaged(path, ValueError(f"{page.imagewidth} x {page.imagelength} pixels"))
         if page.dtype != np.uint8 or page.samplesperpixel not in {3, 4} or page.planarconfig != 1:
             raise InputError(
                 f"{path}: {page.samplesperpixel} samples of {page.dtype} for each pixel; expected red, green "

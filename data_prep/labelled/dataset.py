@@ -3,6 +3,7 @@
 Shared by all applications whose examples are one image, or one clip of frames, and one class.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from data_prep.labelled.augmentation import augment_labelled, random_numbers
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from data_prep.prepared.manifest import LabelledManifest
+from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledManifest
 from data_prep.prepared.prefetching import PARALLEL_CALLS, prefetched
 from data_prep.prepared.shards import RecordReader, read_features
 
@@ -30,6 +31,27 @@ def record_features(name: str, image: npt.NDArray[np.uint8], label: int) -> dict
         The features `name` (UTF-8), `image` (raw uint8) and `label` (little-endian int32).
     """
     return {"name": name.encode(), "image": image.tobytes(), "label": label.to_bytes(4, "little")}
+
+
+def require_stored_shape(folder: Path, manifest: LabelledManifest) -> None:
+    """Refuse a folder whose examples are not in shards, or whose first one has another shape than it says.
+
+    Raises:
+        InputError: It has, or is no image.
+    """
+    others = sorted({e.shard for e in manifest.examples if not e.shard.endswith(RECORDS_SUFFIX)})
+    if others:
+        raise InputError(
+            f"{folder / MANIFEST_NAME}: says that examples are in {others[0]}, no {RECORDS_SUFFIX} file. "
+            "Run `prepare` again."
+        )
+    first = manifest.examples[0]
+    stored = len(read_features(folder, first).get("image", b""))
+    if stored != math.prod(manifest.shape):
+        raise InputError(
+            f"{folder / MANIFEST_NAME}: says that examples have the shape {list(manifest.shape)}, but "
+            f"{first.name!r} has {stored} values. Run `prepare` again."
+        )
 
 
 def labelled_dataset(  # noqa: PLR0913 - all but three have defaults

@@ -21,6 +21,7 @@ from data_prep.prepared.preparing import (
     without_skipped,
     write_skipped,
 )
+from data_prep.prepared.workers import Workers
 from data_prep.splits.labelled import LabelledName, assign_labelled, one_sided_classes
 from data_prep.splits.settings import SplitSettings
 
@@ -113,7 +114,8 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
     origin: Path,
     prepare_source: Callable[..., Sequence[PreparedExample] | Skipped],
     make_manifest: Callable[[dict[str, Any]], ManifestKind],
-    jobs: int,
+    file_of: Callable[[Source], Path],
+    jobs: Workers,
     overwrite: bool,
     progress: Progress | None,
 ) -> PrepareResult[ManifestKind]:
@@ -128,7 +130,8 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         origin: Folder of the sources, for messages.
         prepare_source: Makes a source's examples from it, `settings` and the class names, in a worker.
         make_manifest: Makes the manifest from the fields that all labelled ones share, but for their size.
-        jobs: Number of processes.
+        file_of: Returns the file of a source.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`.
         progress: Function that is called after each source.
 
@@ -140,7 +143,13 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         skipped += not_found(list_file, names, plan.groups.keys(), plan.skipped)
     with atomic_folder(out, overwrite=overwrite) as folder:
         results = run_in_rounds(
-            stage, prepare_source, plan.sources, (settings, plan.class_names), jobs=jobs, progress=progress
+            stage,
+            prepare_source,
+            plan.sources,
+            (settings, plan.class_names),
+            jobs=jobs,
+            progress=progress,
+            file_of=file_of,
         )
         good = without_skipped((result for _, result in results), skipped)
         views: dict[str, Views] = {}

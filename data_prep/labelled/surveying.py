@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from data_prep.errors import Skipped
 from data_prep.files.class_folders import lost_classes
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, with_complaints
+from data_prep.prepared.workers import Workers
 
 
 class LabelledSource(Protocol):
@@ -40,8 +41,9 @@ def survey_images(
     arguments: tuple[Any, ...],
     unmatched: Sequence[Skipped],
     *,
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
+    file_of: Callable[[Source], Path],
 ) -> tuple[list[SurveyedKind], list[Skipped]]:
     """Read all images once, in worker processes.
 
@@ -52,8 +54,9 @@ def survey_images(
             why it cannot be used.
         arguments: Arguments that are the same for all files.
         unmatched: What was found to be of no use before the files were read.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each file.
+        file_of: Returns the path of a file.
 
     Returns:
         What is known of the files that can be read; and all that cannot be used: files, what is in them,
@@ -62,7 +65,9 @@ def survey_images(
     Raises:
         InputError: No file can be read.
     """
-    results = run_in_rounds("Reading images", survey, sources, arguments, jobs=jobs, progress=progress)
+    results = run_in_rounds(
+        "Reading images", survey, sources, arguments, jobs=jobs, progress=progress, file_of=file_of
+    )
     skipped: list[Skipped] = []
     surveyed = with_complaints((result for _, result in results), skipped)
     skipped += unmatched  # last: there may be many without an annotation, and only the first are shown

@@ -22,6 +22,7 @@ from data_prep.prepared.preparing import (
     without_skipped,
     write_skipped,
 )
+from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import (
     Assignment,
     assign_folds,
@@ -59,7 +60,7 @@ def prepare_lane(
     out: Path,
     settings: LanePrepareSettings | None = None,
     *,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult:
@@ -74,7 +75,7 @@ def prepare_lane(
         masks: Folder of masks of the same sizes and stems.
         out: Folder to write; it appears when complete.
         settings: Settings of size, mask values and splits.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each file.
 
@@ -104,7 +105,13 @@ def prepare_lane(
     with atomic_folder(out, overwrite=overwrite) as folder:
         pairs, coding = _survey(pairs, masks, settings, skipped, jobs, progress)
         results = run_in_rounds(
-            "Preparing pairs", prepare_pair, pairs, (coding, settings.size), jobs=jobs, progress=progress
+            "Preparing pairs",
+            prepare_pair,
+            pairs,
+            (coding, settings.size),
+            jobs=jobs,
+            progress=progress,
+            file_of=lambda pair: pair.image,
         )
         good = without_skipped((result for _, result in results), skipped)
         stored = _write(good, folder, settings.examples_per_shard)
@@ -141,14 +148,20 @@ def _survey(
     masks: Path,
     settings: LanePrepareSettings,
     skipped: list[Skipped],
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
 ) -> tuple[list[Pair], LaneCoding]:
     """Read the levels of all masks, for the rule needs the set; return the readable pairs and the rule."""
     counts = {}
     readable = []
     for pair, result in run_in_rounds(
-        "Reading mask levels", survey_mask, pairs, (), jobs=jobs, progress=progress
+        "Reading mask levels",
+        survey_mask,
+        pairs,
+        (),
+        jobs=jobs,
+        progress=progress,
+        file_of=lambda pair: pair.mask,
     ):
         if isinstance(result, Skipped):
             skipped.append(result)

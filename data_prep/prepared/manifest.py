@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
@@ -14,6 +15,10 @@ from data_prep.files.atomic import refuse_existing
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION: Literal[1] = 1
 
+RECORDS_SUFFIX = ".tfrecord"
+RECORD_HEADER_BYTES = 12  # of a TFRecord: length (8) and its checksum (4)
+RECORD_FOOTER_BYTES = 4  # checksum of the data
+_LENGTH_BYTES = 8
 
 ManifestKind = TypeVar("ManifestKind", bound="Manifest")
 
@@ -59,6 +64,13 @@ class Manifest(BaseModel):
     num_skipped: int = Field(ge=0, description="Number of inputs left out; they are listed in skipped.csv.")
     examples: tuple[Example, ...] = Field(description="The examples in the order of their names.")
     sha256: dict[str, str] = Field(description="SHA-256 of each other file of the folder, by name.")
+
+    @field_validator("size")
+    @classmethod
+    def _check_size(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if min(value) < 1:
+            raise ValueError(f"{value[0]} x {value[1]} is no size of an image")
+        return value
 
     @field_validator("sha256")
     @classmethod
@@ -217,10 +229,17 @@ def load_manifest(folder: Path, kind: type[ManifestKind]) -> ManifestKind:
     for name, expected in manifest.sha256.items():
         _check_file(folder / name, expected)
     _check_shards_listed(path, manifest)
+    _check_positions(folder, manifest)
     return manifest
 
 
 def _check_file(path: Path, expected: str) -> None:
+    if (
+        path.exists() and not path.is_file()
+    ):  # reading a pipe would wait for ever, and a device may have no end
+        raise InputError(
+            f"{path}: is no file, but a folder, a pipe or a device. Restore the file or run `prepare` again."
+        )
     try:
         found = file_sha256(path)
     except OSError as error:
@@ -234,6 +253,26 @@ def _check_file(path: Path, expected: str) -> None:
             f"{expected[:12]}...): the file was changed or not copied completely. Restore it or run "
             "`prepare` again."
         )
+
+
+def _check_positions(folder: Path, manifest: Manifest) -> None:
+    """Refuse places of records that are not where the shards have one, before anything is read from there."""
+    for shard, examples in groupby(manifest.examples, key=lambda example: example.shard):
+        if not shard.endswith(RECORDS_SUFFIX):
+            continue
+        size = (folder / shard).stat().st_size
+        with (folder / shard).open("rb") as file:
+            for example in examples:
+                end = example.offset + RECORD_HEADER_BYTES + example.length + RECORD_FOOTER_BYTES
+                stated = -1
+                if end <= size:
+                    file.seek(example.offset)
+                    stated = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+                if stated != example.length:
+                    raise InputError(
+                        f"{folder / MANIFEST_NAME}: says that {example.name!r} has {example.length} bytes at "
+                        f"byte {example.offset} of {shard}, where no such record is. Run `prepare` again."
+                    )
 
 
 def _check_shards_listed(path: Path, manifest: Manifest) -> None:

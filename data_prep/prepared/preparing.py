@@ -1,15 +1,16 @@
 """What preparing takes whatever the modality: worker processes, what was left out."""
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import joblib
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.tables import write_table
 from data_prep.prepared.manifest import file_sha256
+from data_prep.prepared.workers import Cluster, Workers, call_in_folder, ended_its_workers, work_in_order
 
 SKIPPED_NAME = "skipped.csv"
 
@@ -29,49 +30,71 @@ def run_in_rounds(
     items: Sequence[Item],
     arguments: tuple[Any, ...],
     *,
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
+    file_of: Callable[[Item], Path],
 ) -> Iterator[tuple[Item, Any]]:
     """Apply a function to each item in worker processes; yield items and results in order.
+
+    Neither the results nor their order depend on where the work is done.
 
     Args:
         stage: Description of the stage, for `progress`.
         function: Function that is called with an item and `arguments`.
         items: Items to work on.
         arguments: Arguments that are the same for all items.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each item.
+        file_of: Returns the file that an item is read from.
 
     Yields:
-        Each item and what the function returned.
+        Each item and what the function returned; or a `Skipped`, where each worker that took the item ended.
 
     Raises:
-        InputError: Fewer than one process.
+        InputError: Fewer than one process, or a worker of the cluster cannot be used.
+        ClusterLost: The cluster no longer answers.
     """
+    results = (
+        work_in_order(jobs, function, items, arguments, file_of)
+        if isinstance(jobs, Cluster)
+        else _in_rounds(function, items, arguments, jobs, file_of)
+    )
+    for done, (item, result) in enumerate(results, 1):
+        if progress is not None:
+            progress(stage, done, len(items))
+        yield item, result
+
+
+def _in_rounds(
+    function: Callable[..., Any],
+    items: Sequence[Item],
+    arguments: tuple[Any, ...],
+    jobs: int,
+    file_of: Callable[[Item], Path],
+) -> Iterator[tuple[Item, Any]]:
     if jobs < 1:
         raise InputError(f"jobs is {jobs}; expected at least 1 process.")
-    done = 0
     folder = Path.cwd()
+
+    def call(item: Item) -> tuple[Any, ...]:
+        return joblib.delayed(call_in_folder)(folder, function, item, *arguments)
+
     for start in range(0, len(items), ROUND * jobs):  # in rounds, for results wait in memory
         round_items = items[start : start + ROUND * jobs]
-        results = joblib.Parallel(n_jobs=jobs)(
-            joblib.delayed(_in_folder)(folder, function, item, *arguments) for item in round_items
-        )
-        for item, result in zip(round_items, results, strict=True):
-            done += 1
-            if progress is not None:
-                progress(stage, done, len(items))
-            yield item, result
+        try:
+            results = joblib.Parallel(n_jobs=jobs)(map(call, round_items))
+        except TerminatedWorkerError:
+            # Any item of the round may have done it: each of them has a second try, alone.
+            results = [_alone(call(item), file_of(item)) for item in round_items]
+        yield from zip(round_items, results, strict=True)
 
 
-def _in_folder(folder: Path, function: Callable[..., Any], item: Any, *arguments: Any) -> Any:
-    """Call a function where relative paths mean what they mean to the caller.
-
-    Worker processes outlive a call and stay in the folder that they were started in.
-    """
-    if Path.cwd() != folder:
-        os.chdir(folder)
-    return function(item, *arguments)
+def _alone(call: tuple[Any, ...], file: Path) -> Any:
+    """Return the result of a call in a worker that has nothing else to do, or a `Skipped` where it ended."""
+    try:
+        return joblib.Parallel(n_jobs=2)([call])[0]  # one process would be this one
+    except TerminatedWorkerError:
+        return ended_its_workers(file)
 
 
 def without_skipped(results: Iterable[Result | Skipped], skipped: list[Skipped]) -> Iterator[Result]:

@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from data_prep.prepared.manifest import Example, Manifest
+from data_prep.prepared.manifest import (
+    RECORD_FOOTER_BYTES,
+    RECORD_HEADER_BYTES,
+    RECORDS_SUFFIX,
+    Example,
+    Manifest,
+)
 from data_prep.prepared.tensorflow_errors import system_errors
 
 Facts = TypeVar("Facts")
-
-_HEADER_BYTES = 12  # of a TFRecord: length (8) and its checksum (4)
-_FOOTER_BYTES = 4  # checksum of the data
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def write_shards(
     stored: list[tuple[Facts, Position]] = []
     remaining = iter(examples)
     for first in remaining:
-        path = folder / f"examples-{len(stored) // examples_per_shard:05d}.tfrecord"
+        path = folder / f"examples-{len(stored) // examples_per_shard:05d}{RECORDS_SUFFIX}"
         stored += _write_shard(path, chain([first], islice(remaining, examples_per_shard - 1)))
     return stored
 
@@ -75,7 +78,7 @@ def _write_shard(
             serialised = _serialise(features)
             writer.write(serialised)
             yield facts, Position(path.name, offset, len(serialised))
-            offset += _HEADER_BYTES + len(serialised) + _FOOTER_BYTES
+            offset += RECORD_HEADER_BYTES + len(serialised) + RECORD_FOOTER_BYTES
 
 
 def _serialise(features: Mapping[str, bytes]) -> bytes:
@@ -151,5 +154,5 @@ class RecordReader:
 
 def _read_record(path: Path, offset: int, length: int) -> bytes:
     with path.open("rb") as file:
-        file.seek(offset + _HEADER_BYTES)
+        file.seek(offset + RECORD_HEADER_BYTES)
         return file.read(length)

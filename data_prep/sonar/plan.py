@@ -12,6 +12,7 @@ from data_prep.labelled.near_duplicates import duplicate_pairs
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
+from data_prep.prepared.workers import Workers
 from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.sonar.snapshots import (
     SnapshotRequest,
@@ -32,7 +33,7 @@ def plan_snapshots(
     annotations: Path | None,
     settings: SonarPrepareSettings,
     *,
-    jobs: int,
+    jobs: Workers,
     progress: Progress | None,
 ) -> LabelledPlan[SnapshotRequest]:
     """Read all images and annotations once and decide what to cut.
@@ -41,7 +42,7 @@ def plan_snapshots(
         images: Folder of class folders, or folder of full images.
         annotations: Annotations of full images; see `data_prep.sonar.sources.find_annotated_images`.
         settings: Settings of `prepare`.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
 
     Raises:
@@ -58,7 +59,14 @@ def plan_snapshots(
     # They may fail: before the long part.
     groupings = [consecutive_groups(names, settings.consecutive), *settings_groups(names, settings)]
     surveyed, skipped = survey_images(
-        images, sources, survey_source, (settings,), unmatched, jobs=jobs, progress=progress
+        images,
+        sources,
+        survey_source,
+        (settings,),
+        unmatched,
+        jobs=jobs,
+        progress=progress,
+        file_of=lambda source: source.image,
     )
     requests = _requests(surveyed, settings) if annotations is not None else [*map(SnapshotRequest, surveyed)]
     return LabelledPlan(

@@ -7,6 +7,7 @@ from data_prep.errors import Skipped
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
+from data_prep.prepared.workers import Workers
 from data_prep.sonar.levels import prepare_snapshots
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.plan import plan_snapshots
@@ -20,7 +21,7 @@ def prepare_sonar(
     settings: SonarPrepareSettings | None = None,
     *,
     annotations: Path | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult[SonarManifest]:
@@ -36,7 +37,7 @@ def prepare_sonar(
         settings: Settings of size, normalisation, backgrounds, groups and splits.
         annotations: CSV file with the columns image, x, y, w, h, class, or folder of Pascal VOC files, YOLO
             files or masks; see `data_prep.sonar.sources.find_annotated_images`.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each file.
 
@@ -64,6 +65,7 @@ def prepare_sonar(
         origin=images,
         prepare_source=prepare_source,
         make_manifest=lambda fields: SonarManifest(size=settings.size, **fields),
+        file_of=lambda request: request.surveyed.source.image,
         jobs=jobs,
         overwrite=overwrite,
         progress=progress,

@@ -11,6 +11,7 @@ from sklearn.metrics import pairwise_distances_chunked
 from data_prep.errors import InputError, Skipped
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
+from data_prep.prepared.workers import Workers
 from data_prep.sonar.levels import normalise_speckle, resize_levels
 from data_prep.sonar.plan import plan_snapshots
 from data_prep.sonar.settings import SonarPrepareSettings
@@ -57,7 +58,7 @@ def search_size(
     *,
     annotations: Path | None = None,
     sizes: Sequence[int] = SIZES,
-    jobs: int = 1,
+    jobs: Workers = 1,
     progress: Progress | None = None,
 ) -> list[SizeScore]:
     """Score snapshot sizes without training a network, on the snapshots that `prepare` would train on.
@@ -75,7 +76,7 @@ def search_size(
         settings: Settings of `prepare`; they should group near-duplicates.
         annotations: Annotations of full images, as in `prepare_sonar`.
         sizes: Sides in pixels.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each file.
 
     Returns:
@@ -99,6 +100,7 @@ def search_size(
         (settings, plan.class_names, tuple(sizes)),
         jobs=jobs,
         progress=progress,
+        file_of=lambda request: request.surveyed.source.image,
     )
     snapshots = [one for some in without_skipped((result for _, result in results), skipped) for one in some]
     require_good(snapshots, "image", images, skipped)

@@ -10,6 +10,7 @@ from data_prep.files.class_folders import ClassFile, find_class_files, lost_clas
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, not_found, require_good, run_in_rounds, without_skipped
+from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lists
 from data_prep.splits.groups import joined_groups, settings_groups
 from data_prep.splits.labelled import LabelledName, assign_labelled
@@ -32,14 +33,14 @@ class SurveyedVideo:
 
 
 def plan_videos(
-    folder: Path, settings: VideoPrepareSettings, *, jobs: int, progress: Progress | None
+    folder: Path, settings: VideoPrepareSettings, *, jobs: Workers, progress: Progress | None
 ) -> LabelledPlan[SurveyedVideo]:
     """Read all lists, and all videos once to find their lengths.
 
     Args:
         folder: Folder with a subfolder of videos for each class.
         settings: Settings of `prepare`.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         progress: Function that is called after each video.
 
     Raises:
@@ -55,7 +56,15 @@ def plan_videos(
     names = [file.name for file in files]
     groups = joined_groups(names, settings_groups(names, settings) or [video_groups(names)])
     _require_split(files, groups, settings, train, test)
-    results = run_in_rounds("Reading videos", survey_file, files, (), jobs=jobs, progress=progress)
+    results = run_in_rounds(
+        "Reading videos",
+        survey_file,
+        files,
+        (),
+        jobs=jobs,
+        progress=progress,
+        file_of=lambda file: file.path,
+    )
     videos = list(without_skipped((result for _, result in results), skipped))
     require_good(videos, "video", folder, skipped)
     kept = {video.file.class_name for video in videos}

@@ -14,6 +14,7 @@ from data_prep.labelled.preparing import (
 )
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
+from data_prep.prepared.workers import Workers
 from data_prep.video.clips import cut_clips
 from data_prep.video.manifest import VideoManifest
 from data_prep.video.plan import SurveyedVideo, plan_videos
@@ -25,7 +26,7 @@ def prepare_video(
     out: Path,
     settings: VideoPrepareSettings | None = None,
     *,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult[VideoManifest]:
@@ -39,7 +40,7 @@ def prepare_video(
         videos: Folder with a subfolder of videos for each class.
         out: Folder to write; it appears when complete.
         settings: Settings of clips, classes, groups and splits.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether to replace `out`, if it was written by an earlier run.
         progress: Function that is called after each video.
 
@@ -67,6 +68,7 @@ def prepare_video(
         origin=videos,
         prepare_source=prepare_source,
         make_manifest=lambda fields: _manifest(plan, settings, fields),
+        file_of=lambda video: video.file.path,
         jobs=jobs,
         overwrite=overwrite,
         progress=progress,

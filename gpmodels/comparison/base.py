@@ -1,9 +1,10 @@
 """What the comparison regressors share: scikit-learn's interface, standardisation, prediction in batches.
 
 Models from the literature that the heads are compared with. Regressors: FITC, PIC and FGP (thesis 3.5), and
-the Student-t process. Classifiers by a kernel for each view: BEMKL, MKGP, and a support vector machine on the
-average of the kernels (DFGP paper, section 5.3). Classifiers that learn from other domains too: see
-`transfer_base` (ATL-DGP paper, section 6). DFGP-WP is `gpmodels.DFGPRegressor` with
+the Student-t process; of several targets at once, GP regression networks (`gprn`). The nested variational
+deep GP is here as a bound alone (`nested_deep_gp`). Classifiers by a kernel for each view: BEMKL, MKGP, and a
+support vector machine on the average of the kernels (DFGP paper, section 5.3). Classifiers that learn from
+other domains too: see `transfer_base` (ATL-DGP paper, section 6). DFGP-WP is `gpmodels.DFGPRegressor` with
 `output_kernel="linear"`.
 
 The thesis' EP-FITC classifier is not among them: no well-kept Python library has it. GPy, the nearest, has
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -46,7 +47,10 @@ class Posterior(Protocol):
     """A trained model: arrays only, so that an estimator can be copied and pickled."""
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Return the mean and variance of the noisy target, `[N]` each, at standardised inputs `[N, D]`."""
+        """Return the mean and variance of the noisy target, `[N]` each, at standardised inputs `[N, D]`.
+
+        Of P targets: the means `[N, P]` and the covariances `[N, P, P]`.
+        """
 
 
 class Trained(NamedTuple):
@@ -71,7 +75,8 @@ Report = Callable[[int, float, Callable[[], Posterior]], None]
 class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
     """A regressor on standardised inputs and targets, trained by L-BFGS on an approximate evidence.
 
-    A subclass is a dataclass of its arguments and defines `_train`.
+    A subclass is a dataclass of its arguments and defines `_train`. One that is a `MultiOutputMixin` takes
+    targets `[N, P]` too, and has a `predict` of its own.
     """
 
     max_iterations: int = 200
@@ -92,12 +97,14 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         Raises:
             ValueError: X or y is not finite or has a wrong shape, or a constructor argument is out of range.
         """
-        inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._forget()
+        several = isinstance(self, MultiOutputMixin)
+        inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
         check_count("max_iterations", self.max_iterations, least=1)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        column = targets.astype(np.float64)[:, None]
+        columns = targets.astype(np.float64).reshape(len(targets), -1)
         self.input_scaler_ = StandardScaler().fit(inputs)
-        self.target_scaler_ = StandardScaler().fit(column)
+        self.target_scaler_ = StandardScaler().fit(columns)
 
         def report(iteration: int, log_evidence: float, make_posterior: Callable[[], Posterior]) -> None:
             bar.update(task, completed=iteration, evidence=log_evidence)
@@ -105,7 +112,7 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
                 self.posterior_ = make_posterior()
                 callback(self, iteration)
 
-        standardised_targets = self.target_scaler_.transform(column)[:, 0]
+        standardised_targets = self.target_scaler_.transform(columns).reshape(targets.shape)
         bar = Progress(
             TextColumn("fit"),
             BarColumn(),
@@ -131,7 +138,7 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         Returns:
             The means `[N]`, or the means and the standard deviations.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
         mean, variance = np.empty(len(inputs)), np.empty(len(inputs))
         for start in range(0, len(inputs), PREDICTION_BATCH):
@@ -142,9 +149,14 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         mean = self.target_scaler_.inverse_transform(mean[:, None])[:, 0]
         return (mean, self.target_scaler_.scale_[0] * np.sqrt(variance)) if return_std else mean
 
+    def _forget(self) -> None:
+        """Delete what an earlier fit learned, so that a fit that fails leaves no old model."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
     @abc.abstractmethod
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:
-        """Train on standardised inputs `[N, D]` and targets `[N]`."""
+        """Train on standardised inputs `[N, D]` and targets `[N]`, or `[N, P]` if the model has several."""
 
 
 def check_count(name: str, value: object, *, least: int) -> int:

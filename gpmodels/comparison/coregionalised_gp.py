@@ -34,11 +34,13 @@ from gpmodels.comparison.transfer_base import (
     Integers,
     Rows,
     TransferClassifier,
+    checked_groups,
     domain_numbers,
     fit_score_scale,
     target_folds,
 )
 from gpmodels.transfer.rows import class_codes, mean_distance
+from gpmodels.transfer.score_scale import own_scale
 
 GRID = tuple(np.linspace(0.0, 1.0, 11).tolist())
 """Values of ρ to choose from."""
@@ -183,7 +185,7 @@ class CoregionalisedGPClassifier(CoregionalisedSettings, TransferClassifier):
 
     Args:
         correlation: ρ between each source and the target, or `"leave_one_out"`, which takes of `GRID` the
-            value by which left-out target rows are most probable.
+            value by which target rows are most probable that are left out, those of one group together.
         noise_variance: Variance of the codes' noise; the kernel's is 1.
         own_source_kernel: Whether each source has a kernel of its own too (FMTL).
         temperature_folds: Parts in which target rows are left out, 0 for each row alone, None to fit no
@@ -216,20 +218,19 @@ class CoregionalisedGPClassifier(CoregionalisedSettings, TransferClassifier):
     def _scores(self, x: Array) -> Array:
         return self.posterior_.predict(x)[0]
 
-    def _left_out(self, rows: Rows, groups: npt.NDArray[Any] | None) -> tuple[Array, Integers]:
-        folds = target_folds(rows, self.temperature_folds or 0, groups)
+    def _left_out(self, rows: Rows) -> tuple[Array, Integers]:
+        folds = target_folds(rows, self.temperature_folds or 0)
         mean, variance = self.posterior_.left_out(folds)
         self._variance = float(variance.mean())
         return mean, rows.label[np.concatenate(folds)]
 
     def _own_scale(self) -> float:
-        # codes with variance v: class c has the density exp(-|code_c - s|²/(2 v)), so T₀ = 1/v
-        return 1.0 / self._variance
+        return own_scale(len(self.classes_), self._variance)
 
     def _left_out_evidence(self, posterior: CoregionalisedPosterior, folds: Sequence[Integers]) -> float:
         mean, variance = posterior.left_out(folds)
         label = np.argmax(posterior.codes[np.concatenate(folds)], axis=1)
-        scale = fit_score_scale(mean, label, 1.0 / float(variance.mean()))
+        scale = fit_score_scale(mean, label, own_scale(mean.shape[1], float(variance.mean())))
         return float(log_softmax(scale * mean, axis=1)[np.arange(len(label)), label].sum())
 
 
@@ -239,7 +240,7 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
 
     Args:
         correlation: ρ between each source and the target, or `"leave_one_out"`, which takes of `GRID` the
-            value by which left-out target rows are most probable.
+            value by which target rows are most probable that are left out, those of one group together.
         noise_variance: Of the targets divided by their standard deviation; the kernel's variance is 1.
         own_source_kernel: Whether each source has a kernel of its own too (FMTL).
 
@@ -257,7 +258,13 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
         True
     """
 
-    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_domain: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sample_domain: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Self:
         """Learn from rows of all domains.
 
         Args:
@@ -265,17 +272,24 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
             y: Real targets, `[N]`.
             sample_domain: Whose each row is, `[N]`: at least 0 for a source, one negative number for the
                 target. Without it all rows are the target's.
+            groups: Rows that are left out together where ρ is chosen, `[N]`; each alone without it.
 
         Returns:
             The estimator itself.
 
         Raises:
-            ValueError: X or y is not finite, or `sample_domain` marks no target or several.
+            ValueError: X or y is not finite, `sample_domain` marks no target or several, or there is not one
+                group a row.
         """
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self.mean_, deviation = float(np.mean(target)), float(np.std(target))
         self.scale_ = deviation if deviation > 0.0 else 1.0
-        rows = Rows(x, target, *domain_numbers(sample_domain, len(x)))
+        rows = Rows(
+            x,
+            target,
+            *domain_numbers(sample_domain, len(x)),
+            groups=checked_groups(groups, len(x)),
+        )
         codes = ((np.asarray(target, np.float64) - self.mean_) / self.scale_)[:, None]
         self.posterior_ = self._posterior(rows, codes, target_folds(rows, 0))
         self.correlation_ = self.posterior_.correlation

@@ -16,8 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpmodels.comparison.base import Array
-from gpmodels.dfgp.head import normalised_views
 from gpmodels.units.placement import median_distance
+from gpmodels.units.views import normalised_views
 
 Views = Sequence[Sequence[int] | slice] | None
 

@@ -41,6 +41,8 @@ class Rows(NamedTuple):
         domain: 0 to K - 1 for the sources in the order of their numbers, K for the target, `[N]`.
         num_sources: K.
         num_classes: C; 0 for real targets.
+        groups: What each row belongs to, `[N]`: rows of one group of the target are left out together. None:
+            each row is left out alone.
     """
 
     x: Array
@@ -48,6 +50,7 @@ class Rows(NamedTuple):
     domain: Integers
     num_sources: int
     num_classes: int = 0
+    groups: npt.NDArray[Any] | None = None
 
     @property
     def is_target(self) -> npt.NDArray[np.bool_]:
@@ -62,7 +65,8 @@ class Rows(NamedTuple):
     def without(self, rows: Integers) -> Rows:
         """Return all rows but those of the given numbers."""
         kept = np.delete(np.arange(len(self.x)), rows)
-        return self._replace(x=self.x[kept], label=self.label[kept], domain=self.domain[kept])
+        groups = None if self.groups is None else self.groups[kept]
+        return self._replace(x=self.x[kept], label=self.label[kept], domain=self.domain[kept], groups=groups)
 
 
 def domain_numbers(sample_domain: npt.ArrayLike | None, num_rows: int) -> tuple[Integers, int]:
@@ -123,16 +127,31 @@ def fit_score_scale(scores: Array, label: Integers, own: float = 1.0) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
-def target_folds(rows: Rows, num_folds: int, groups: npt.NDArray[Any] | None = None) -> list[Integers]:
+def checked_groups(groups: npt.ArrayLike | None, num_rows: int) -> npt.NDArray[Any] | None:
+    """Return the group of each row, `[N]`, or None where no groups are given.
+
+    Raises:
+        ValueError: There is not one group for each row.
+    """
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (num_rows,):
+        raise ValueError(
+            f"groups has the shape {names.shape}, but X has {num_rows} rows: give one group a row."
+        )
+    return names
+
+
+def target_folds(rows: Rows, num_folds: int) -> list[Integers]:
     """Return parts of the target's labelled rows to leave out in turn, each class spread over the parts.
 
     Args:
-        rows: Rows of all domains.
+        rows: Rows of all domains; those of one group stay together.
         num_folds: Most parts; 0 leaves out each row, or each group, alone.
-        groups: What stays together, `[N]`.
     """
     number = np.flatnonzero(rows.is_target)
-    unit = number if groups is None else groups[number]
+    unit = number if rows.groups is None else rows.groups[number]
     names, index = np.unique(unit, return_inverse=True)
     first = np.array([rows.label[number[index == k][0]] for k in range(len(names))])
     order = np.argsort(first, kind="stable")  # neighbours are of one class, and part from each other
@@ -174,13 +193,15 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
             y: Labels of any type, `[N]`.
             sample_domain: Whose each row is, `[N]`: at least 0 for a source, one negative number for the
                 target. Without it all rows are the target's.
-            groups: Rows left out together for the temperature, `[N]`; each alone without it.
+            groups: Rows that are left out together wherever rows are left out, `[N]`; each alone without
+                it.
 
         Returns:
             The estimator itself.
 
         Raises:
-            ValueError: X is not finite, y has one class, or `sample_domain` marks no target or several.
+            ValueError: X is not finite, y has one class, `sample_domain` marks no target or several, or there
+                is not one group a row.
         """
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
@@ -190,12 +211,13 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
                 f"{type(self).__name__} needs at least two classes, but y has one class, "
                 f"{self.classes_[0]!r}."
             )
-        rows = Rows(x, index, *domain_numbers(sample_domain, len(x)), len(self.classes_))
+        domain = domain_numbers(sample_domain, len(x))
+        rows = Rows(x, index, *domain, len(self.classes_), checked_groups(groups, len(x)))
         self.num_sources_ = rows.num_sources
         self._train(rows)
         self.score_scale_, self.left_out_nll_ = 1.0, float("nan")
         if self.temperature_folds is not None:
-            scores, label = self._left_out(rows, None if groups is None else np.asarray(groups))
+            scores, label = self._left_out(rows)
             self.score_scale_ = fit_score_scale(scores, label, self._own_scale())
             if len(label):
                 logarithms = log_softmax(self.score_scale_ * scores, axis=1)
@@ -217,10 +239,10 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         scores = self.class_scores(X)
         return self.classes_[np.argmax(scores, axis=1)]
 
-    def _left_out(self, rows: Rows, groups: npt.NDArray[Any] | None) -> tuple[Array, Integers]:
+    def _left_out(self, rows: Rows) -> tuple[Array, Integers]:
         """Return scores `[n, C]` and labels `[n]` of target rows, by models that have not seen them."""
         scores, labels = [], []
-        for fold in target_folds(rows, self.temperature_folds or 0, groups):
+        for fold in target_folds(rows, self.temperature_folds or 0):
             kept = rows.without(fold)
             if not len(kept.x) or len(np.unique(kept.label)) < 2:
                 continue

@@ -39,11 +39,11 @@ from gpmodels.dfgp.units import (
     HiddenMarginal,
     HiddenUnits,
     OutputUnits,
-    Views,
 )
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import BestPosterior, GPHead, Points
 from gpmodels.units.psi_statistics import closed_form
+from gpmodels.units.views import normalised_views
 
 DFGP_LIKELIHOODS = ("noisy_probit", "gaussian")
 
@@ -65,7 +65,7 @@ class DFGPHead(GPHead):
         num_hidden_inducing: M of each hidden unit, by default as many.
         views: Columns of the features that each hidden unit sees, for multiple-kernel learning: a sequence of
             column indices or a slice for each. None shows all columns to all units.
-        kernel: Kernel of the hidden units, see `gpmodels.units.kernels.kernel_profile`.
+        kernel: Kernel of the hidden units, see `gpmodels.units.kernels.make_kernel`.
         output_kernel: `"ard"`, `"rbf"` (one lengthscale), `"full"` (a matrix J = R Rᵀ) or `"linear"`,
             with which the model is DFGP-WP, a Wishart process prior on the covariance of f.
         hidden_posterior: `"gaussian"`, or `"point"` for the paper's, see
@@ -78,7 +78,7 @@ class DFGPHead(GPHead):
             less, 0.1 say, tempers it. The objective is then no bound; choose the value on data held out.
         likelihood: `"noisy_probit"` for classes (more than two: one against the rest), `"gaussian"`;
             None takes the first.
-        **kwargs: `num_classes`, `class_kernels` (of the output layer) and `dtype` of `GPHead`;
+        **kwargs: `kernel_depth`, `num_classes`, `class_kernels` (of the output layer), `dtype` of `GPHead`;
             the rest of `keras.layers.Layer`.
 
     Raises:
@@ -180,6 +180,7 @@ class DFGPHead(GPHead):
             num_inducing=self.num_hidden_inducing,
             views=self.views,
             kernel=self.kernel_name,
+            kernel_depth=self.kernel_depth,
             posterior=self.hidden_posterior,
             lengthscales=self.hidden_lengthscales,
             dtype=self.variable_dtype,
@@ -336,38 +337,3 @@ def default_num_hidden(num_features: int) -> int:
         (12, 4, 2)
     """
     return min(max(num_features // 4, 4), 32, num_features)
-
-
-def normalised_views(views: Sequence[Sequence[int] | slice]) -> Views:
-    """Return the views as tuples of column indices.
-
-    Args:
-        views: Column indices, or a slice with an end, for each view.
-
-    Raises:
-        ValueError: There is no view, one is empty, or names something that is no column.
-
-    Example:
-        >>> normalised_views([[0, 2], slice(3, 5)])
-        ((0, 2), (3, 4))
-    """
-    if not len(views):
-        raise ValueError(f"views must name the columns of at least one view, but is {views!r}.")
-    columns = tuple(_columns(view) for view in views)
-    for view in columns:
-        if not view or min(view) < 0 or len(set(view)) < len(view):
-            raise ValueError(
-                f"Each view must hold different column indices from 0, at least one, but one is {list(view)}."
-            )
-    return columns
-
-
-def _columns(view: Sequence[int] | slice) -> tuple[int, ...]:
-    if isinstance(view, slice):
-        if view.stop is None or view.stop < 0 or (view.start or 0) < 0:
-            raise ValueError(f"A view given as a slice needs an end, counted from 0, but is {view}.")
-        return tuple(range(view.start or 0, view.stop, view.step or 1))
-    values = np.asarray(view)
-    if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
-        raise ValueError(f"A view must be a sequence of column indices or a slice, but is {view!r}.")
-    return tuple(int(value) for value in values)

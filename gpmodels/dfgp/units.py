@@ -15,7 +15,6 @@ fold: μ = Ψ1ᵀα, v = Ψ0 - tr(Ψ2 Q) - μ².
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gpflow
@@ -26,13 +25,11 @@ from check_shapes import check_shapes
 
 from gpmodels.dfgp.output_kernels import make_output_kernel
 from gpmodels.units.folded import CompactUnits, compact
-from gpmodels.units.kernels import Profile
+from gpmodels.units.kernels import Kernel, StationaryKernel
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.psi_statistics import PsiStatistics, closed_form, pack_inner
-from gpmodels.units.sparse import FoldedUnits, SparseUnits
-
-Views = tuple[tuple[int, ...], ...]
-"""Columns of each hidden unit's view."""
+from gpmodels.units.sparse import FoldedUnits, SparseUnits, scaled_points
+from gpmodels.units.views import Views, padded_columns, view_blocks
 
 HIDDEN_POSTERIORS = ("gaussian", "point")
 HIDDEN_LENGTHSCALES = ("learned", "median")
@@ -53,7 +50,8 @@ class HiddenUnits(gpflow.Module):
         num_hidden: ν; with views there is one unit for each.
         num_inducing: M of each unit.
         views: Columns of each unit, None for all columns everywhere.
-        kernel: See `gpmodels.units.kernels.kernel_profile`.
+        kernel: See `gpmodels.units.kernels.make_kernel`.
+        kernel_depth: Layers of an arc-cosine kernel.
         posterior: `"gaussian"` for q(a_r) = N(c_r, D_r), which makes the objective a bound on the evidence.
             `"point"` for the paper's q(a_r) = δ(c_r): the objective then contains log N(c_r | 0, K_r) and
             bounds log p(y, A = C), and inducing inputs and lengthscales stay where they are placed, since
@@ -80,6 +78,7 @@ class HiddenUnits(gpflow.Module):
         num_inducing: int,
         views: Views | None = None,
         kernel: str = "squared_exponential",
+        kernel_depth: int = 1,
         posterior: str = "gaussian",
         lengthscales: str = "learned",
         dtype: str = "float64",
@@ -91,7 +90,7 @@ class HiddenUnits(gpflow.Module):
         self.width = num_features if views is None else max(len(view) for view in views)
         # Short views are filled up with a column of zeros, and their inducing inputs too: there is no
         # difference there, and no gradient that would make one.
-        self._columns = None if views is None else _padded(views, self.width, num_features)
+        self._columns = None if views is None else padded_columns(views, num_features)
         self.view_sizes = [self.width] * num_hidden if views is None else [len(view) for view in views]
         self.variance_floor = precision(dtype).variance_floor
         fixed = {"variance"}
@@ -104,6 +103,7 @@ class HiddenUnits(gpflow.Module):
             num_inducing=num_inducing,
             num_features=self.width,
             kernel=kernel,
+            kernel_depth=kernel_depth,
             dtype=dtype,
             role=role,
             fixed=fixed,
@@ -116,23 +116,20 @@ class HiddenUnits(gpflow.Module):
     @check_shapes("x: [N, D]", "return: [any, N, W]")
     def blocks(self, x: tf.Tensor) -> tf.Tensor:
         """Return what each unit sees of the features, `[ν, N, width]`, or `[1, N, D]` where all see all."""
-        if self._columns is None:
-            return x[None]
-        with_zeros = tf.pad(x, [[0, 0], [0, 1]])
-        return tf.transpose(tf.gather(with_zeros, self._columns, axis=1), [1, 0, 2])
+        return x[None] if self._columns is None else view_blocks(x, self._columns)
 
     def marginal(self, folded: FoldedUnits, x: tf.Tensor) -> HiddenMarginal:
         """Return the marginals of all units at features `[N, D]`, variances above the dtype's floor."""
         m = self.units.num_inducing
-        projected = _projected(folded, self.blocks(x), self.units.profile)
+        projected, diagonal = _projected(folded, self.blocks(x), self.units.kernel)
         gk, rk, mean = tf.split(projected, [m, m, 1], axis=1)
         explained = tf.reduce_sum(tf.square(gk), axis=1) - tf.reduce_sum(tf.square(rk), axis=1)
-        return self._by_point(mean[:, 0], folded.variance - explained)
+        return self._by_point(mean[:, 0], folded.variance * diagonal - explained)
 
     @check_shapes("x: [N, D]", "return: [R, N, M]")
     def basis(self, x: tf.Tensor) -> tf.Tensor:
         """Return G k of each unit at the features; a hidden mean is it times whitened inducing values."""
-        projected = _projected(self.units.fold(), self.blocks(x), self.units.profile)
+        projected, _ = _projected(self.units.fold(), self.blocks(x), self.units.kernel)
         return tf.linalg.matrix_transpose(projected[:, : self.units.num_inducing])
 
     def compact(self) -> CompactUnits:
@@ -141,10 +138,10 @@ class HiddenUnits(gpflow.Module):
 
     def compact_marginal(self, units: CompactUnits, x: tf.Tensor) -> HiddenMarginal:
         """Return `marginal` of units folded by `compact`."""
-        projected = _projected(units, self.blocks(x), self.units.profile)
+        projected, diagonal = _projected(units, self.blocks(x), self.units.kernel)
         sizes = [units.num_positive, units.num_negative, 1]
         explained, added, mean = tf.split(projected, sizes, axis=1)
-        variance = units.prior_variance - tf.reduce_sum(tf.square(explained), axis=1)
+        variance = units.prior_variance * diagonal - tf.reduce_sum(tf.square(explained), axis=1)
         return self._by_point(mean[:, 0], variance + tf.reduce_sum(tf.square(added), axis=1))
 
     def _by_point(self, mean: tf.Tensor, variance: tf.Tensor) -> HiddenMarginal:
@@ -167,16 +164,24 @@ class HiddenUnits(gpflow.Module):
         return [value[:, :size] for value, size in zip(values, self.view_sizes, strict=True)]
 
 
-def _padded(views: Sequence[Sequence[int]], width: int, padding: int) -> npt.NDArray[np.int32]:
-    """Return the views' columns `[ν, width]`, filled up with the number of another column."""
-    columns = np.full([len(views), width], padding, np.int32)
-    for row, view in zip(columns, views, strict=True):
-        row[: len(view)] = view
-    return columns
+def _projected(
+    units: FoldedUnits | CompactUnits, blocks: tf.Tensor, kernel: Kernel
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the units' projections of their kernels with the points `[ν, rows, N]`, and κ(x, x)/σ² there."""
+    if isinstance(kernel, StationaryKernel):
+        correlation = _stationary_correlation(units, blocks, kernel)
+        diagonal = tf.ones([1, 1], correlation.dtype)
+    else:
+        scaled = scaled_points(blocks, units.centre, units.inverse_lengthscales, kernel)[:, 0]
+        correlation = kernel.cross(units.inducing[:, 0], scaled)
+        diagonal = kernel.diagonal(scaled)
+    return tf.matmul(units.projection[:, 0], correlation), diagonal
 
 
-def _projected(units: FoldedUnits | CompactUnits, blocks: tf.Tensor, profile: Profile) -> tf.Tensor:
-    """Return the units' projections of their correlations with the points, `[ν, rows, N]`.
+def _stationary_correlation(
+    units: FoldedUnits | CompactUnits, blocks: tf.Tensor, kernel: StationaryKernel
+) -> tf.Tensor:
+    """Return the units' correlations with the points, `[ν, M, N]`.
 
     The points come last, so that no large matrix is transposed; and no difference of each point with each
     unit is stored, by the expansion
@@ -200,7 +205,7 @@ def _projected(units: FoldedUnits | CompactUnits, blocks: tf.Tensor, profile: Pr
     else:
         products = tf.matmul(weights, with_one, transpose_b=True)
         norms = tf.linalg.matvec(tf.square(points), scales)
-    return tf.matmul(units.projection[:, 0], profile(products - norms[:, None]))
+    return kernel.profile(products - norms[:, None])
 
 
 class FoldedOutputs(NamedTuple):
@@ -279,6 +284,11 @@ class OutputUnits(gpflow.Module):
             dtype=dtype,
             name="q_sqrt",
         )
+
+    @property
+    def posterior_parameters(self) -> tuple[gpflow.Parameter, ...]:
+        """The parameters of q(u)."""
+        return self.q_mean, self.q_sqrt
 
     def double_inducing(self) -> tf.Tensor:
         """Return Z in float64."""

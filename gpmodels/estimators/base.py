@@ -20,9 +20,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
-from gpmodels.estimators.mini_batch import CHUNK, Rows, fit_mini_batch
+from gpmodels.estimators.mini_batch import (
+    CHUNK,
+    BoundSteps,
+    Rows,
+    TrainingSteps,
+    fit_mini_batch,
+    warm_start,
+)
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.persistence import load_estimator, save_estimator
+from gpmodels.estimators.repeated import merged_rows
 from gpmodels.estimators.summary import describe
 from gpmodels.heads.gp import Points
 
@@ -37,8 +45,6 @@ PLACEMENT_ROWS = 20_000
 MAX_HELD_OUT = 10_000
 """Most rows held out for early stopping."""
 
-ADAM_ITERATIONS = 10_000
-
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SparseGPEstimator(BaseEstimator, abc.ABC):
@@ -51,11 +57,13 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 
     _model: ClassVar[str]
     _lbfgs_iterations: ClassVar[int] = 1000
+    _adam_iterations: ClassVar[int] = 10_000
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
 
     num_inducing: int | str = "auto"
     kernel: str = "squared_exponential"
+    kernel_depth: int = 1
     optimizer: str = "auto"
     max_iterations: int | None = None
     learning_rate: float = 0.02
@@ -75,7 +83,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 
     def _head_settings(self) -> dict[str, Any]:
         """Return the arguments of the head besides its sizes, from the parameters and the labels."""
-        return {"kernel": self.kernel}
+        return {"kernel": self.kernel, "kernel_depth": self.kernel_depth}
 
     def _fit(
         self,
@@ -85,31 +93,29 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         groups: npt.NDArray[np.intp] | None,
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
-        """Train on checked `x [N, D]`, class indices or standardised targets, weights and groups, `[N]`."""
-        self._check_settings()
-        for learned in (
-            "weights_",
-            "temperature_",
-        ):  # a failed refit must not predict with what was learned before
+        """Train on checked `x [N, D]`, class indices or targets as given, weights and groups, `[N]`."""
+        for learned in ("weights_", "temperature_"):  # a failed refit must not predict as the former fit did
             self.__dict__.pop(learned, None)
+        self._check_settings()
+        self.num_rows_ = len(x)
         self.effective_observations_ = counted_observations(self, x, targets, weight, groups)
+        x, targets, weight, groups = merged_rows(x, targets, weight, groups)
+        targets = self._scaled_targets(targets, weight)
         weight = weight * (self.effective_observations_ / weight.sum())
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        used = weight > 0
         self.input_mean_, self.input_scale_ = weighted_moments(x, weight)
-        self.head_settings_ = self._sizes(int(used.sum())) | self._head_settings() | {"dtype": self.dtype}
+        self.head_settings_ = self._sizes(len(x)) | self._head_settings() | {"dtype": self.dtype}
         engine = self._engine(x.shape[1])
         engine.reset()
-        sample = np.flatnonzero(used)
-        sample = (
-            sample if len(sample) <= PLACEMENT_ROWS else rng.choice(sample, PLACEMENT_ROWS, replace=False)
-        )
+        sample = np.arange(len(x))
+        if len(x) > PLACEMENT_ROWS:
+            sample = rng.choice(sample, PLACEMENT_ROWS, replace=False)
         placed = (x[sample] - self.input_mean_) / self.input_scale_
         seed = int(rng.integers(2**31 - 1))
         engine.head.initialize(placed, seed=seed)
         engine.head.initialize_from_labels(placed, targets[sample], seed=seed)
         full_batch = self._takes_full_batch(len(x))
-        total = self.max_iterations or (self._lbfgs_iterations if full_batch else ADAM_ITERATIONS)
+        total = self.max_iterations or (self._lbfgs_iterations if full_batch else self._adam_iterations)
         monitor = FitMonitor(
             engine,
             num_data=float(weight.sum()),
@@ -146,25 +152,49 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         total: int,
         rng: np.random.Generator,
     ) -> None:
-        held_out = None
-        if not np.all(rows.weight > 0):  # batches of rows that do not count have no mean
-            used = np.flatnonzero(rows.weight > 0)
-            rows, groups = rows.subset(used), None if groups is None else groups[used]
+        held_out, everything = None, rows
         if self.early_stopping and len(rows) > 1:
             size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
             order, size = shuffled(len(rows), groups, size, rng)
             held_out = rows.subset(np.sort(order[:size]))
             rows = rows.subset(np.sort(order[size:]))
+        self._warm_start(engine, rows, rng)
+        batch_size = min(self.batch_size, len(rows))
         fit_mini_batch(
             engine,
             rows,
             held_out,
             monitor,
-            batch_size=min(self.batch_size, len(rows)),
+            batch_size=batch_size,
             max_iterations=total,
             learning_rate=self.learning_rate,
             rng=rng,
+            steps=self._training_steps(engine, max(len(rows) // batch_size, 1), total),
         )
+        self._finish(engine, rows, held_out, everything)
+
+    def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
+        """Start a fit by mini-batches from one of a sample of the rows."""
+        warm_start(engine, rows, rng)
+
+    def _finish(self, engine: Engine, training: Rows, held_out: Rows | None, everything: Rows) -> None:
+        """Do what is left after the last mini-batch; nothing in most estimators.
+
+        Args:
+            engine: Its head has the weights that are kept.
+            training: Rows that the mini-batches were drawn from.
+            held_out: Rows that chose the weights; None without early stopping.
+            everything: Both.
+        """
+
+    def _training_steps(
+        self,
+        engine: Engine,
+        steps_per_epoch: int,  # noqa: ARG002 - subclasses need it
+        total: int,  # noqa: ARG002 - as above
+    ) -> TrainingSteps:
+        """Return what an iteration on a mini-batch does."""
+        return BoundSteps(engine.adam_step)
 
     def _check_settings(self) -> None:
         if self.optimizer not in OPTIMIZERS:
@@ -233,7 +263,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         engine = self._trained_engine()
         parts = []
-        rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
+        values = self.head_settings_.get("num_classes", 1) * engine.head.samples_per_point
+        rows = max(CHUNK // values, 64)
         for start in range(0, len(x), rows):
             block = (x[start : start + rows] - self.input_mean_) / self.input_scale_
             outputs, expert = engine.predict(tf.constant(block, engine.dtype))
@@ -291,6 +322,14 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
         """
         return load_estimator(cls, path)
+
+    def _scaled_targets(
+        self,
+        targets: FloatArray,
+        weight: FloatArray,  # noqa: ARG002 - the regressors need it
+    ) -> FloatArray:
+        """Return class indices or targets `[N]` in the head's units, and keep what these units are."""
+        return targets
 
     @abc.abstractmethod
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:

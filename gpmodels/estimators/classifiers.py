@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,6 +21,7 @@ from gpmodels.estimators.base import (
 )
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.grouped import checked_groups
+from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier
 from gpmodels.estimators.temperature import (
     check_temperature,
     class_log_probabilities,
@@ -30,7 +30,7 @@ from gpmodels.estimators.temperature import (
 )
 from gpmodels.heads.gp import Points
 
-LIKELIHOODS = ("auto", "bernoulli", "softmax", "robust_max")
+LIKELIHOODS = ("auto", "bernoulli", "logistic", "softmax", "robust_max")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -104,11 +104,10 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             information is that before the temperature, but no more than the entropy after it.
         """
         outputs = self._outputs(X)
-        log_probability = class_log_probabilities(outputs)
+        log_probability = self._class_log_probabilities(outputs)
         if outputs["probability"].ndim == 1:
             # Both tails, so that neither probability is 1 minus something close to 1.
-            z = outputs["latent_mean"] / np.sqrt(1.0 + outputs["latent_variance"])
-            outputs["probability"] = scipy.special.ndtr(np.stack([-z, z], axis=1))
+            outputs["probability"] = np.exp(log_probability)
         temperature = getattr(self, "temperature_", 1.0)
         if temperature != 1.0:
             logarithms = tempered(log_probability, temperature)
@@ -118,6 +117,11 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             outputs["mutual_information"] = np.minimum(outputs["mutual_information"], entropy)
         outputs["label"] = self.classes_[np.argmax(outputs["probability"], axis=1)]
         return outputs
+
+    def _class_log_probabilities(self, outputs: dict[str, npt.NDArray[Any]]) -> FloatArray:
+        """Return log p_c of the head's outputs, `[N, C]`, before any temperature."""
+        is_probit = self._engine(self.n_features_in_).head.is_probit
+        return class_log_probabilities(outputs, is_probit=is_probit)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class in the order of `classes_`, `[N, C]`, for inputs `[N, D]`."""
@@ -130,7 +134,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class _SparseGPClassifier(_GPClassifier, ConjugateEstimator):
+class _SparseGPClassifier(LeavesOneOutClassifier, _GPClassifier, ConjugateEstimator):
     """What the classifiers with a choice of likelihoods share."""
 
     likelihood: str = "auto"
@@ -180,12 +184,14 @@ class HGPClassifier(HierarchicalEstimator, _SparseGPClassifier):
             dropped.
         num_inducing: M of the global unit, `"auto"` for 2.5 % of the rows within 50 and 250.
         num_expert_inducing: M of each expert, None for as many.
-        kernel: `"squared_exponential"`, `"matern12"`, `"matern32"` or `"matern52"`, with one
-            lengthscale for each column.
+        kernel: `"squared_exponential"`, `"matern12"`, `"matern32"`, `"matern52"`, or the kernel of a wide
+            network, `"arc_cosine0"`, `"arc_cosine1"`, `"arc_cosine2"`; with one lengthscale for each column.
+        kernel_depth: Layers of an arc-cosine kernel.
         lengthscale_spread: How far the lengthscales of a kernel are expected to lie apart: the standard
             deviation of their logarithms about their mean. With few rows the prior decides, with many the
             data. None leaves each of them free from the start.
-        likelihood: `"auto"`, or of more than two classes `"softmax"` or `"robust_max"`.
+        likelihood: `"auto"`, which is a probit or a softmax; or `"logistic"` of two classes, `"softmax"` or
+            `"robust_max"` of more.
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class.
         global_weight: w, weight of the global unit's likelihood; 1 is the thesis, 0 a bound on log p(y).
         expert_variance: `"full"` or `"thesis"`, see `gpmodels.HGPHead`.

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from gpmodels.dfgp.head import default_num_hidden, normalised_views
+from gpmodels.dfgp.head import default_num_hidden
 from gpmodels.estimators.base import PLACEMENT_ROWS, SparseGPEstimator, is_count
 from gpmodels.estimators.classifiers import _GPClassifier
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.regressors import _GPRegressor
 from gpmodels.estimators.summary import aligned
+from gpmodels.units.views import normalised_views
 
 MAX_LISTED = 20
 """Most hidden units in a summary, those of the largest weights."""
@@ -58,7 +59,7 @@ class _DeepEstimator(SparseGPEstimator):
 
     def _head_settings(self) -> dict[str, Any]:
         return {
-            "kernel": self.kernel,
+            **super()._head_settings(),
             "output_kernel": self.output_kernel,
             "hidden_posterior": self.hidden_posterior,
             "hidden_lengthscales": self.hidden_lengthscales,
@@ -149,6 +150,7 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         views: Columns of each hidden unit, for multiple-kernel learning: column indices or a slice for each.
             None shows all columns to all units.
         kernel: Kernel of the hidden units, see `gpmodels.HGPClassifier`.
+        kernel_depth: Layers of an arc-cosine kernel.
         output_kernel: `"ard"`, `"rbf"`, `"full"` or `"linear"` (DFGP-WP), see
             `gpmodels.DFGPHead`.
         hidden_posterior: `"gaussian"`, or `"point"` for the paper's.

@@ -71,7 +71,7 @@ class Engine:
         self.dtype = tf.as_dtype(self.head.variable_dtype)
         self._initial = self.head.get_weights()
         units = self.head.posterior_units
-        posterior = {id(v) for unit in units for v in (unit.q_mean, unit.q_sqrt)}
+        posterior = {id(v) for unit in units for v in unit.posterior_parameters}
         owners = {id(p.unconstrained_variable): id(p) for unit in units for p in unit.parameters}
         self.all_variables = [w.value for w in self.head.trainable_weights]
         self.hyper_variables = [v for v in self.all_variables if owners.get(id(v)) not in posterior]
@@ -191,7 +191,7 @@ class Engine:
     ) -> tf.Tensor:
         x, y, weight = points
         with tf.GradientTape() as tape:
-            terms = self.head.training_terms(self.head.latent(x), x, y)
+            terms = self.head.training_terms(self.head.training_latent(x), x, y)
             # Minus the bound per point, thesis (4.31).
             loss = self.head.penalty() / num_data - tf.reduce_sum(weight * terms) / tf.reduce_sum(weight)
         gradients = tape.gradient(loss, self.all_variables)
@@ -203,9 +203,19 @@ class Engine:
     def _adam(self) -> keras.optimizers.Optimizer:
         if self._optimizer is None:
             with tf.init_scope():
-                self._optimizer = keras.optimizers.Adam(1e-2)
-                self._optimizer.build(self.head.trainable_weights)
+                self._optimizer = self.new_optimizer(self.all_variables)
         return self._optimizer
+
+    def keras_variables(self, variables: list[tf.Variable]) -> list[keras.Variable]:
+        """Return the head's weights behind some of its variables."""
+        weights = {id(weight.value): weight for weight in self.head.trainable_weights}
+        return [weights[id(variable)] for variable in variables]
+
+    def new_optimizer(self, variables: list[tf.Variable]) -> keras.optimizers.Optimizer:
+        """Return Adam for some of the head's variables."""
+        optimizer = keras.optimizers.Adam(1e-2)
+        optimizer.build(self.keras_variables(variables))
+        return optimizer
 
     def reset_optimizer(self) -> None:
         """Forget the moments of Adam."""

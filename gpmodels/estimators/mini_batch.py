@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,20 @@ CHECKS = 40
 """How often the held-out points are looked at in a fit of full length."""
 
 PATIENCE = 6
-"""Stop after so many looks without a better held-out density."""
+"""Stop after so many looks without a better held-out density than an earlier look, and those of a cycle.
 
+The start is no look: it predicts the mean with a prior's variance, which the first steps of a model whose
+noise starts small do not reach. Its weights are kept all the same where no look is better.
+"""
 
 WARM_START_ROWS = 2000
 """Rows of the sample that L-BFGS fits before Adam sees all."""
 
 WARM_START_ITERATIONS = 40
 """Iterations of that fit; more would fit the sample rather than the data."""
+
+MiniBatchStep = Callable[[tuple[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor, tf.Tensor], tf.Tensor]
+"""Trains on a batch (inputs, targets, weights), N and learning rate; returns minus the bound per point."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,66 @@ class Rows:
         x = (self.x[index] - self.mean) / self.scale
         return tuple(tf.constant(part, dtype) for part in (x, self.y[index], self.weight[index]))
 
-    def chunks(self) -> Iterator[slice]:
-        """Yield slices of all rows, a bounded number at a time."""
-        return (slice(start, start + CHUNK) for start in range(0, len(self), CHUNK))
+    def chunks(self, size: int | None = None) -> Iterator[slice]:
+        """Yield slices of all rows, at most `size` at a time, by default `CHUNK`."""
+        size = CHUNK if size is None else size
+        return (slice(start, start + size) for start in range(0, len(self), size))
+
+
+class TrainingSteps(Protocol):
+    """What one iteration of a fit by mini-batches does."""
+
+    @property
+    def cycle(self) -> int:
+        """Iterations after which kinds of steps repeat, which early stopping waits for; 0 of one kind."""
+
+    def take(
+        self,
+        number: int,
+        batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+        num_data: tf.Tensor,
+        rate: tf.Tensor,
+    ) -> float:
+        """Train on a batch and return the loss, nats per row.
+
+        Args:
+            number: Of the iteration, from 0.
+            batch: Inputs, targets and weights.
+            num_data: How many observations all rows count as.
+            rate: Learning rate.
+        """
+
+    def settle(self) -> None:
+        """Bring the head's weights up to date before anyone looks at them."""
+
+
+@dataclass(frozen=True)
+class BoundSteps:
+    """Steps that maximise the bound.
+
+    Attributes:
+        step: Trains on a batch.
+    """
+
+    step: MiniBatchStep
+
+    @property
+    def cycle(self) -> int:
+        """0: there is one kind of step."""
+        return 0
+
+    def take(
+        self,
+        number: int,  # noqa: ARG002 - others need it
+        batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+        num_data: tf.Tensor,
+        rate: tf.Tensor,
+    ) -> float:
+        """Take a step, and return minus the bound per row."""
+        return float(self.step(batch, num_data, rate))
+
+    def settle(self) -> None:
+        """Do nothing: each step moves the weights themselves."""
 
 
 def fit_mini_batch(
@@ -78,6 +141,7 @@ def fit_mini_batch(
     max_iterations: int,
     learning_rate: float,
     rng: np.random.Generator,
+    steps: TrainingSteps | None = None,
 ) -> None:
     """Maximise the bound by Adam with a cosine schedule; keep the best weights on the held-out rows.
 
@@ -90,41 +154,47 @@ def fit_mini_batch(
         max_iterations: Steps.
         learning_rate: At the start.
         rng: Orders the rows.
+        steps: What an iteration does; None maximises the bound.
 
     Raises:
         FloatingPointError: The bound stopped being finite.
     """
-    _warm_start(engine, training, rng)
+    steps = BoundSteps(engine.adam_step) if steps is None else steps
     engine.reset_optimizer()
     num_data = tf.constant(training.weight.sum(), engine.dtype)
     batches = _batches(len(training), batch_size, rng)
-    best, best_weights, since_best = -math.inf, engine.head.get_weights(), 0
+    best = -math.inf if held_out is None else mean_log_density(engine, held_out)
+    best_weights = engine.head.get_weights()
+    best_look, since_best = -math.inf, 0
     interval = max(max_iterations // CHECKS, CALLBACK_INTERVAL)
-    for step in range(max_iterations):
-        rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * step / max_iterations)) + 1e-3 * learning_rate
+    patience = PATIENCE + steps.cycle // interval
+    for done in range(max_iterations):
+        rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / max_iterations)) + 1e-3 * learning_rate
         batch = training.take(next(batches), engine.dtype)
-        loss = float(engine.adam_step(batch, num_data, tf.constant(rate, engine.dtype)))
+        loss = steps.take(done, batch, num_data, tf.constant(rate, engine.dtype))
         if not math.isfinite(loss):
             raise FloatingPointError(
-                f"The bound is {-loss} after {step + 1} mini-batches. "
+                f"The objective is {-loss} after {done + 1} mini-batches. "
                 f"Lower learning_rate (now {learning_rate})."
             )
         density = math.nan
-        if held_out is not None and ((step + 1) % interval == 0 or step + 1 == max_iterations):
+        if held_out is not None and ((done + 1) % interval == 0 or done + 1 == max_iterations):
+            steps.settle()
             density = mean_log_density(engine, held_out)
             if density > best:
-                best, best_weights, since_best = density, engine.head.get_weights(), 0
-            else:
-                since_best += 1
-        monitor.report(-loss, validation=density)
-        if since_best >= PATIENCE:
+                best, best_weights = density, engine.head.get_weights()
+            since_best = 0 if density > best_look else since_best + 1
+            best_look = max(best_look, density)
+        monitor.report(-loss, validation=density, prepare=steps.settle)
+        if since_best >= patience:
             break
+    steps.settle()
     if held_out is not None and best > -math.inf:
         engine.head.set_weights(best_weights)
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
 
 
-def _warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
+def warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
     """Fit to a sample by L-BFGS first: seconds that spare Adam thousands of steps."""
     sample = rows.subset(np.sort(rng.permutation(len(rows))[:WARM_START_ROWS]))
     x, y, weight = sample.take(slice(None), engine.dtype)
@@ -148,7 +218,8 @@ def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterat
 
 def mean_log_density(engine: Engine, rows: Rows) -> float:
     """Return the weighted mean of log p(y) over rows, nats."""
-    total = sum(float(engine.log_density(rows.take(chunk, engine.dtype))) for chunk in rows.chunks())
+    chunks = rows.chunks(max(CHUNK // engine.head.samples_per_point, 1))
+    total = sum(float(engine.log_density(rows.take(chunk, engine.dtype))) for chunk in chunks)
     return total / float(rows.weight.sum())
 
 

@@ -33,10 +33,13 @@ FORMAT_VERSION = 1
 FORGOTTEN = ("log_dir", "random_state")
 """Parameters stored as None where they mean something on one machine or in one process only."""
 
-BEFORE = {"lengthscale_spread": None, "temperature": 1.0}
+BEFORE = {"lengthscale_spread": None, "temperature": 1.0, "kernel_depth": 1}
 """Parameters that files of earlier versions lack, with the value under which they were fitted."""
 
-NUMBERS = ("effective_observations", "temperature")
+LISTS = ("views", "widths")
+"""Settings of a head that are lists."""
+
+NUMBERS = ("effective_observations", "temperature", "num_rows")
 """Positive numbers that a fit finds, and that earlier files lack."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -69,6 +72,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "iterations": estimator.n_iter_,
         "effective_observations": getattr(estimator, "effective_observations_", None),
         "temperature": getattr(estimator, "temperature_", None),
+        "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
         "labels_are_objects": False,
     }
     if is_classifier(estimator):
@@ -410,7 +414,7 @@ def _check_settings(estimator: BaseEstimator, settings: Mapping[str, Any], num_v
     others = [
         v
         for name, v in settings.items()
-        if isinstance(v, list | dict) and not (name == "views" and isinstance(v, list))
+        if isinstance(v, list | dict) and not (name in LISTS and isinstance(v, list))
     ]
     if others:
         raise ValueError(f"its head_settings must be numbers, strings or null, but one is {others[0]!r}.")

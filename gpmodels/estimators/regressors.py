@@ -20,6 +20,7 @@ from gpmodels.estimators.base import (
 )
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.grouped import checked_groups
+from gpmodels.estimators.leave_one_out import LeavesOneOutRegressor
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -55,12 +56,15 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True).astype(np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        mean, scale = weighted_moments(y[:, None], weight)
-        self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
-        return self._fit(x, self._targets(y), weight, checked_groups(groups, len(x)), callback)
+        return self._fit(x, y, weight, checked_groups(groups, len(x)), callback)
 
     def _head_settings(self) -> dict[str, Any]:
         return {**super()._head_settings(), "likelihood": "gaussian"}
+
+    def _scaled_targets(self, targets: FloatArray, weight: FloatArray) -> FloatArray:
+        mean, scale = weighted_moments(targets[:, None], weight)
+        self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
+        return self._targets(targets)
 
     def _targets(self, y: npt.NDArray[Any]) -> FloatArray:
         return (y - self.target_mean_) / self.target_scale_
@@ -95,7 +99,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class HGPRegressor(HierarchicalEstimator, _GPRegressor):
+class HGPRegressor(LeavesOneOutRegressor, HierarchicalEstimator, _GPRegressor):
     """Hierarchical Gaussian process regressor: a global sparse GP refined by gated local experts.
 
     Args:
@@ -103,8 +107,9 @@ class HGPRegressor(HierarchicalEstimator, _GPRegressor):
             dropped.
         num_inducing: M of the global unit, `"auto"` for 2.5 % of the rows within 50 and 250.
         num_expert_inducing: M of each expert, None for as many.
-        kernel: `"squared_exponential"`, `"matern12"`, `"matern32"` or `"matern52"`, with one
-            lengthscale for each column.
+        kernel: `"squared_exponential"`, `"matern12"`, `"matern32"`, `"matern52"`, or the kernel of a wide
+            network, `"arc_cosine0"`, `"arc_cosine1"`, `"arc_cosine2"`; with one lengthscale for each column.
+        kernel_depth: Layers of an arc-cosine kernel.
         lengthscale_spread: How far the lengthscales of a kernel are expected to lie apart: the standard
             deviation of their logarithms about their mean. With few rows the prior decides, with many the
             data. None leaves each of them free from the start.
@@ -149,7 +154,7 @@ class HGPRegressor(HierarchicalEstimator, _GPRegressor):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class SVGPRegressor(_GPRegressor, ConjugateEstimator):
+class SVGPRegressor(LeavesOneOutRegressor, _GPRegressor, ConjugateEstimator):
     """Sparse variational Gaussian process regressor.
 
     Parameters as for `HGPRegressor`, without those of the experts.

@@ -78,7 +78,7 @@ def held_out_temperature(
                 continue
             kept = tf.constant(np.where(held_out, 0.0, weight), points.weight.dtype)
             refit_posterior(engine, points._replace(weight=kept), sites)
-            log_probability[held_out] = _predicted(engine, points.x.numpy()[held_out])
+            log_probability[held_out] = log_probabilities(engine, points.x.numpy()[held_out])
     return best_temperature(log_probability, label, weight)
 
 
@@ -130,12 +130,20 @@ def best_temperature(log_probability: FloatArray, label: npt.NDArray[np.intp], w
     return math.exp(float(found.x)) if found.fun < cost(0.0) else 1.0
 
 
-def class_log_probabilities(outputs: Mapping[str, npt.NDArray[Any]]) -> FloatArray:
-    """Return log p_c of a head's outputs, `[N, C]`, of two classes with the digits of both tails."""
+def class_log_probabilities(outputs: Mapping[str, npt.NDArray[Any]], *, is_probit: bool = True) -> FloatArray:
+    """Return log p_c of a head's outputs, `[N, C]`.
+
+    Args:
+        outputs: Predictions of the head.
+        is_probit: Whether the probability of class 1 of two is a probit of one Gaussian, which gives the
+            digits of both tails.
+    """
     probability = outputs["probability"]
     if probability.ndim == 1:
-        z = outputs["latent_mean"] / np.sqrt(1.0 + outputs["latent_variance"])
-        return scipy.special.log_ndtr(np.stack([-z, z], axis=1))
+        if is_probit:
+            z = outputs["latent_mean"] / np.sqrt(1.0 + outputs["latent_variance"])
+            return scipy.special.log_ndtr(np.stack([-z, z], axis=1))
+        probability = np.stack([1.0 - probability, probability], axis=1)
     return np.log(np.maximum(probability, np.finfo(probability.dtype).tiny))
 
 
@@ -149,11 +157,12 @@ def tempered(log_probability: FloatArray, temperature: float) -> FloatArray:
     return scipy.special.log_softmax(log_probability / temperature, axis=1)
 
 
-def _predicted(engine: Engine, x: FloatArray) -> FloatArray:
+def log_probabilities(engine: Engine, x: FloatArray) -> FloatArray:
     """Return log p_c at standardised rows `[n, D]`, some at a time."""
     rows = max(CHUNK // engine.head.num_classes, 64)
     parts = []
     for start in range(0, len(x), rows):
         outputs, _ = engine.predict(tf.constant(x[start : start + rows], engine.dtype))
-        parts.append(class_log_probabilities({name: value.numpy() for name, value in outputs.items()}))
+        arrays = {name: value.numpy() for name, value in outputs.items()}
+        parts.append(class_log_probabilities(arrays, is_probit=engine.head.is_probit))
     return np.concatenate(parts)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from gpmodels.estimators.domains import TARGET, Scales, scales_of
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.transfer_base import TransferEstimator
+from gpmodels.estimators.unlabelled import without_marks
 from gpmodels.transfer.exact import ExactTransfer
 from gpmodels.transfer.judged import JudgedTransfer
 from gpmodels.transfer.rows import TransferRows, class_codes
@@ -80,7 +81,7 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         Args:
             X: Inputs, `[N, D]`.
             y: Labels, `[N]`. Where `sample_domain` is given, -1 marks a row without a label: it counts for
-                its domain's scales alone.
+                its domain's scales alone. Among strings -1, None and NaN do, in a list or array of objects.
             sample_weight: How often each row counts, `[N]`.
             sample_domain: Domain of each row, `[N]`: a number from 0 for a source, one negative number for
                 the target. None: all rows are the target's.
@@ -95,12 +96,15 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
                 rows are of one class.
         """
         self.__dict__.pop("model_", None)  # a failed refit must not predict with what was learned before
+        labelled = None
+        if sample_domain is not None:
+            y, labelled = without_marks(y)
         x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         rows = self._checked(x, sample_domain, sample_weight, groups)
-        if sample_domain is not None and y.dtype.kind in "iuf":
-            rows = rows._replace(labelled=y != -1)
+        if labelled is not None:
+            rows = rows._replace(labelled=labelled)
             if not rows.labelled[rows.domain != TARGET].all():
                 warnings.warn(
                     f"y = -1 marks rows without a label, and {np.sum(~rows.labelled)} rows have it, some of "
@@ -179,7 +183,9 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
     the columns are: with few labelled rows of the target, and one unit, take `scaling="joint"`.
 
     Attributes:
-        mixing_: As for `ATLDGPClassifier`, and so `mixing_std_`, `transfer_weight_` and `leave_one_out_`.
+        mixing_: As for `ATLDGPClassifier`, and so `mixing_std_` and `transfer_weight_`.
+        leave_one_out_: Mean NLL of target rows that were left out, with and without the sources, nats; of
+            densities of the target values as they were given, in their own unit.
 
     Source:
         Kandemir (2015), section 4, and its exact limit (docs/theory.md).
@@ -251,6 +257,11 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
             chosen = rows.domain == k
             codes[chosen] = self.target_scales_.scaled(y[chosen, None], k)
         return self._fit_rows(rows, codes)
+
+    @property
+    def _unit(self) -> float:
+        """Deviation by which the target's values are divided before they are fitted."""
+        return float(self.target_scales_.deviation[TARGET, 0])
 
     def predict(self, X: Any, return_std: bool = False, sample_domain: Any = None) -> Any:
         """Return the mean of the target value at each row.

@@ -143,16 +143,24 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         exact = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
         self.model_: ExactTransfer | JudgedTransfer = self._best(exact, transfer, seed)
         densities = [fit.left_out_densities(transfer) for fit in (self.model_, alone)]
-        self._set_found(
-            self._transfer_weights(transfer),
-            compare(densities[0], densities[1], transfer.target.weight, groups),
-        )
+        found = compare(densities[0], densities[1], transfer.target.weight, groups)
+        self._set_found(self._transfer_weights(transfer), found.in_units(self._unit))
         self._say_harm()
         self._log()
         return self
 
+    @property
+    def _unit(self) -> float:
+        """What the target's values are divided by before they are fitted; 1 of classes."""
+        return 1.0
+
     def _set_found(self, transfer_weight: FloatArray, comparison: Comparison) -> None:
-        """Set what a user asks of the model: the shares of the sources, and what they gave."""
+        """Set what a user asks of the model: the shares of the sources, and what they gave.
+
+        Args:
+            transfer_weight: Each source's share in what the target's functions vary with, `[K]`.
+            comparison: What leaving out says, of target values in their own unit.
+        """
         self.leave_one_out_ = comparison
         self.is_trained_ = isinstance(self.model_, JudgedTransfer)
         self.mixing_ = self.model_.mixing[:-1]

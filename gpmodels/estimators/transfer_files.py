@@ -35,7 +35,7 @@ from gpmodels.transfer.score_scale import Comparison
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
-NUMBERS = ("noise", "score_scale", "nll", "nll_without_sources", "standard_error")
+NUMBERS = ("noise", "score_scale", "nll", "nll_with_sources", "nll_without_sources", "standard_error")
 
 
 def save_transfer(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -63,6 +63,7 @@ def save_transfer(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Non
         "noise": model.noise,
         "score_scale": model.score_scale,
         "nll": model.nll,
+        "nll_with_sources": estimator.leave_one_out_.with_sources,
         "nll_without_sources": estimator.leave_one_out_.without_sources,
         "standard_error": estimator.leave_one_out_.standard_error,
         "labels_are_objects": False,
@@ -116,8 +117,8 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
             arrays, kind, (count, num_features, num_outputs), is_classifier=is_classifier(estimator)
         )
         estimator.model_ = JudgedTransfer(trained, judged, numbers["score_scale"], numbers["nll"])
-    comparison = Comparison(numbers["nll"], numbers["nll_without_sources"], numbers["standard_error"])
-    estimator._set_found(finite_array(arrays, "transfer_weight", (count - 1,)), comparison)
+    scores = (numbers[name] for name in ("nll_with_sources", "nll_without_sources", "standard_error"))
+    estimator._set_found(finite_array(arrays, "transfer_weight", (count - 1,)), Comparison(*scores))
     if is_classifier(estimator):
         estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
         if len(estimator.classes_) != num_outputs:

@@ -186,6 +186,11 @@ class Head(GPflowLayer, abc.ABC):
         return logits_of(outputs)
 
     @property
+    def samples_per_point(self) -> int:
+        """How many samples of a point a prediction holds in memory at once; 1 of most heads."""
+        return 1
+
+    @property
     @abc.abstractmethod
     def unit_names(self) -> tuple[str, ...]:
         """Name of each GP unit, in the order of `prior_kl`."""
@@ -193,6 +198,10 @@ class Head(GPflowLayer, abc.ABC):
     @abc.abstractmethod
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the latent marginals at feature vectors `[B, D]`."""
+
+    def training_latent(self, features: tf.Tensor) -> Latent:
+        """Return the marginals that a training step uses; those of `latent`, but for a head that samples."""
+        return self.latent(features)
 
     @abc.abstractmethod
     def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:

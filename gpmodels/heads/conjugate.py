@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.heads.base import Latent
-from gpmodels.heads.gp import BestPosterior, GPHead, Points
+from gpmodels.heads.gp import GPHead, Points
+from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.sparse import SparseUnits, UnitMarginal, whitened_features
 
@@ -112,52 +113,8 @@ class Solution(NamedTuple):
         return [*([self.shared] if self.shared is not None else []), *self.experts]
 
 
-class ConjugateHead(GPHead, abc.ABC):
-    """Base class of the heads whose best q solves this linear system: a global unit, experts, or both.
-
-    A subclass with a global unit has `shared_units`, one with gated experts `expert_units`.
-
-    Args:
-        lengthscale_spread: s, how far the logarithms of a kernel's lengthscales are expected to lie from
-            their mean, see `gpmodels.units.priors`: small keeps them together, as few rows need it. None
-            leaves each free, which many rows allow.
-        **kwargs: See `GPHead`.
-
-    Raises:
-        ValueError: A setting is out of range; the message names it.
-    """
-
-    def __init__(self, *, lengthscale_spread: float | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if lengthscale_spread is not None and not 0.0 < lengthscale_spread < math.inf:
-            raise ValueError(f"lengthscale_spread must be positive or None, but is {lengthscale_spread!r}.")
-        self.lengthscale_spread = lengthscale_spread
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {**super().get_config(), "lengthscale_spread": self.lengthscale_spread}
-
-    def _make_units(
-        self,
-        num_units: int,
-        num_inducing: int,
-        num_features: int,
-        role: str,
-        *,
-        kernel_variance: float = 1.0,
-    ) -> SparseUnits:
-        return SparseUnits(
-            num_units=num_units,
-            num_inducing=num_inducing,
-            num_features=num_features,
-            num_latents=self.likelihood.num_latents,
-            shared_kernel=self.class_kernels == "shared",
-            kernel=self.kernel_name,
-            lengthscale_spread=self.lengthscale_spread,
-            kernel_variance=kernel_variance,
-            dtype=self.variable_dtype,
-            role=f"{role} of {self.name}",
-        )
+class GlobalLocalHead(GPHead, abc.ABC):
+    """What the linear system needs to know of a head: a global unit, gated experts, or both."""
 
     @property
     def shared_units(self) -> SparseUnits | None:
@@ -180,6 +137,14 @@ class ConjugateHead(GPHead, abc.ABC):
         return False
 
     @abc.abstractmethod
+    def unit_marginals(self, points: Points) -> tuple[UnitMarginal | None, UnitMarginal | None]:
+        """Return the marginals of each point's expert alone and of the global unit, `[B, P]` each.
+
+        Args:
+            points: Points with their responsible experts.
+        """
+
+    @abc.abstractmethod
     def combined(self, local: UnitMarginal | None, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:
         """Return the marginals of f_z from the expert's own part and the global unit, `[B, P]` each.
 
@@ -193,69 +158,30 @@ class ConjugateHead(GPHead, abc.ABC):
         """Return mean and variance of f_0 `[B, P]` where it has sites of its own beside those of f_z."""
         return None
 
-    @property
-    def best_posterior_by(self) -> BestPosterior:
-        """How the best q is found: in regression in closed form, for classes by sites."""
-        return "sites" if self.is_classifier else "closed_form"
 
-    @property
-    def posterior_units(self) -> tuple[SparseUnits, ...]:
-        """All units: each q(v) follows from inducing inputs and hyper-parameters."""
-        return tuple(units for units in (self.shared_units, self.expert_units) if units is not None)
-
-    def collapsed_bound(self, points: Points, warm_up: tf.Tensor) -> tf.Tensor:  # noqa: ARG002 - the base class has it
-        """Return max_q of the objective under a Gaussian likelihood, nats, a scalar; see the function."""
-        return collapsed_bound(self, *points) - self.lengthscale_penalty()
-
-    def lengthscale_penalty(self) -> tf.Tensor:
-        """Return what the prior of the lengthscales subtracts from the objective, nats, a scalar."""
-        return tf.add_n([tf.reduce_sum(units.lengthscale_penalty()) for units in self.posterior_units])
-
-    def penalty(self) -> tf.Tensor:
-        """Return what the objective subtracts from the points' terms, nats: KL and `lengthscale_penalty`."""
-        return super().penalty() + self.lengthscale_penalty()
-
-    def set_best_posterior(self, points: Points) -> None:
-        """Set q to the best under a Gaussian likelihood, at all points."""
-        gaussian_posterior(self, *points)
-
-    def tied_bound(self, points: Points, sites: SitePair) -> tuple[tf.Tensor, Latent]:
-        """Return the objective at the best q for given sites, nats, and the marginals under that q."""
-        bound, latent = tied_bound(self, *points, sites)
-        return bound - self.lengthscale_penalty(), latent
-
-    def matching_sites(self, latent: Latent, points: Points) -> SitePair:
-        """Return the sites that match the expected log-likelihood at the present marginals."""
-        return matching_sites(self, latent, points.y, points.weight)
-
-    def set_posterior_of_sites(self, points: Points, sites: SitePair) -> None:
-        """Set q to the best for given sites."""
-        assign_posterior(self, best_posterior(head_features(self, points.x, points.expert), *sites))
-
-
-def head_features(head: ConjugateHead, x: tf.Tensor, expert: tf.Tensor) -> HeadFeatures:
+def head_features(head: GlobalLocalHead, x: tf.Tensor, expert: tf.Tensor) -> HeadFeatures:
     """Return the whitened features at `x [N, D]`, the experts' for their own points alone."""
     everything = tf.range(tf.shape(x)[0])
     shared = None
     units = head.shared_units
     if units is not None:
-        shared = UnitFeatures(*whitened_features(units.whitening(), 0, x, units.profile), everything)
+        shared = UnitFeatures(*whitened_features(units.whitening(), 0, x, units.kernel), everything)
     experts = []
     units = head.expert_units
     if units is not None:
         whitening = units.whitening()
         for k, index in enumerate(tf.dynamic_partition(everything, expert, head.num_experts)):
-            own = whitened_features(whitening, k, tf.gather(x, index), units.profile)
+            own = whitened_features(whitening, k, tf.gather(x, index), units.kernel)
             experts.append(UnitFeatures(*own, index))
     return HeadFeatures(shared, tuple(experts))
 
 
-def _weighted(b: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+def weighted_rows(b: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
     """Return the rows of `b [J, n, M]` times `weight [n, P]`: `[P, n, M]`."""
     return b * tf.transpose(weight)[:, :, None]
 
 
-def _inverse_root(gram: tf.Tensor) -> tf.Tensor:
+def inverse_root(gram: tf.Tensor) -> tf.Tensor:
     """Return the inverse Cholesky factor of A = I + gram, which cannot fail for want of definiteness."""
     a = tf.linalg.set_diag(gram, tf.linalg.diag_part(gram) + 1.0)
     identity = tf.eye(tf.shape(a)[-1], batch_shape=tf.shape(a)[:-2], dtype=a.dtype)
@@ -278,13 +204,13 @@ def best_posterior(features: HeadFeatures, local: Sites, shared: Sites) -> Solut
     grams, sides, crosses = [], [], []
     for unit in features.experts:
         precision, linear = (tf.gather(part, unit.index) for part in local)
-        weighted = _weighted(unit.b, precision)
+        weighted = weighted_rows(unit.b, precision)
         grams.append(tf.matmul(weighted, unit.b, transpose_a=True))
-        sides.append(tf.reduce_sum(_weighted(unit.b, linear), axis=1)[..., None])
+        sides.append(tf.reduce_sum(weighted_rows(unit.b, linear), axis=1)[..., None])
         if features.shared is not None:  # C_kᵀ
             b_0 = tf.gather(features.shared.b, unit.index, axis=1)
             crosses.append(tf.matmul(weighted, b_0, transpose_a=True))
-    roots = tf.unstack(_inverse_root(tf.stack(grams))) if grams else []
+    roots = tf.unstack(inverse_root(tf.stack(grams))) if grams else []
     global_posterior = None
     fit = tf.zeros([], local.linear.dtype)
     if features.shared is not None:
@@ -292,15 +218,15 @@ def best_posterior(features: HeadFeatures, local: Sites, shared: Sites) -> Solut
         if features.experts:
             precision, linear = precision + local.precision, linear + local.linear
         b_0 = features.shared.b
-        gram = tf.matmul(_weighted(b_0, precision), b_0, transpose_a=True)
-        side_0 = tf.reduce_sum(_weighted(b_0, linear), axis=1)[..., None]
+        gram = tf.matmul(weighted_rows(b_0, precision), b_0, transpose_a=True)
+        side_0 = tf.reduce_sum(weighted_rows(b_0, linear), axis=1)[..., None]
         # Schur complement of the experts' blocks: A_0 - Σ C_k A_k⁻¹ C_kᵀ
         schur, reduced = gram, side_0
         for root, side, cross in zip(roots, sides, crosses, strict=True):
             schur -= tf.matmul(cross, _solve(root, cross), transpose_a=True)
             reduced -= tf.matmul(cross, _solve(root, side), transpose_a=True)
-        m_0 = _solve(_inverse_root(schur), reduced)
-        global_posterior = Posterior(_inverse_root(gram), m_0[..., 0])
+        m_0 = _solve(inverse_root(schur), reduced)
+        global_posterior = Posterior(inverse_root(gram), m_0[..., 0])
         fit += 0.5 * tf.reduce_sum(side_0 * m_0)
         open_sides = [side - tf.matmul(cross, m_0) for side, cross in zip(sides, crosses, strict=True)]
     else:
@@ -313,7 +239,7 @@ def best_posterior(features: HeadFeatures, local: Sites, shared: Sites) -> Solut
     return Solution(global_posterior, tuple(experts), fit)
 
 
-def assign_posterior(head: ConjugateHead, solution: Solution) -> None:
+def assign_posterior(head: GlobalLocalHead, solution: Solution) -> None:
     """Write a solution into the head's q; an expert without points gets its prior."""
     if solution.shared is not None:
         _assign_units(head.shared_units, [solution.shared])
@@ -340,7 +266,7 @@ class _GaussianSites(NamedTuple):
 
 
 def _gaussian_sites(
-    head: ConjugateHead, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
+    head: GlobalLocalHead, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
 ) -> _GaussianSites:
     if not isinstance(head.likelihood, GaussianLikelihood):
         raise TypeError(
@@ -362,7 +288,7 @@ def _gaussian_sites(
 
 @check_shapes("x: [N, D]", "y: [N]", "weight: [N]", "expert: [N]", "return: []")
 def collapsed_bound(
-    head: ConjugateHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
+    head: GlobalLocalHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
 ) -> tf.Tensor:
     """Return max_q L1 of a head with a Gaussian likelihood, nats: a function of all but q.
 
@@ -401,7 +327,7 @@ def collapsed_bound(
 
 
 def solved_latent(
-    head: ConjugateHead, features: HeadFeatures, solution: Solution, expert: tf.Tensor
+    head: GlobalLocalHead, features: HeadFeatures, solution: Solution, expert: tf.Tensor
 ) -> Latent:
     """Return the head's marginals (4.18), (4.19) at the points of `features`, with a solution for its q."""
     shared = None
@@ -426,7 +352,7 @@ def _marginal(unit: UnitFeatures, posterior: Posterior) -> UnitMarginal:
 
 
 def tied_bound(
-    head: ConjugateHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor, sites: SitePair
+    head: GlobalLocalHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor, sites: SitePair
 ) -> tuple[tf.Tensor, Latent]:
     """Return L1 at the best q for given sites, in nats: a bound whose q follows U and the hyper-parameters.
 
@@ -444,37 +370,48 @@ def tied_bound(
     return tf.reduce_sum(weight * terms) - tf.add_n([p.prior_kl() for p in solution.posteriors()]), latent
 
 
-def matching_sites(head: ConjugateHead, latent: Latent, y: tf.Tensor, weight: tf.Tensor) -> SitePair:
+def matching_sites(head: GlobalLocalHead, latent: Latent, y: tf.Tensor, weight: tf.Tensor) -> SitePair:
     """Return sites of f_z and f_0 with the gradients of the expected log-likelihood at the marginals.
 
     β = -2 ∂E/∂σ², r = ∂E/∂μ + β μ. Solving with them is a natural-gradient step of length one.
     """
     unit = head.responsible_unit(latent)
-    local = _matching(head, latent.mean, latent.variance, y, weight, unit)
+    local = sites_at(head.likelihood, latent.mean, latent.variance, y, weight, unit)
     marginals = head.shared_marginals(latent)
     if marginals is None:
         return local, local
-    return local, _matching(head, *marginals, y, head.shared_weight * weight, tf.zeros_like(unit))
+    weight = head.shared_weight * weight
+    return local, sites_at(head.likelihood, *marginals, y, weight, tf.zeros_like(unit))
 
 
-def _matching(
-    head: ConjugateHead,
+def sites_at(
+    likelihood: Likelihood,
     mean: tf.Tensor,
     variance: tf.Tensor,
     y: tf.Tensor,
     weight: tf.Tensor,
     unit: tf.Tensor,
 ) -> Sites:
+    """Return the sites of a likelihood at Gaussian marginals, `β = -2 ∂E/∂σ²`, `r = ∂E/∂μ + β μ`.
+
+    Args:
+        likelihood: The likelihood, E its expected logarithm.
+        mean: μ, `[N, P]`.
+        variance: σ², `[N, P]`.
+        y: Labels or targets, `[N]`.
+        weight: How often each point counts, `[N]`.
+        unit: GP unit of each point, int32 `[N]`.
+    """
     with tf.GradientTape() as tape:
         tape.watch([mean, variance])
-        expected = weight * head.likelihood.expected_log_likelihood(mean, variance, y, unit)
+        expected = weight * likelihood.expected_log_likelihood(mean, variance, y, unit)
     slope, curvature = tape.gradient(expected, [mean, variance])
     precision = tf.maximum(-2.0 * curvature, 0.0)  # a likelihood that is not log-concave can make it negative
     return Sites(precision, slope + precision * mean)
 
 
 def gaussian_posterior(
-    head: ConjugateHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
+    head: GlobalLocalHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
 ) -> None:
     """Set q of a head with a Gaussian likelihood to the best; arguments as for `collapsed_bound`."""
     sites = _gaussian_sites(head, y, weight, expert)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
-from gpmodels.units.kernels import kernel_profile
+from gpmodels.units.kernels import make_kernel
 from gpmodels.units.numerics import precision
 from gpmodels.units.sparse import UnitMarginal
 
@@ -44,10 +45,11 @@ class GPHead(Head):
     """Base class of the Gaussian-process heads.
 
     Args:
-        kernel: See `gpmodels.units.kernels.kernel_profile`.
+        kernel: See `gpmodels.units.kernels.make_kernel`.
+        kernel_depth: Layers of an arc-cosine kernel; 1 for the other kernels.
         num_classes: C; 2 takes one latent function, more take one for each class.
-        likelihood: `"bernoulli"` (probit) for two classes, `"robust_max"` or `"softmax"` for more,
-            `"gaussian"` for regression; None takes `"bernoulli"` or `"softmax"` by the number of
+        likelihood: `"bernoulli"` (probit) or `"logistic"` for two classes, `"robust_max"` or `"softmax"` for
+            more, `"gaussian"` for regression; None takes `"bernoulli"` or `"softmax"` by the number of
             classes.
         class_kernels: For more than two classes, `"shared"`: the latent functions of a unit share one
             kernel, which is faster; `"separate"`: one for each class, as the thesis has it.
@@ -62,6 +64,7 @@ class GPHead(Head):
         self,
         *,
         kernel: str = "squared_exponential",
+        kernel_depth: int = 1,
         num_classes: int = 2,
         likelihood: str | None = None,
         class_kernels: str = "shared",
@@ -69,7 +72,8 @@ class GPHead(Head):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        kernel_profile(kernel)  # an unknown name is an error here, not when the head is built
+        # A wrong name or depth is an error here, not when the head is built.
+        make_kernel(kernel, kernel_depth, self.variable_dtype)
         if num_classes < 2:
             raise ValueError(f"num_classes must be at least 2, but is {num_classes}.")
         if likelihood is None:
@@ -77,6 +81,7 @@ class GPHead(Head):
         if class_kernels not in CLASS_KERNELS:
             raise ValueError(f"class_kernels must be one of {CLASS_KERNELS}, but is {class_kernels!r}.")
         self.kernel_name = kernel
+        self.kernel_depth = kernel_depth
         self.num_classes = num_classes
         self.likelihood_name = likelihood
         self.class_kernels = class_kernels
@@ -90,6 +95,11 @@ class GPHead(Head):
         self.is_classifier = self.likelihood.is_classifier
         self.label_requirement = self.likelihood.label_requirement
 
+    @property
+    def is_probit(self) -> bool:
+        """Whether p(y = 1) of two classes is a probit of one Gaussian latent function."""
+        return self.likelihood_name != "logistic"
+
     def num_likelihood_units(self) -> int:
         """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""
         return 1
@@ -99,6 +109,7 @@ class GPHead(Head):
         return {
             **super().get_config(),
             "kernel": self.kernel_name,
+            "kernel_depth": self.kernel_depth,
             "num_classes": self.num_classes,
             "likelihood": self.likelihood_name,
             "class_kernels": self.class_kernels,
@@ -154,7 +165,7 @@ class GPHead(Head):
         """How the best q for everything else given is found: not at all, `"optimiser"`, in most heads.
 
         `"closed_form"` and `"sites"` need `posterior_units` and the methods of the same name, see
-        `gpmodels.heads.conjugate.ConjugateHead`.
+        `gpmodels.heads.conjugate_head.ConjugateHead`.
         """
         return "optimiser"
 
@@ -175,6 +186,17 @@ class GPHead(Head):
     def set_best_posterior(self, points: Points) -> None:
         """Set q to the best at all points, where it has a closed form."""
         raise NotImplementedError(f"{type(self).__name__} has no closed form of q.")
+
+    def leaving_out(self, points: Points) -> Callable[[Points], Latent]:
+        """Return a function from some of all training points to their marginals without their own labels.
+
+        Args:
+            points: All training points.
+
+        Raises:
+            NotImplementedError: The head's posterior is not one of sites.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot leave points out of its posterior.")
 
     @property
     def warm_up_weights(self) -> tuple[float, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class UnitSettings(BaseModel):
@@ -13,6 +14,19 @@ class UnitSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     num_inducing: int = Field(default=50, ge=1, description="Inducing points of each GP unit (thesis: 50).")
-    kernel: Literal["squared_exponential", "matern12", "matern32", "matern52"] = Field(
-        default="squared_exponential", description="Kernel of every GP unit."
+    kernel: Literal[
+        "squared_exponential", "matern12", "matern32", "matern52", "arc_cosine1", "arc_cosine2"
+    ] = Field(default="squared_exponential", description="Kernel of every GP unit.")
+    kernel_depth: int = Field(
+        default=1, ge=1, description="Layers of an arc-cosine kernel; 1 for the other kernels."
     )
+
+    @model_validator(mode="after")
+    def _depth_goes_with_the_kernel(self) -> Self:
+        limit = {"arc_cosine1": math.inf, "arc_cosine2": 2}.get(self.kernel, 1)
+        if self.kernel_depth > limit:
+            raise ValueError(
+                f"kernel_depth is {self.kernel_depth}, but the kernel {self.kernel} has at most {limit}; "
+                "choose arc_cosine1 for greater depths"
+            )
+        return self

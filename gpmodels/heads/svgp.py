@@ -12,7 +12,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.heads.base import Latent, UnitDescription
-from gpmodels.heads.conjugate import ConjugateHead
+from gpmodels.heads.conjugate_head import ConjugateHead
+from gpmodels.heads.gp import Points
 from gpmodels.units.folded import CompactUnits, compact, compact_marginal
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import FoldedUnits, SparseUnits, UnitMarginal
@@ -38,8 +39,8 @@ class SVGPHead(ConjugateHead):
         kernel_variance: σ² of the unit at the start, from which training moves it. The logits of a softmax
             need one of about 100 where the classes are well apart, and a few hundred steps from 1 do not
             reach it.
-        **kwargs: `lengthscale_spread` of `ConjugateHead`; `kernel`, `num_classes`, `likelihood`,
-            `class_kernels` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
+        **kwargs: `lengthscale_spread` of `ConjugateHead`; `kernel`, `kernel_depth`, `num_classes`,
+            `likelihood`, `class_kernels` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
@@ -121,7 +122,7 @@ class SVGPHead(ConjugateHead):
         return latent
 
     def _global_compact(self, units: CompactUnits, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        mean, variance = compact_marginal(units, features[None], self.global_unit.profile)
+        mean, variance = compact_marginal(units, features[None], self.global_unit.kernel)
         return mean[0], variance[0]
 
     def _global_marginal(self, folded: FoldedUnits, features: tf.Tensor) -> UnitMarginal:
@@ -130,6 +131,10 @@ class SVGPHead(ConjugateHead):
 
     def _global_latent(self, marginal: UnitMarginal) -> Latent:
         return Latent(marginal.mean, self.total_variance(marginal))
+
+    def unit_marginals(self, points: Points) -> tuple[UnitMarginal | None, UnitMarginal | None]:
+        """Return None and the marginal of the global unit, `[B, P]`."""
+        return None, self._global_marginal(self.global_unit.fold(), points.x)
 
     def combined(self, local: UnitMarginal | None, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:  # noqa: ARG002 - the base class has it
         """Return the marginals (4.18) of the global unit, which is all there is."""

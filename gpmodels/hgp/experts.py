@@ -15,8 +15,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.heads.base import Latent, UnitDescription
-from gpmodels.heads.conjugate import ConjugateHead
-from gpmodels.heads.gp import BestPosterior
+from gpmodels.heads.conjugate_head import ConjugateHead
+from gpmodels.heads.gp import BestPosterior, Points
 from gpmodels.hgp.gate import (
     Gate,
     Tiles,
@@ -182,6 +182,13 @@ class ExpertsHead(ConjugateHead, abc.ABC):
     def _combine(self, local: UnitMarginal, shared: UnitMarginal | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance of f_k from the expert's own part and the global unit, if there is one."""
 
+    def unit_marginals(self, points: Points) -> tuple[UnitMarginal | None, UnitMarginal | None]:
+        """Return the marginals of each point's expert alone and of the global unit, where there are such."""
+        shared = self._shared_marginal(points.x)
+        if not self.num_experts:
+            return None, shared
+        return self._expert_marginal(self.experts.fold(), points.x, points.expert), shared
+
     @abc.abstractmethod
     def _shared_marginal(self, features: tf.Tensor) -> UnitMarginal | None:
         """Return the marginal of the global unit at features `[B, D]`, None where there is none."""
@@ -198,7 +205,7 @@ class ExpertsHead(ConjugateHead, abc.ABC):
             index = assign_experts(gate, features)
             tiles = self._tiles(index, num_in_use)
             units = experts.gathered(tiles.expert_of_tile)
-            parts = compact_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
+            parts = compact_marginal(units, points_to_tiles(tiles, features), self.experts.kernel)
             mean, variance = (tiles_to_points(tiles, part) for part in parts)
             return mean, tf.maximum(variance, self.variance_floor), tf.gather(in_use, index)
 
@@ -211,7 +218,7 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         """Return the marginal of δ_k at each point for its own expert alone, by tiles."""
         tiles = self._tiles(expert, folded.variance.shape[0])
         units = FoldedUnits(*(tf.gather(part, tiles.expert_of_tile) for part in folded))
-        marginal = folded_marginal(units, points_to_tiles(tiles, features), self.experts.profile)
+        marginal = folded_marginal(units, points_to_tiles(tiles, features), self.experts.kernel)
         return UnitMarginal(*(tiles_to_points(tiles, part) for part in marginal))
 
     def _local_training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
@@ -226,7 +233,7 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         shared = self._shared_marginal(features)
         folded = self.experts.fold()
         everywhere = tf.tile(features[None], [self.num_experts, 1, 1])
-        marginal = folded_marginal(folded, everywhere, self.experts.profile)
+        marginal = folded_marginal(folded, everywhere, self.experts.kernel)
         log_prior = tf.nn.log_softmax(gate_scores(self.make_gate(), features), axis=-1)
         terms = []
         for k in range(self.num_experts):

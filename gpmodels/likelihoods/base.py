@@ -67,6 +67,24 @@ class Likelihood(gpflow.Module, abc.ABC):
     ) -> tf.Tensor:
         """Return log E_q[p(y | f)] of each point in nats; arguments as for `expected_log_likelihood`."""
 
+    @check_shapes("mean: [B, P]", "variance: [B, P]", "label: [B]", "unit: [B]", "return: [B]")
+    def log_expected_inverse(
+        self,
+        mean: tf.Tensor,  # noqa: ARG002 - the likelihoods with a closed form need the arguments
+        variance: tf.Tensor,  # noqa: ARG002 - as above
+        label: tf.Tensor,  # noqa: ARG002 - as above
+        unit: tf.Tensor,  # noqa: ARG002 - as above
+    ) -> tf.Tensor:
+        """Return log E_q[1/p(y | f)] of each point in nats; arguments as for `expected_log_likelihood`.
+
+        Raises:
+            ValueError: It is infinite, or has no closed form, as for a probit.
+        """
+        raise ValueError(
+            f"E[1/p(y | f)] under the {type(self).__name__} is infinite or has no closed form, so that "
+            "objective='loo_paper' does not exist. Choose objective='loo', which holds for every likelihood."
+        )
+
     @abc.abstractmethod
     @check_shapes("mean: [B, P]", "variance: [B, P]", "unit: [B]")
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:

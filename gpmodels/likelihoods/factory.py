@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.likelihoods.logistic import LogisticLikelihood
 from gpmodels.likelihoods.noisy_probit import NoisyProbitLikelihood
 from gpmodels.likelihoods.probit import ProbitLikelihood
 from gpmodels.likelihoods.robust_max import RobustMaxLikelihood
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
 
-LIKELIHOODS = ("bernoulli", "robust_max", "softmax", "noisy_probit", "gaussian")
+LIKELIHOODS = ("bernoulli", "logistic", "robust_max", "softmax", "noisy_probit", "gaussian")
 
 
 def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) -> Likelihood:
     """Return the likelihood of a name.
 
     Args:
-        name: `"bernoulli"` (probit, two classes), `"robust_max"`, `"softmax"`, `"noisy_probit"` (one
-            class against the rest) or `"gaussian"`.
+        name: `"bernoulli"` (probit) or `"logistic"` of two classes, `"robust_max"`, `"softmax"`,
+            `"noisy_probit"` (one class against the rest) or `"gaussian"`.
         num_classes: C; regression ignores it.
         num_units: GP units, the global one included; only regression has parameters for each.
         dtype: `"float32"` or `"float64"`.
@@ -41,7 +42,7 @@ def make_likelihood(name: str, *, num_classes: int, num_units: int, dtype: str) 
         return NoisyProbitLikelihood(num_classes, dtype)
     if num_classes != 2:
         raise ValueError(
-            f"The likelihood 'bernoulli' is for 2 classes, but num_classes is {num_classes}. "
+            f"The likelihood {name!r} is for 2 classes, but num_classes is {num_classes}. "
             "Use 'robust_max' or 'softmax'."
         )
-    return ProbitLikelihood()
+    return LogisticLikelihood() if name == "logistic" else ProbitLikelihood()

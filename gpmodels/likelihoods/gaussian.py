@@ -87,6 +87,21 @@ class GaussianLikelihood(Likelihood):
         return -HALF_LOG_TWO_PI - 0.5 * tf.math.log(total) - 0.5 * tf.square(residual) / total
 
     @inherit_check_shapes
+    def log_expected_inverse(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
+    ) -> tf.Tensor:
+        """Return ½ log 2πσ² - ½ log(1 - v/σ²) + (y - μ)²/(2(σ² - v)), infinite from v = σ² on, `[B]`."""
+        noise = self._noise(unit)
+        left = noise - variance[:, 0]
+        exists = left > 0.0
+        safe = tf.where(exists, left, tf.ones_like(left))
+        residual = tf.cast(label, mean.dtype) - mean[:, 0]
+        value = (
+            HALF_LOG_TWO_PI + tf.math.log(noise) - 0.5 * tf.math.log(safe) + 0.5 * tf.square(residual) / safe
+        )
+        return tf.where(exists, value, np.inf)
+
+    @inherit_check_shapes
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return `mean` and `variance` (v + σ²) of the noisy target, `latent_variance` v, all `[B]`."""
         return {

@@ -66,6 +66,14 @@ class LogisticLikelihood(Likelihood):
         terms = self._log_probability(mean, variance, label)
         return tf.reduce_logsumexp(terms, axis=-1) - math.log(NUM_NODES)
 
+    @inherit_check_shapes
+    def log_expected_inverse(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
+    ) -> tf.Tensor:
+        """Return log(1 + exp(-sμ + v/2)), s = ±1, exactly, nats, `[B]`; `unit` makes no difference."""
+        sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
+        return tf.math.softplus(-sign * mean[:, 0] + 0.5 * variance[:, 0])
+
     def _log_probability(self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Return log p(y | f) at the nodes, `[B, Q]`."""
         sign = 2.0 * tf.cast(label, mean.dtype)[:, None] - 1.0

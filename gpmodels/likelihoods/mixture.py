@@ -73,6 +73,22 @@ def log_predictive_density(
     return tf.reduce_logsumexp(log_weight + tf.reshape(terms, tf.shape(log_weight)), axis=0)
 
 
+@check_shapes(*_GAUSSIAN, "label: [B]", "unit: [B]", "return: [B]")
+def log_expected_inverse(
+    likelihood: Likelihood,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    log_weight: tf.Tensor | None,
+    label: tf.Tensor,
+    unit: tf.Tensor,
+) -> tf.Tensor:
+    """Return log E[1/p(y | f)] = log Σ_s w_s E_s[1/p(y | f)], nats, `[B]`; arguments as above."""
+    if log_weight is None:
+        return likelihood.log_expected_inverse(mean, variance, label, unit)
+    terms = likelihood.log_expected_inverse(*_points(mean, variance), *_repeated(log_weight, label, unit))
+    return tf.reduce_logsumexp(log_weight + tf.reshape(terms, tf.shape(log_weight)), axis=0)
+
+
 @check_shapes(*_GAUSSIAN, "unit: [B]")
 def predictions(
     likelihood: Likelihood,

@@ -8,6 +8,7 @@ entropy by Gauss-Hermite quadrature, the predictive probability in closed form.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import scipy.special
 import tensorflow as tf
@@ -34,14 +35,28 @@ def log_normal_cdf(z: tf.Tensor) -> tf.Tensor:
         >>> round(float(log_normal_cdf(tf.constant(0.0))), 4)
         -0.6931
     """
-    near = tf.maximum(z, -10.0 if z.dtype == tf.float32 else -30.0)
-    cut = near > z
-    direct = tf.math.log(0.5 * tf.math.erfc(-near * SQRT_HALF))
-    far = tf.minimum(z, -5.0)  # both branches of tf.where must stay finite for the gradient
-    inverse_square = 1.0 / tf.square(far)
-    series = 1.0 + inverse_square * (-1.0 + inverse_square * (3.0 - 15.0 * inverse_square))
-    tail = -0.5 * tf.square(far) - tf.math.log(-far) - HALF_LOG_TWO_PI + tf.math.log(series)
-    return tf.where(cut, tail, direct)
+
+    @tf.custom_gradient
+    def log_cdf(z: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        near = tf.maximum(z, -10.0 if z.dtype == tf.float32 else -30.0)
+        cut = near > z
+        direct = tf.math.log(0.5 * tf.math.erfc(-near * SQRT_HALF))
+        far = tf.minimum(z, -5.0)
+        inverse_square = 1.0 / tf.square(far)
+        series = 1.0 + inverse_square * (-1.0 + inverse_square * (3.0 - 15.0 * inverse_square))
+        tail = -0.5 * tf.square(far) - tf.math.log(-far) - HALF_LOG_TWO_PI + tf.math.log(series)
+        value = tf.where(cut, tail, direct)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            # φ/Φ by logarithms, and by the series in the tail, so that its own derivative is finite too.
+            by_logarithms = tf.exp(-0.5 * tf.square(near) - HALF_LOG_TWO_PI - log_normal_cdf(near))
+            of_series = (2.0 + inverse_square * (-12.0 + 90.0 * inverse_square)) * inverse_square / far
+            in_tail = -far - 1.0 / far + of_series / series
+            return upstream * tf.where(cut, in_tail, by_logarithms)
+
+        return value, gradient
+
+    return log_cdf(z)
 
 
 def _nodes(mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -131,6 +131,14 @@ class RobustMaxLikelihood(CategoricalLikelihood):
         return tf.math.log(self._noisy(of_label(self._largest(mean, variance), label)))
 
     @inherit_check_shapes
+    def log_expected_inverse(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
+    ) -> tf.Tensor:
+        """Return log(P_y/(1 - ε) + (1 - P_y)(C - 1)/ε), nats, `[B]`; `unit` makes no difference."""
+        hit = of_label(self._largest(mean, variance), label)
+        return tf.math.log(hit * math.exp(-self.log_hit) + (1.0 - hit) * math.exp(-self.log_miss))
+
+    @inherit_check_shapes
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return `probability` P_c (1 - ε) + (1 - P_c) ε/(C - 1) and what follows from it."""
         probability = self._noisy(self._largest(mean, variance))

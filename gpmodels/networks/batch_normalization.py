@@ -5,6 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from gpmodels import replicas
+
 
 @keras.saving.register_keras_serializable(package="gpimaging")
 class FusedBatchNormalization(keras.layers.Layer):
@@ -15,7 +17,8 @@ class FusedBatchNormalization(keras.layers.Layer):
     `keras.layers.BatchNormalization` is made of separate operations, each a pass over the maps. Fused, a
     training step of the encoder-decoder takes 7 % less time, and TensorFlow can merge the operation with its
     neighbours. The moving variance averages unbiased estimates, as in thesis (5.5); Keras' averages biased
-    ones. As in Keras, a layer that is not trainable normalises with its moving averages.
+    ones. As in Keras, a layer that is not trainable normalises with its moving averages. Under a strategy of
+    `tf.distribute` the statistics are those of the global batch, by separate operations.
 
     Args:
         momentum: Weight of the past in the moving averages.
@@ -60,6 +63,8 @@ class FusedBatchNormalization(keras.layers.Layer):
     def call(self, maps: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Normalise `[..., H, W, C]` with the batch's statistics in training, else the moving averages."""
         from_batch = bool(training) and self.trainable
+        if from_batch and replicas.num_replicas() > 1:
+            return self._normalised_with_all(maps)
         is_one_batch = len(maps.shape) == 4
         shape = tf.shape(maps)
         normalised, mean, variance = tf.compat.v1.nn.fused_batch_norm(
@@ -76,6 +81,19 @@ class FusedBatchNormalization(keras.layers.Layer):
             self.moving_mean.assign(mean)
             self.moving_variance.assign(variance)
         return normalised if is_one_batch else tf.reshape(normalised, shape)
+
+    def _normalised_with_all(self, maps: tf.Tensor) -> tf.Tensor:
+        """Normalise with the statistics of all replicas' maps, in two passes as the fused operation does."""
+        values = tf.cast(maps, tf.float32)
+        axes = list(range(values.shape.rank - 1))
+        count = replicas.total(tf.cast(tf.reduce_prod(tf.shape(values)[:-1]), tf.float32))
+        mean = replicas.total(tf.reduce_sum(values, axes)) / count
+        variance = replicas.total(tf.reduce_sum(tf.math.squared_difference(values, mean), axes)) / count
+        normalised = tf.nn.batch_normalization(values, mean, variance, self.beta, self.gamma, self.epsilon)
+        unbiased = variance * count / tf.maximum(count - 1.0, 1.0)
+        for average, value in ((self.moving_mean, mean), (self.moving_variance, unbiased)):
+            average.assign(self.momentum * average + (1.0 - self.momentum) * value)
+        return tf.cast(normalised, maps.dtype)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the input's shape."""

@@ -15,7 +15,8 @@ and what is left out is found from C⁻¹ alone (Rasmussen and Williams, 2006, 5
 
     y_g - [C⁻¹]_gg⁻¹ [C⁻¹ r]_g,    covariance [C⁻¹]_gg⁻¹,    r = y_t - Σ_k π_k Φ_k m_k.
 
-π is averaged over a grid by what leaving out says of each value, times its prior (docs/theory.md).
+π is averaged over a grid by what leaving out says of each value, times its prior (docs/theory.md). The scale
+of the scores of classes is fitted where rows of all classes are left out together.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dtrtri
 from scipy.special import softmax
 
 from gpmodels.transfer.features import DomainFeatures, place
 from gpmodels.transfer.nodes import MixingGrid
 from gpmodels.transfer.rows import DomainRows, FloatArray, LeftOut, TransferRows
-from gpmodels.transfer.score_scale import fit_score_scale, log_densities
+from gpmodels.transfer.score_scale import balanced_parts, fit_score_scale, log_densities
+
+NO_WEIGHT = 1e-12
+"""Posterior weight of a node below which what it leaves open is not asked."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class ExactTransfer:
             `[F, F]`.
         noise: σ².
         left_out: What is predicted of each target row by the others, averaged over the nodes.
-        score_scale: What scores are multiplied by before a softmax; 1 of real targets.
+        score_scale: What scores are multiplied by before a softmax; 1 of real targets. It is fitted where one
+            row of each class is left out at a time (`gpmodels.transfer.score_scale.balanced_parts`).
         nll: Mean negative log density of left-out target rows, nats.
     """
 
@@ -66,8 +72,9 @@ class ExactTransfer:
     nll: float
 
     def left_out_densities(self, rows: TransferRows) -> FloatArray:
-        """Return log p of each target row of the fit by the others, nats, `[N_t]`."""
-        return log_densities(self.left_out, rows.target, self.score_scale, is_classifier=rows.is_classifier)
+        """Return log p of each target row of the fit by the others at their best scale, nats, `[N_t]`."""
+        scale = _scale(rows, self.left_out)
+        return log_densities(self.left_out, rows.target, scale, is_classifier=rows.is_classifier)
 
     @property
     def num_outputs(self) -> int:
@@ -160,7 +167,10 @@ class _Target:
         weight: `[N_t]`.
         groups: Rows that are left out together.
         means: Φ_k m_k of each source, `[K, N_t, C]`.
-        roots: Φ_k R_k of each source and Φ_t, in which C is a sum of squares, `[N_t, P_i]` each.
+        roots: B_i: Φ_k R_k of each source and Φ_t, in which C is a sum of squares, `[N_t, P_i]` each.
+        grams: What all nodes share of C or of its counterpart in the features, whichever has fewer rows: the
+            products B_i B_iᵀ, `[K + 1, N_t, N_t]`, or Bᵀ D B of all roots side by side, `[F, F]`, D the
+            weights divided by σ².
     """
 
     codes: FloatArray
@@ -168,6 +178,12 @@ class _Target:
     groups: tuple[npt.NDArray[np.intp], ...]
     means: FloatArray
     roots: tuple[FloatArray, ...]
+    grams: FloatArray
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether C is inverted as it is; else it has more rows than there are features."""
+        return self.grams.ndim == 3
 
 
 def fit_exact(
@@ -211,14 +227,19 @@ def fit_exact(
         for domain in rows.domains
     )
     seen = [_seen(*pair, noise) for pair in zip(rows.sources, features[:-1], strict=True)]
-    target = _target(rows.target, features, seen, groups)
-    by_node = [_left_out(target, node, noise) for node in nodes.values]
-    log_weight = nodes.log_weight + [
-        _log_density(rows, one, _scale(rows, [one], np.ones(1))) for one in by_node
-    ]
+    target = _target(rows.target, features, seen, groups, noise)
+    parts = _parts(rows, target)
+    by_node, by_node_of_parts = [], []
+    for node in nodes.values:
+        inverse = _solved(target, node, noise)
+        alpha = inverse.times(_residual(target, node))
+        by_node.append(_left_out(target, inverse, alpha, target.groups, noise))
+        if parts is not target.groups:
+            by_node_of_parts.append(_left_out(target, inverse, alpha, parts, noise))
+    log_weight = nodes.log_weight + [_log_density(rows, one, _scale(rows, one)) for one in by_node]
     node_weight = softmax(log_weight)
     left_out = _averaged(by_node, node_weight)
-    score_scale = _scale(rows, by_node, node_weight)
+    of_parts = _averaged(by_node_of_parts, node_weight) if by_node_of_parts else left_out
     weights, source_weights, covariance = _weights(target, nodes.values, node_weight, features, seen, noise)
     return ExactTransfer(
         features,
@@ -229,8 +250,8 @@ def fit_exact(
         covariance,
         noise,
         left_out,
-        score_scale,
-        -_log_density(rows, left_out, score_scale) / float(rows.target.weight.sum()),
+        _scale(rows, of_parts),
+        -_log_density(rows, left_out, _scale(rows, left_out)) / float(rows.target.weight.sum()),
     )
 
 
@@ -240,8 +261,13 @@ def _seen(rows: DomainRows, features: DomainFeatures, noise: float) -> _Seen:
     scaled = phi * (rows.weight / noise)[:, None]
     precision = np.eye(features.size) + phi.T @ scaled
     factor = cholesky(precision, lower=True)
-    root = solve_triangular(factor, np.eye(features.size), lower=True).T
-    return _Seen(cho_solve((factor, True), scaled.T @ rows.codes), root)
+    return _Seen(cho_solve((factor, True), scaled.T @ rows.codes), _inverse_root(factor))
+
+
+def _inverse_root(factor: FloatArray) -> FloatArray:
+    """Return R, upper triangular, with R Rᵀ = (L Lᵀ)⁻¹ for a Cholesky factor L."""
+    inverse, _ = dtrtri(factor, lower=1)  # no element of the diagonal of a Cholesky factor is 0
+    return np.ascontiguousarray(inverse.T)
 
 
 def _target(
@@ -249,17 +275,25 @@ def _target(
     features: Sequence[DomainFeatures],
     seen: Sequence[_Seen],
     groups: npt.NDArray[np.intp] | None,
+    noise: float,
 ) -> _Target:
     phis = [one(rows.x) for one in features]
     means = [phi @ one.mean for phi, one in zip(phis[:-1], seen, strict=True)]
     roots = [phi @ one.root for phi, one in zip(phis[:-1], seen, strict=True)]
     names = np.arange(len(rows)) if groups is None else groups
+    all_roots = (*roots, phis[-1])
+    if len(rows) <= sum(one.size for one in features):
+        grams = np.array([root @ root.T for root in all_roots])
+    else:
+        stacked = np.concatenate(all_roots, axis=1)
+        grams = stacked.T @ ((rows.weight / noise)[:, None] * stacked)
     return _Target(
         rows.codes,
         rows.weight,
         tuple(np.flatnonzero(names == name) for name in np.unique(names)),
         np.array(means).reshape(len(seen), *rows.codes.shape),
-        (*roots, phis[-1]),
+        all_roots,
+        grams,
     )
 
 
@@ -289,29 +323,52 @@ class _Inverse(NamedTuple):
         return self.diagonal[:, None] * right + self.sign * product
 
 
-def _solved(target: _Target, node: FloatArray, noise: float) -> tuple[_Inverse, FloatArray]:
-    """Return C⁻¹ and r at a node; with more rows than features by Woodbury's identity."""
-    root = np.concatenate([share * one for share, one in zip(node, target.roots, strict=True)], axis=1)
+def _solved(target: _Target, node: FloatArray, noise: float) -> _Inverse:
+    """Return C⁻¹ at a node; with more rows than features by Woodbury's identity."""
     precision = target.weight / noise
-    if len(root) <= root.shape[1]:
-        covariance = root @ root.T
+    if target.has_few_rows:
+        covariance = np.einsum("k,knm->nm", np.square(node), target.grams)
         covariance[np.diag_indices_from(covariance)] += 1.0 / precision
-        factor = solve_triangular(cholesky(covariance, lower=True), np.eye(len(root)), lower=True).T
-        inverse = _Inverse(np.zeros(len(root)), factor, 1.0)
-    else:
-        inner = root.T @ (precision[:, None] * root)
-        inner[np.diag_indices_from(inner)] += 1.0
-        scaled = (precision[:, None] * root).T
-        factor = solve_triangular(cholesky(inner, lower=True), scaled, lower=True).T
-        inverse = _Inverse(precision, factor, -1.0)
-    return inverse, target.codes - np.einsum("k,knc->nc", node[:-1], target.means)
+        factor = _inverse_root(cholesky(covariance, lower=True, overwrite_a=True))
+        return _Inverse(np.zeros(len(precision)), factor, 1.0)
+    scaled = precision[:, None] * np.concatenate(
+        [share * one for share, one in zip(node, target.roots, strict=True)], axis=1
+    )
+    factor = solve_triangular(cholesky(_inner(target, node), lower=True), scaled.T, lower=True).T
+    return _Inverse(precision, factor, -1.0)
 
 
-def _left_out(target: _Target, node: FloatArray, noise: float) -> LeftOut:
-    inverse, residual = _solved(target, node, noise)
-    alpha = inverse.times(residual)
+def _inner(target: _Target, node: FloatArray) -> FloatArray:
+    """Return I + Π Bᵀ D B Π, Π the share of each feature at a node, `[F, F]`."""
+    mixing = np.repeat(node, [root.shape[1] for root in target.roots])
+    inner: FloatArray = mixing[:, None] * target.grams * mixing
+    inner[np.diag_indices_from(inner)] += 1.0
+    return inner
+
+
+def _residual(target: _Target, node: FloatArray) -> FloatArray:
+    """Return r at a node, `[N_t, C]`."""
+    residual: FloatArray = target.codes - np.einsum("k,knc->nc", node[:-1], target.means)
+    return residual
+
+
+def _parts(rows: TransferRows, target: _Target) -> tuple[npt.NDArray[np.intp], ...]:
+    """Return the rows that are left out together for the scale of scores; the groups of real targets."""
+    if not rows.is_classifier:
+        return target.groups
+    return balanced_parts(rows.target.x, np.argmax(target.codes, axis=1), target.groups)
+
+
+def _left_out(
+    target: _Target,
+    inverse: _Inverse,
+    alpha: FloatArray,
+    groups: Sequence[npt.NDArray[np.intp]],
+    noise: float,
+) -> LeftOut:
+    """Return what is predicted of each group of rows by all others, alpha = C⁻¹ r."""
     mean, variance = np.empty_like(target.codes), np.empty(len(target.codes))
-    for group in target.groups:
+    for group in groups:
         block = np.linalg.inv(inverse.block(group))
         mean[group] = target.codes[group] - block @ alpha[group]
         variance[group] = np.diag(block) + noise * (1.0 - 1.0 / target.weight[group])  # of one new code
@@ -327,11 +384,11 @@ def _averaged(by_node: Sequence[LeftOut], node_weight: FloatArray) -> LeftOut:
     return LeftOut(mean, within + spread)
 
 
-def _scale(rows: TransferRows, by_node: Sequence[LeftOut], node_weight: FloatArray) -> float:
-    """Return what the left-out scores, averaged over the nodes, are best multiplied by; 1 of real targets."""
+def _scale(rows: TransferRows, left_out: LeftOut) -> float:
+    """Return what left-out scores are best multiplied by before a softmax; 1 of real targets."""
     if not rows.is_classifier:
         return 1.0
-    return fit_score_scale(_averaged(by_node, node_weight), rows.target.codes, rows.target.weight)
+    return fit_score_scale(left_out, rows.target.codes, rows.target.weight)
 
 
 def _log_density(rows: TransferRows, left_out: LeftOut, scale: float) -> float:
@@ -349,38 +406,98 @@ def _weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the posterior weights at all nodes, those of the sources, and the average covariance.
 
-    With R_i the roots (the identity for the target) and B_i = Φ_i R_i, the weights are
-    w_i = m_i + π_i R_i B_iᵀ C⁻¹ r, and their covariance R_i (δ_ij I - π_i π_j B_iᵀ C⁻¹ B_j) R_jᵀ.
+    With R_i the roots (the identity for the target), B_i = Φ_i R_i and A_i = R_i B_iᵀ, the weights are
+    w_i = m_i + π_i A_i C⁻¹ r, and their covariance is δ_ij R_i R_jᵀ - π_i π_j A_i C⁻¹ A_jᵀ.
     """
-    roots = [one.root for one in seen]
-    sizes = [one.size for one in features]
-    num_sources = sum(sizes[:-1])
-    total = sum(sizes)
-    weights = np.zeros([len(nodes), total, target.codes.shape[1]])
-    source_weights = np.zeros([num_sources, target.codes.shape[1]])
-    inner = np.zeros([total, total])  # in the coordinates of the roots
-    stacked = np.concatenate(target.roots, axis=1)  # B, [N_t, F]
+    ends = np.cumsum([one.size for one in features])
+    blocks = [slice(end - one.size, end) for end, one in zip(ends, features, strict=True)]
+    roots = [*(one.root for one in seen), None]
+    weights = np.zeros([len(nodes), ends[-1], target.codes.shape[1]])
+    source_weights = np.zeros([ends[-1] - features[-1].size, target.codes.shape[1]])
+    if target.has_few_rows:
+        moved, covariance = _open_by_rows(target, nodes, node_weight, roots, noise)
+    else:
+        moved, covariance = _open_by_features(target, nodes, node_weight, roots, noise)
     for number, (node, share) in enumerate(zip(nodes, node_weight, strict=True)):
-        inverse, residual = _solved(target, node, noise)
-        mixing = np.repeat(node, sizes)  # π_i of each feature
-        moved = mixing[:, None] * (stacked.T @ inverse.times(residual))
-        start = 0
-        for k, one in enumerate(seen):
-            block = slice(start, start + sizes[k])
-            own = one.mean + one.root @ moved[block]
+        for block, one, part in zip(blocks[:-1], seen, node, strict=False):
+            own = one.mean + moved[number, block]
             source_weights[block] += share * own
-            weights[number, block] = node[k] * own
-            start += sizes[k]
-        weights[number, start:] = node[-1] * moved[start:]
-        if share > 1e-12:
-            open_part = -np.square(mixing)[:, None] * (stacked.T @ inverse.times(stacked)) * np.square(mixing)
-            open_part[np.diag_indices(total)] += np.square(mixing)
-            inner += share * open_part
-    covariance = inner
-    start = 0
-    for root in roots:
-        block = slice(start, start + len(root))
-        covariance[block] = root @ covariance[block]
-        covariance[:, block] = covariance[:, block] @ root.T
-        start += len(root)
+            weights[number, block] = part * own
+        weights[number, blocks[-1]] = node[-1] * moved[number, blocks[-1]]
     return weights, source_weights, covariance
+
+
+def _open_by_rows(
+    target: _Target,
+    nodes: FloatArray,
+    node_weight: FloatArray,
+    roots: Sequence[FloatArray | None],
+    noise: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return π_i A_i C⁻¹ r at each node, `[J, F, C]`, and the average covariance of π_i w_i, `[F, F]`.
+
+    The nodes differ in matrices over rows alone: block (i, j) of the covariance is Σ_n p_n π_i² R_i R_iᵀ
+    where i = j, less A_i (Σ_n p_n π_i² π_j² C_n⁻¹) A_jᵀ, so that products with features are formed once.
+    """
+    seen_by = [
+        one.T if root is None else root @ one.T for one, root in zip(target.roots, roots, strict=True)
+    ]  # A_i, [P_i, N_t]
+    stacked = np.concatenate(seen_by)
+    mixing = np.repeat(nodes, [len(one) for one in seen_by], axis=1)  # [J, F]
+    moved = np.empty([*mixing.shape, target.codes.shape[1]])
+    squares = np.square(nodes)
+    pairs = [(i, j) for i in range(len(roots)) for j in range(i + 1)]
+    sums = {pair: np.zeros([len(target.codes)] * 2) for pair in pairs}
+    everyone = np.arange(len(target.codes))
+    for number, (node, share) in enumerate(zip(nodes, node_weight, strict=True)):
+        inverse = _solved(target, node, noise)
+        solved = inverse.times(_residual(target, node))
+        moved[number] = mixing[number][:, None] * (stacked @ solved)
+        if share > NO_WEIGHT:
+            whole = inverse.block(everyone)
+            for i, j in pairs:
+                sums[i, j] += share * squares[number, i] * squares[number, j] * whole
+    ends = np.cumsum([len(one) for one in seen_by])
+    covariance = np.empty([ends[-1]] * 2)
+    for (i, j), inner in sums.items():
+        part = -seen_by[i] @ (inner @ seen_by[j].T)
+        root = roots[i]
+        if i == j:
+            square = float(node_weight @ squares[:, i])
+            part += square * (np.eye(len(part)) if root is None else root @ root.T)
+        rows, columns = (slice(ends[k] - len(seen_by[k]), ends[k]) for k in (i, j))
+        covariance[rows, columns], covariance[columns, rows] = part, part.T
+    return moved, covariance
+
+
+def _open_by_features(
+    target: _Target,
+    nodes: FloatArray,
+    node_weight: FloatArray,
+    roots: Sequence[FloatArray | None],
+    noise: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `_open_by_rows` does, where the target has more rows than there are features.
+
+    With H = I + Π Bᵀ D B Π, π_i B_iᵀ C⁻¹ r is a part of H⁻¹ Π Bᵀ D r, and I - Π Bᵀ C⁻¹ B Π = H⁻¹.
+    """
+    sizes = [one.shape[1] for one in target.roots]
+    ends = np.cumsum(sizes)
+    weighted = np.concatenate(target.roots, axis=1) * (target.weight / noise)[:, None]
+    moved = np.empty([len(nodes), ends[-1], target.codes.shape[1]])
+    inner = np.zeros([ends[-1]] * 2)
+    for number, (node, share) in enumerate(zip(nodes, node_weight, strict=True)):
+        mixing = np.repeat(node, sizes)
+        half = _inverse_root(cholesky(_inner(target, node), lower=True, overwrite_a=True))
+        pull = mixing[:, None] * (weighted.T @ _residual(target, node))
+        moved[number] = half @ (half.T @ pull)
+        if share > NO_WEIGHT:
+            scaled = mixing[:, None] * half
+            inner += share * (scaled @ scaled.T)
+    for root, end, size in zip(roots, ends, sizes, strict=True):
+        if root is not None:
+            block = slice(end - size, end)
+            moved[:, block] = root @ moved[:, block]
+            inner[block] = root @ inner[block]
+            inner[:, block] = inner[:, block] @ root.T
+    return moved, inner

@@ -1,12 +1,19 @@
 """From left-out scores to probabilities: softmax(T x scores), with one number T for all classes.
 
-The model's own T is that of Gaussian codes, of which class c has the density ∝ exp(-|code_c - s|²/(2 v)):
-T = 1/v, v the variance of left-out codes. Where few rows are left out they may all be right, and no T is
-too large for them; so log T has a prior about -log v.
+The model's own T is that of Gaussian codes. All C codes of a row have the variance v and the sum 0, so that
+their covariance is v C/(C - 1) (I - 11ᵀ/C), under which class c has the density ∝ exp(T s_c) with
+T = (C - 1)/(C v). (For two classes that is what one code says; two independent ones would say it twice.)
+Where few rows are left out they may all be right, and no T is too large for them; so log T has a prior about
+the model's own.
+
+A row that is left out alone leaves its own class fewer rows than the others have: of three rows of each class
+two are to speak for it, and three against. Such scores make T too small. `balanced_parts` leaves out rows of
+all classes together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +33,48 @@ LOG_RANGE = 4.0
 """log T lies within this of the model's own."""
 
 
+def balanced_parts(
+    x: FloatArray, label: npt.NDArray[np.intp], groups: Sequence[npt.NDArray[np.intp]]
+) -> tuple[npt.NDArray[np.intp], ...]:
+    """Return parts of the target's rows with groups of all classes, as nearly as can be one of each.
+
+    There are as many parts as most groups' classes have groups; where that is one, the groups themselves.
+    Which groups come together does not depend on the order of the rows.
+
+    Args:
+        x: Inputs, `[N, D]`.
+        label: Class of each row, `[N]`.
+        groups: Rows that stay together.
+
+    Example:
+        >>> alone = [np.array([n]) for n in range(4)]
+        >>> parts = balanced_parts(np.arange(4.0)[:, None], np.array([0, 0, 1, 1]), alone)
+        >>> [sorted(int(n) // 2 for n in part) for part in parts]
+        [[0, 1], [0, 1]]
+    """
+    classes = np.array([np.argmax(np.bincount(label[group])) for group in groups])
+    count = int(np.median(np.bincount(classes)[classes]))
+    if count < 2:
+        return tuple(groups)
+    rank = np.empty(len(x), np.intp)
+    rank[np.lexsort(x.T)] = np.arange(len(x))
+    order = np.argsort([rank[group].min() for group in groups])
+    order = np.random.default_rng(0).permutation(order)
+    order = order[np.argsort(classes[order], kind="stable")]
+    part = np.arange(len(groups)) % count  # neighbours are of one class, and come into different parts
+    return tuple(np.concatenate([groups[k] for k in order[part == number]]) for number in range(count))
+
+
+def own_scale(num_classes: int, variance: float) -> float:
+    """Return the T that the model itself claims, (C - 1)/(C v), for codes with the variance v.
+
+    Example:
+        >>> own_scale(2, 0.25)
+        2.0
+    """
+    return (num_classes - 1) / (num_classes * variance)
+
+
 def fit_score_scale(left_out: LeftOut, codes: FloatArray, weight: FloatArray) -> float:
     """Return the T with which left-out scores are most probable, a posteriori.
 
@@ -34,7 +83,7 @@ def fit_score_scale(left_out: LeftOut, codes: FloatArray, weight: FloatArray) ->
         codes: Codes of the rows, `[N, C]`, largest of their class.
         weight: How often each row counts, `[N]`.
     """
-    own = -np.log(float(np.average(left_out.variance, weights=weight)))
+    own = np.log(own_scale(codes.shape[1], float(np.average(left_out.variance, weights=weight))))
     labels, rows = np.argmax(codes, axis=1), np.arange(len(codes))
 
     def loss(log_scale: float) -> float:
@@ -79,6 +128,18 @@ class Comparison(NamedTuple):
     def do_harm(self) -> bool:
         """Whether the sources make it worse, by more than a standard error and than `HARM`."""
         return self.with_sources > self.without_sources + max(HARM, self.standard_error)
+
+    def in_units(self, unit: float) -> Comparison:
+        """Return what is said of real targets that were divided by a unit: densities are that much smaller.
+
+        Example:
+            >>> Comparison(1.0, 2.0, 0.5).in_units(1.0)
+            Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.5)
+        """
+        shift = float(np.log(unit))
+        return self._replace(
+            with_sources=self.with_sources + shift, without_sources=self.without_sources + shift
+        )
 
 
 def compare(

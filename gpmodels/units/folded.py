@@ -13,15 +13,22 @@ unlike one matrix `Gᵀ(I - S)G` the sum of squares keeps its digits in float32.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.units.kernels import Profile, half_negative_squared_distance
-from gpmodels.units.sparse import SparseUnits, by_point, merge_kernels, squares_per_latent
+from gpmodels.units.kernels import Kernel
+from gpmodels.units.sparse import (
+    InducingUnits,
+    SparseUnits,
+    by_point,
+    merge_kernels,
+    scaled_points,
+    squares_per_latent,
+)
 
 NEGLIGIBLE_EIGENVALUE = 1e-8
 """Rows of smaller |λ| are left out: each changes a variance by less than that share of κ(x, x)."""
@@ -34,7 +41,7 @@ class CompactUnits(NamedTuple):
         inducing: U, centred and divided by the lengthscales, `[K, J, M, D]`.
         centre: Mean of U, `[K, D]`.
         inverse_lengthscales: 1/ℓ, `[K, J, D]`.
-        prior_variance: c σ², `[K, J]`.
+        prior_variance: c σ², `[K, J]`, which a kernel that is not stationary multiplies by its diagonal.
         projection: Rows `σ² [P_1; ..; P_Q; N_1; ..; N_Q; α_1ᵀ; ..; α_Qᵀ]`, `[K, J, Q (p + n + 1), M]`.
         num_positive: p, rows of each P.
         num_negative: n, rows of each N.
@@ -70,12 +77,34 @@ def compact(units: SparseUnits, *, total: bool = True) -> CompactUnits:
         >>> compact(units).num_positive  # q is the prior: nothing is explained
         0
     """
-    folded = units.fold()
     k, j, m = units.num_units, units.num_kernels, units.num_inducing
     q = units.num_latents // j
-    projection = np.asarray(folded.projection, np.float64)
-    g, alpha = projection[:, :, :m], projection[:, :, -q:]  # both with the factor σ²
-    roots = units.q_sqrt.numpy().astype(np.float64).reshape(k, j, q, m, m)
+    mean = units.q_mean.numpy().reshape(k, j, q, m)
+    roots = units.q_sqrt.numpy().reshape(k, j, q, m, m)
+    return compact_functions(units, mean, roots, total=total)
+
+
+def compact_functions(
+    units: InducingUnits,
+    mean: npt.NDArray[np.floating[Any]],
+    roots: npt.NDArray[np.floating[Any]],
+    *,
+    total: bool = True,
+) -> CompactUnits:
+    """Fold any number Q of functions of each kernel for prediction, as `compact` does.
+
+    Args:
+        units: Their kernels and inducing inputs.
+        mean: m of each function, whitened, `[K, J, Q, M]`.
+        roots: Root of S of each function, `[K, J, Q, M, M]`.
+        total: Whether the variance is all of it, or aᵀSa alone.
+    """
+    whitening = units.whitening()
+    variance = np.asarray(whitening.variance, np.float64)[..., None, None]
+    g = variance * np.asarray(whitening.factor, np.float64)  # σ² G, [K, J, M, M]
+    roots = roots.astype(np.float64)
+    k, j, m = g.shape[:3]
+    alpha = mean.astype(np.float64) @ g
     share = 1.0 if total else 0.0
     eigenvalues, vectors = np.linalg.eigh(share * np.eye(m) - roots @ np.swapaxes(roots, -1, -2))
     rows = np.sqrt(np.abs(eigenvalues))[..., None] * (np.swapaxes(vectors, -1, -2) @ g[:, :, None])
@@ -83,11 +112,11 @@ def compact(units: SparseUnits, *, total: bool = True) -> CompactUnits:
     negative = _kept(rows, eigenvalues < -NEGLIGIBLE_EIGENVALUE)
     stacked = np.concatenate([part.reshape(k, j, -1, m) for part in (positive, negative, alpha)], axis=2)
     return CompactUnits(
-        folded.inducing,
-        folded.centre,
-        folded.inverse_lengthscales,
-        share * folded.variance,
-        tf.constant(stacked, folded.projection.dtype),
+        whitening.inducing,
+        whitening.centre,
+        whitening.inverse_lengthscales,
+        share * whitening.variance,
+        tf.constant(stacked, whitening.variance.dtype),
         positive.shape[3],
         negative.shape[3],
     )
@@ -102,23 +131,24 @@ def _kept(rows: npt.NDArray[np.float64], wanted: npt.NDArray[np.bool_]) -> npt.N
 
 
 @check_shapes("x: [K, N, D]", "return[0]: [K, N, P]", "return[1]: [K, N, P]")
-def compact_marginal(units: CompactUnits, x: tf.Tensor, profile: Profile) -> tuple[tf.Tensor, tf.Tensor]:
+def compact_marginal(units: CompactUnits, x: tf.Tensor, kernel: Kernel) -> tuple[tf.Tensor, tf.Tensor]:
     """Return mean and variance of unit `i` at the points `x[i]`; rounding can make a variance negative.
 
     Args:
         units: Units, or units gathered per tile of points.
         x: One block of points for each unit, `[K, N, D]`.
-        profile: The kernel's profile.
+        kernel: The units' kernel.
     """
     num_kernels = units.inducing.shape[1]
-    scaled = (x - units.centre[:, None, :])[:, None] * units.inverse_lengthscales[:, :, None, :]
+    scaled = scaled_points(x, units.centre, units.inverse_lengthscales, kernel)
     scaled = merge_kernels(scaled)
-    correlation = profile(half_negative_squared_distance(scaled, merge_kernels(units.inducing)))
+    correlation = kernel.cross(scaled, merge_kernels(units.inducing))
     projected = tf.matmul(correlation, merge_kernels(units.projection), transpose_b=True)
     p, n = units.num_positive, units.num_negative
     q = units.projection.shape[2] // (p + n + 1)
     explained, added, mean = tf.split(projected, [q * p, q * n, q], axis=-1)
-    variance = tf.reshape(units.prior_variance, [-1, 1, 1]) + tf.zeros_like(mean)
+    prior_variance = tf.reshape(units.prior_variance, [-1, 1, 1]) * kernel.diagonal(scaled)[..., None]
+    variance = prior_variance + tf.zeros_like(mean)
     if p:
         variance -= squares_per_latent(explained, q)
     if n:

@@ -1,4 +1,4 @@
-"""Stationary kernels with automatic relevance determination, evaluated for many units at once.
+"""Kernels with automatic relevance determination, evaluated for many units at once.
 
 GPflow's kernel objects hold one set of hyper-parameters each; a head has one per expert, and a loop over
 kernel objects would make the graph grow with the number of experts. Here the units are a leading axis. The
@@ -9,10 +9,14 @@ Symbols: `r² = Σ_d (x_d - u_d)² / ℓ_d²` is the scaled squared distance, `h
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import tensorflow as tf
 from check_shapes import check_shapes
+
+from gpmodels.units.arc_cosine import length_part, normalised_kernel
 
 Profile = Callable[[tf.Tensor], tf.Tensor]
 """Maps `h = -r²/2` to the correlation κ(r)/σ²."""
@@ -117,3 +121,154 @@ def pairwise_half_negative_squared_distance(u: tf.Tensor) -> tf.Tensor:
         return half_negative_squared_distance(exact, exact), gradient
 
     return distances(u)
+
+
+class Kernel(abc.ABC):
+    """A kernel of variance σ² = 1 as a function of scaled inputs; get one by `make_kernel`.
+
+    Attributes:
+        is_centred: Whether inputs are shifted to the mean of the inducing inputs before they are scaled,
+            which changes nothing but the rounding of a stationary kernel, and another kernel altogether.
+        has_bias: Whether a learned constant joins the scaled inputs as a further column.
+    """
+
+    is_centred: bool
+    has_bias: bool
+
+    @abc.abstractmethod
+    @check_shapes("x: [batch..., N, D]", "u: [batch..., M, D]", "return: [batch..., N, M]")
+    def cross(self, x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
+        """Return κ(x_n, u_m) of scaled points and inducing inputs."""
+
+    @abc.abstractmethod
+    @check_shapes("u: [batch..., M, D]", "return: [batch..., M, M]")
+    def gram(self, u: tf.Tensor) -> tf.Tensor:
+        """Return κ(u_i, u_j) of scaled inducing inputs, in float64 whatever their type."""
+
+    @abc.abstractmethod
+    @check_shapes("x: [batch..., N, D]", "return: [batch..., n]")
+    def diagonal(self, x: tf.Tensor) -> tf.Tensor:
+        """Return κ(x_n, x_n) of scaled points, with n = N; n = 1 where it is the same everywhere."""
+
+
+@dataclass(frozen=True)
+class StationaryKernel(Kernel):
+    """A function of the distance alone.
+
+    Attributes:
+        profile: The correlation as a function of `h = -r²/2`.
+    """
+
+    profile: Profile
+    is_centred = True
+    has_bias = False
+
+    def cross(self, x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
+        """Return κ(x_n, u_m) from one matrix product."""
+        return self.profile(half_negative_squared_distance(x, u))
+
+    def gram(self, u: tf.Tensor) -> tf.Tensor:
+        """Return κ(u_i, u_j) in float64."""
+        return self.profile(pairwise_half_negative_squared_distance(u))
+
+    def diagonal(self, x: tf.Tensor) -> tf.Tensor:
+        """Return 1 for all points."""
+        return tf.ones_like(x[..., :1, 0])
+
+
+@dataclass(frozen=True)
+class ArcCosineKernel(Kernel):
+    """The kernel of an infinitely wide network of L layers, see `gpmodels.units.arc_cosine`.
+
+    A bias joins the inputs, x̃ = [x/ℓ, b]: without it an input of zeros, such as a black image, has no angle.
+
+    Attributes:
+        degree: d: 0 for steps, 1 for rectified linear units, 2 for their squares.
+        depth: L.
+    """
+
+    degree: int
+    depth: int
+    is_centred = False
+    has_bias = True
+
+    def cross(self, x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
+        """Return κ(x_n, u_m) from one matrix product."""
+        return self._from_products(tf.matmul(x, u, transpose_b=True), _squares(x), _squares(u))
+
+    def gram(self, u: tf.Tensor) -> tf.Tensor:
+        """Return κ(u_i, u_j) in float64; its diagonal has the exact angle 0."""
+        exact = tf.cast(u, tf.float64)
+        squares = _squares(exact)
+        kernel = self._from_products(tf.matmul(exact, exact, transpose_b=True), squares, squares)
+        return tf.linalg.set_diag(kernel, length_part(squares, self.degree, self.depth))
+
+    def diagonal(self, x: tf.Tensor) -> tf.Tensor:
+        """Return κ(x_n, x_n)."""
+        return length_part(_squares(x), self.degree, self.depth)
+
+    def _from_products(self, products: tf.Tensor, x_squares: tf.Tensor, u_squares: tf.Tensor) -> tf.Tensor:
+        x_squares, u_squares = x_squares[..., None], u_squares[..., None, :]
+        cosine = products * tf.math.rsqrt(x_squares) * tf.math.rsqrt(u_squares)
+        normalised = normalised_kernel(cosine, self.degree, self.depth)
+        if self.degree == 0:
+            return normalised
+        x_length, u_length = (
+            tf.sqrt(length_part(part, self.degree, self.depth)) for part in (x_squares, u_squares)
+        )
+        return normalised * x_length * u_length
+
+
+def _squares(x: tf.Tensor) -> tf.Tensor:
+    """Return |x|² over the last axis."""
+    return tf.reduce_sum(tf.square(x), axis=-1)
+
+
+_DEGREES = {f"arc_cosine{degree}": degree for degree in range(3)}
+
+KERNELS = (*_PROFILES, *_DEGREES)
+"""Names of all kernels."""
+
+
+def make_kernel(name: str, depth: int = 1, dtype: str = "float64") -> Kernel:
+    """Return a kernel by its name.
+
+    Args:
+        name: One of `KERNELS`: `"squared_exponential"` (the papers' choice), `"matern12"`, `"matern32"`,
+            `"matern52"`, or `"arc_cosine0"`, `"arc_cosine1"`, `"arc_cosine2"`.
+        depth: L, layers of an arc-cosine kernel; 1 for the others.
+        dtype: `"float32"` or `"float64"`, in which the kernel of points is computed.
+
+    Raises:
+        ValueError: The name is not known, the depth is below 1 or means nothing to the kernel, or the kernel
+            cannot be computed: degree 2 grows beyond all numbers above depth 2, and degree 0 loses its
+            digits in float32.
+
+    Example:
+        >>> kernel = make_kernel("arc_cosine1", depth=3)
+        >>> float(kernel.diagonal(tf.constant([[2.0]]))[0])
+        4.0
+    """
+    if depth != int(depth) or depth < 1:
+        raise ValueError(f"kernel_depth must be a positive integer, but is {depth!r}.")
+    if name in _DEGREES:
+        degree = _DEGREES[name]
+        if degree == 2 and depth > 2:
+            raise ValueError(
+                f"Kernel 'arc_cosine2' is limited to kernel_depth 2, but it is {depth}: its variance is "
+                "the input's length to the power 2^(depth + 1). Choose 'arc_cosine1' for greater depths."
+            )
+        if degree == 0 and dtype != "float64":
+            raise ValueError(
+                f"Kernel 'arc_cosine0' needs dtype='float64', but it is {dtype!r}, in which it is too "
+                "inexact near its inducing inputs. Pass dtype='float64', or choose 'arc_cosine1'."
+            )
+        return ArcCosineKernel(degree, depth)
+    if name not in _PROFILES:
+        raise ValueError(f"Kernel {name!r} is not known; choose one of {', '.join(sorted(KERNELS))}.")
+    if depth != 1:
+        raise ValueError(
+            f"kernel_depth is for the arc-cosine kernels alone, but is {depth} with {name!r}. Leave it at 1, "
+            "or choose 'arc_cosine0', 'arc_cosine1' or 'arc_cosine2'."
+        )
+    return StationaryKernel(kernel_profile(name))

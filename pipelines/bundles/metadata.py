@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -12,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from data_prep.errors import InputError
+from data_prep.files.json_files import read_json
 from pipelines.bundles.referral import PromiseRecord
 from pipelines.command.folders import METADATA, require_bundle
 
@@ -246,8 +246,8 @@ def load_metadata(bundle: Path) -> Metadata:
     require_bundle(bundle)
     path = bundle / METADATA
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = read_json(path)
+    except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}). Export the bundle again.") from error
     found = content.get("schema_version") if isinstance(content, dict) else None
     if found != SCHEMA_VERSION:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import csv
 import logging
-import os
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -23,14 +20,15 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.markup import escape
 
-from data_prep.errors import InputError, Skipped
-from data_prep.files.atomic import atomic_file
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.errors import ClusterLost, InputError, Skipped
+from data_prep.files.atomic import atomic_file, files_written, remove_partial
 from data_prep.files.tables import cell_text, write_table
-from data_prep.files.videos import VIDEO_SUFFIXES
-from gpmodels.familiarity import is_unfamiliar
+from data_prep.prepared.manifest import file_sha256
+from gpmodels.unfamiliar import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, load_metadata
+from pipelines.bundles.prediction_run import PredictionRun, Record
 from pipelines.bundles.saved_model import Signature, load_signatures
+from pipelines.bundles.sources import Source
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
 from pipelines.scores.pictures import Outputs, Picture
 
@@ -53,7 +51,7 @@ class PredictionLine:
         referred: Whether a person should look.
         familiarity: Share of held-out examples of the training that look at least as strange; None where the
             bundle does not say.
-        unfamiliar: Whether that is below `gpmodels.familiarity.UNFAMILIAR_BELOW`; None where nothing can be.
+        unfamiliar: Whether that is below `gpmodels.unfamiliar.UNFAMILIAR_BELOW`; None where nothing can be.
         seconds: Time for this line, without reading and writing.
         status: `ok`, or what was wrong.
     """
@@ -161,110 +159,23 @@ def probability_column(class_name: str) -> str:
 Line = TypeVar("Line", bound=PredictionLine)
 Preprocessing = TypeVar("Preprocessing", bound=BaseModel)
 
-
-@dataclass(frozen=True)
-class Source:
-    """A file to predict and the stem of its outputs."""
-
-    path: Path
-    stem: str
-
-    @property
-    def is_video(self) -> bool:
-        """Return whether the file is read frame by frame."""
-        return self.path.suffix.lower() in VIDEO_SUFFIXES
+Remote = Callable[[Sequence[Source]], Iterator[Record | Skipped]]
+"""Function that predicts sources elsewhere, see `pipelines.bundles.remote`."""
 
 
-def find_sources(
-    inputs: Sequence[Path],
-    *,
-    suffixes: Collection[str] = IMAGE_SUFFIXES | VIDEO_SUFFIXES,
-    kind: str = "image or video",
-) -> list[Source]:
-    """Return the files given and the known files in folders given, each path once.
-
-    They are in the order given, those of a folder by name.
-
-    Args:
-        inputs: Files and folders.
-        suffixes: Suffixes of the files that are taken from a folder, in lower case.
-        kind: What these files are, for messages.
+def require_file(path: Path) -> None:
+    """Refuse a named pipe or a device: reading from a pipe would wait for ever.
 
     Raises:
-        InputError: A path does not exist, or nothing is there to predict.
+        UnreadableSourceError: The path is one of these.
     """
-    paths: list[Path] = []
-    for path in inputs:
-        if path.is_dir():
-            paths += sorted(file for file in path.iterdir() if _is_known_file(file, suffixes))
-        elif path.exists():
-            paths.append(path)
-        else:
-            raise InputError(f"{path} does not exist. Pass image files, video files, or a folder of them.")
-    if not paths:
-        raise InputError(
-            f"No {kind} in {', '.join(map(str, inputs))}. Expected files ending in "
-            f"{', '.join(sorted(suffixes))}.{_filled_folders(inputs, suffixes)}"
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UnreadableSourceError(
+            f"{path}: is no file, but a pipe or a device. Give the file itself, or remove it."
         )
-    return _unique_sources(list(dict.fromkeys(paths)))
 
 
-def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
-    """Return a sentence on sub-folders that hold such files, which nothing descends into; "" without any."""
-    filled = [
-        str(folder)
-        for path in inputs
-        for folder in sorted(path.iterdir())
-        if _holds_known_files(folder, suffixes)
-    ]
-    if not filled:
-        return ""
-    return f" Folders within a folder are not searched: pass them by name, such as {', '.join(filled[:3])}."
-
-
-def _holds_known_files(folder: Path, suffixes: Collection[str]) -> bool:
-    """Whether it is a folder, neither hidden nor closed to the user, with such files directly in it."""
-    if folder.name.startswith(".") or not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
-        return False
-    return any(_is_known_file(file, suffixes) for file in folder.iterdir())
-
-
-def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:
-    return path.suffix.lower() in suffixes and not path.name.startswith(".") and path.is_file()
-
-
-def _unique_sources(paths: Sequence[Path]) -> list[Source]:
-    """Return sources whose outputs cannot replace each other; a video's frames are its stem and a number."""
-    stems = Counter(path.stem for path in paths)
-    names = Counter(path.name for path in paths)
-    chosen: dict[Path, Source] = {}
-    taken: set[str] = set()
-    videos: set[str] = set()
-    # Videos choose first: then an image can keep clear of their frames.
-    for path in sorted(paths, key=lambda path: path.suffix.lower() not in VIDEO_SUFFIXES):
-        source = next(
-            Source(path, stem)
-            for stem in _possible_stems(path, stems, names)
-            if stem not in taken and re.sub(r"_\d{6,}$", "", stem) not in videos
-        )
-        chosen[path] = source
-        taken.add(source.stem)
-        if source.is_video:
-            videos.add(source.stem)
-    return [chosen[path] for path in paths]
-
-
-def _possible_stems(path: Path, stems: Counter[str], names: Counter[str]) -> Iterator[str]:
-    """Yield names for a source's outputs, the shortest first."""
-    if stems[path.stem] == 1:
-        yield path.stem
-    if names[path.name] == 1:
-        yield path.name
-    yield f"{path.parent.name}_{path.name}"
-    yield from (f"{path.name}_{number}" for number in count(2))
-
-
-def predict_files(
+def predict_files(  # noqa: PLR0913 - each application gives all of them
     line_class: type[Line],
     predict: Callable[[Source], Iterable[Line]],
     sources: Sequence[Source],
@@ -273,7 +184,9 @@ def predict_files(
     class_names: Sequence[str] = (),
     least_familiarity: float | None = None,
     on_done: Callable[[Line], None] = lambda _: None,
-    left_out: Sequence[Skipped] = (),
+    left_out: list[Skipped] | None = None,
+    run: PredictionRun | None = None,
+    remote: Remote | None = None,
 ) -> list[Line]:
     """Predict every source and write `predictions.csv`.
 
@@ -282,42 +195,54 @@ def predict_files(
         predict: Writes the files of a source and yields its lines; raises `UnreadableSourceError` for
             what cannot be read or predicted.
         sources: Files to predict.
-        out: Output folder; created, must not hold predictions yet.
+        out: Output folder; created, must not hold predictions yet, but for those of `run`.
         class_names: Classes whose probabilities are in the table.
         least_familiarity: The least familiarity of which the bundle is capable; None if it says none.
         on_done: Called after each line, for progress.
         left_out: Further entries of `skipped.csv`, such as frames; `predict` may add to them.
+        run: What an earlier command has done, and where to remember what is done now; None to begin anew and
+            to remember nothing.
+        remote: Predicts sources elsewhere, in their order, instead of `predict`; needs a run.
 
     Returns:
         The lines.
 
     Raises:
         InputError: The folder holds predictions or cannot be written, or not one source could be read.
-        KeyboardInterrupt: Ctrl-C. As after an error of writing, `predictions.csv` lists what is complete.
+        ClusterLost: What predicts elsewhere no longer answers.
+        KeyboardInterrupt: Ctrl-C. As after the other errors that stop in between, `predictions.csv` lists
+            what is complete.
     """
-    require_no_predictions(out)
+    left_out = [] if left_out is None else left_out
+    remember: Callable[[Source], Iterator[Line]]
+    if run is None:
+        require_no_predictions(out)
+        remember = partial(_lines_of, line_class, predict)
+    else:
+        run.require_lines(line_class)
+        remove_partial(out)  # of a process that was killed
+        others = [source for source in sources if run.record_of(source) is None]
+        records = None if remote is None else remote(others)
+        remember = partial(_remembered_lines, line_class, predict, run, left_out, records)
     with atomic_file(out / PREDICTIONS) as temporary:
         out.mkdir(parents=True, exist_ok=True)
         lines: list[Line] = []
-        stopped: KeyboardInterrupt | InputError | None = None
         with temporary.open("w", newline="", encoding="utf-8") as file:
             columns = line_class.columns(class_names, familiarity=least_familiarity is not None)
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
-            try:
-                for source in sources:
-                    for found in _lines_of(line_class, predict, source):
-                        line = (
-                            found
-                            if least_familiarity is None
-                            else found.with_possible_flags(least_familiarity)
-                        )
-                        cells = line.cells()
-                        writer.writerow({key: cell_text(cells.get(key)) for key in columns})
-                        lines.append(line)
-                        on_done(line)
-            except (KeyboardInterrupt, InputError) as error:
-                stopped = error
+
+            def write(source: Source) -> None:
+                for found in remember(source):
+                    line = (
+                        found if least_familiarity is None else found.with_possible_flags(least_familiarity)
+                    )
+                    cells = line.cells()
+                    writer.writerow({key: cell_text(cells.get(key)) for key in columns})
+                    lines.append(line)
+                    on_done(line)
+
+            stopped = _write_each(sources, write, run)
         failed = [line for line in lines if line.status != "ok"]
         reasons = [(str(entry.file), entry.reason) for entry in left_out]
         reasons += [(line.file, line.status) for line in failed]
@@ -330,12 +255,32 @@ def predict_files(
                 f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}"
             )
     if stopped is not None:
-        LOGGER.warning("Stopped: %s lists the %d predictions until then", out / PREDICTIONS, len(lines))
+        LOGGER.warning(
+            "Stopped: %s lists the %d predictions that are complete", out / PREDICTIONS, len(lines)
+        )
         raise stopped
+    if remote is not None:
+        remove_partial(out)  # of workers that were killed
     return lines
 
 
-def predict_sources(
+def _write_each(
+    sources: Sequence[Source], write: Callable[[Source], None], run: PredictionRun | None
+) -> KeyboardInterrupt | InputError | ClusterLost | None:
+    """Write the lines of each source; return what stopped it, after those that were done before."""
+    rest = iter(sources)
+    try:
+        for source in rest:
+            write(source)
+    except (KeyboardInterrupt, InputError, ClusterLost) as error:
+        for source in rest:
+            if run is not None and run.record_of(source) is not None:
+                write(source)
+        return error
+    return None
+
+
+def predict_sources(  # noqa: PLR0913 - as `predict_files`
     line_class: type[Line],
     predict: Callable[[Source], Iterable[Line]],
     sources: Sequence[Source],
@@ -344,7 +289,9 @@ def predict_sources(
     *,
     class_names: Sequence[str] = (),
     least_familiarity: float | None = None,
-    left_out: Sequence[Skipped] = (),
+    left_out: list[Skipped] | None = None,
+    run: PredictionRun | None = None,
+    remote: Remote | None = None,
 ) -> list[Line]:
     """Predict every source, show the last one's name on the console; arguments as `predict_files`.
 
@@ -365,8 +312,11 @@ def predict_sources(
             least_familiarity=least_familiarity,
             on_done=say,
             left_out=left_out,
+            run=run,
+            remote=remote,
         )
-    summarise_predictions(lines, out, console, left_out)
+    kept = 0 if run is None else sum(len(record.lines) for record in run.kept.values())
+    summarise_predictions(lines, out, console, left_out or (), kept=kept)
     return lines
 
 
@@ -399,9 +349,89 @@ def _lines_of(
 ) -> Iterator[Line]:
     """Yield a source's lines, or one with the reason why it cannot be predicted."""
     try:
+        require_file(source.path)
         yield from predict(source)
     except UnreadableSourceError as error:
         yield line_class(file=printable(str(source.path)), status=printable(str(error)))
+
+
+def _remembered_lines(
+    line_class: type[Line],
+    predict: Callable[[Source], Iterable[Line]],
+    run: PredictionRun,
+    left_out: list[Skipped],
+    records: Iterator[Record | Skipped] | None,
+    source: Source,
+) -> Iterator[Line]:
+    """Yield a source's lines: those that a run remembers, or new ones, which it then remembers."""
+    record = run.record_of(source)
+    if record is None and records is not None:
+        found = next(records)
+        if isinstance(found, Skipped):
+            yield line_class(file=printable(str(found.file)), status=printable(found.reason))
+            return
+        record = found
+        run.require_shared(record)
+        run.add(record)
+    if record is not None:
+        left_out += [Skipped(Path(file), reason) for file, reason in record.left_out]
+        yield from (line_class(**fields) for fields in record.lines)
+        return
+    before, lines = len(left_out), []
+    with files_written() as files:
+        for line in _lines_of(line_class, predict, source):
+            lines.append(line)
+            yield line
+    run.add(record_of(source, lines, files, run.out, left_out[before:]))
+
+
+def recorded(
+    line_class: type[PredictionLine],
+    predict: Callable[[Source], Iterable[PredictionLine]],
+    out: Path,
+    source: Source,
+) -> Record:
+    """Predict a source and return what a run remembers of it.
+
+    Args:
+        line_class: Class of the application's lines.
+        predict: As for `predict_files`; its `left_out`, where it has one, is emptied.
+        out: Output folder.
+        source: File to predict.
+    """
+    left_out: list[Skipped] = getattr(predict, "left_out", [])
+    with files_written() as files:
+        lines = list(_lines_of(line_class, predict, source))
+    record = record_of(source, lines, files, out, left_out)
+    left_out.clear()
+    return record
+
+
+def record_of(
+    source: Source,
+    lines: Sequence[PredictionLine],
+    files: Sequence[Path],
+    out: Path,
+    left_out: Sequence[Skipped],
+) -> Record:
+    """Return what a run remembers of a source; of one that cannot be read no digest is taken.
+
+    Args:
+        source: The source.
+        lines: Its lines.
+        files: What was written of it.
+        out: Output folder, in which these are.
+        left_out: Parts of it that could not be used.
+    """
+    is_good = all(line.status == "ok" for line in lines)
+    return Record(
+        file=str(source.path),
+        stem=source.stem,
+        sha256=file_sha256(source.path) if is_good else "",
+        lines=[asdict(line) for line in lines],
+        files=[(path.relative_to(out).as_posix(), path.stat().st_size) for path in files],
+        left_out=[(str(entry.file), entry.reason) for entry in left_out],
+    )
 
 
 class UnreadableSourceError(Exception):
@@ -444,14 +474,29 @@ def printable(text: str) -> str:
 
 
 def summarise_predictions(
-    lines: Sequence[PredictionLine], out: Path, console: Console, left_out: Sequence[Skipped] = ()
+    lines: Sequence[PredictionLine],
+    out: Path,
+    console: Console,
+    left_out: Sequence[Skipped] = (),
+    *,
+    kept: int = 0,
 ) -> None:
-    """Print how many files were predicted, how fast, and what was left out."""
+    """Print how many files were predicted, how fast, and what was left out.
+
+    Args:
+        lines: All lines of the table.
+        out: Output folder.
+        console: Where it is printed.
+        left_out: Parts of files that could not be used.
+        kept: Number of lines that an earlier command has predicted.
+    """
     good = [line for line in lines if line.status == "ok"]
     seconds = sum(line.seconds or 0.0 for line in good) / len(good)
     referred = sum(bool(line.referred) for line in good)
+    written = "predictions written to" if kept == 0 else "predictions in"
+    before = "" if kept == 0 else f"{kept} kept from before and {len(good) - kept} new, "
     console.print(
-        f"{len(good)} predictions written to {out}, {seconds:.2f} s each, {referred} referred to a person",
+        f"{len(good)} {written} {out}, {before}{seconds:.2f} s each, {referred} referred to a person",
         markup=False,
     )
     for line in lines:

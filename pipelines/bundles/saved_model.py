@@ -39,6 +39,7 @@ from pipelines.bundles.metadata import (
     load_metadata,
     model_card,
 )
+from pipelines.bundles.operations import require_own_operations
 from pipelines.bundles.serving import Server
 from pipelines.command.folders import METADATA
 
@@ -134,13 +135,29 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
     # Before loading: a changed preprocessing.json would change predictions silently, and the name of a
     # missing file says more than TensorFlow's error.
     _check_files(bundle, metadata)
+    require_own_operations(bundle)
     try:
         with _gradient_warnings_hidden():
-            return dict(tf.saved_model.load(str(bundle)).signatures)
+            signatures = dict(tf.saved_model.load(str(bundle)).signatures)
     except (OSError, ValueError, LookupError, tf.errors.OpError) as error:
         raise InputError(
             f"{bundle} cannot be loaded as a SavedModel: {error}. Export the bundle again."
         ) from error
+    _check_signatures(bundle, signatures, metadata)
+    return signatures
+
+
+def _check_signatures(bundle: Path, signatures: Mapping[str, Signature], metadata: Metadata) -> None:
+    """Compare what the graph takes and returns with the description, before anything is computed."""
+    if set(signatures) != set(metadata.signatures):
+        raise InputError(
+            f"{bundle}: the model has the signatures {sorted(signatures)}, but {METADATA} describes "
+            f"{sorted(metadata.signatures)}. Export the bundle again."
+        )
+    for name, description in metadata.signatures.items():
+        signature = signatures[name]
+        _check_inputs(f"{bundle}: {name}", signature.structured_input_signature[1], description)
+        _check_specs(f"{bundle}: {name}", signature.structured_outputs, description)
 
 
 @contextmanager
@@ -183,15 +200,9 @@ def verify_bundle(bundle: Path) -> Verification:
     """
     metadata = load_metadata(bundle)
     signatures = load_signatures(bundle)
-    if set(signatures) != set(metadata.signatures):
-        raise InputError(
-            f"{bundle}: the model has the signatures {sorted(signatures)}, but {METADATA} describes "
-            f"{sorted(metadata.signatures)}. Export the bundle again."
-        )
     stored = _read_sample(bundle)
     differences: dict[str, float] = {}
     for name, description in metadata.signatures.items():
-        _check_inputs(f"{bundle}: {name}", signatures[name].structured_input_signature[1], description)
         inputs = _sample_inputs(bundle, stored, name, description)
         try:
             outputs = signatures[name](**inputs)
@@ -261,6 +272,23 @@ def _check_inputs(
 
 def _check_outputs(where: str, outputs: Mapping[str, tf.Tensor], description: SignatureDescription) -> None:
     """Compare names, types, shapes and ranges with the description."""
+    _check_specs(where, outputs, description)
+    for output, value in outputs.items():
+        declared = description.outputs[output]
+        least, largest = float(np.min(value)), float(np.max(value))
+        low, high = declared.range
+        low, high = -np.inf if low is None else low, np.inf if high is None else high
+        if not low - TOLERANCE <= least <= largest <= high + TOLERANCE:
+            raise InputError(
+                f"{where}/{output} lies between {least:.4g} and {largest:.4g}, but {METADATA} describes "
+                f"{declared.range}. Export again."
+            )
+
+
+def _check_specs(
+    where: str, outputs: Mapping[str, tf.Tensor | tf.TensorSpec], description: SignatureDescription
+) -> None:
+    """Compare names, types and shapes of outputs, or of what the graph says of them, with the description."""
     if set(outputs) != set(description.outputs):
         raise InputError(
             f"{where} returns {sorted(outputs)}, but {METADATA} describes {sorted(description.outputs)}. "
@@ -270,16 +298,8 @@ def _check_outputs(where: str, outputs: Mapping[str, tf.Tensor], description: Si
         declared = description.outputs[output]
         if value.dtype.name != declared.dtype or not value.shape.is_compatible_with(declared.shape):
             raise InputError(
-                f"{where}/{output} is {value.dtype.name} {tuple(value.shape)}, but {METADATA} describes "
+                f"{where}/{output} is {value.dtype.name} {value.shape}, but {METADATA} describes "
                 f"{declared.dtype} {declared.shape}. Export again."
-            )
-        least, largest = float(np.min(value)), float(np.max(value))
-        low, high = declared.range
-        low, high = -np.inf if low is None else low, np.inf if high is None else high
-        if not low - TOLERANCE <= least <= largest <= high + TOLERANCE:
-            raise InputError(
-                f"{where}/{output} lies between {least:.4g} and {largest:.4g}, but {METADATA} describes "
-                f"{declared.range}. Export again."
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from data_prep.cells.manifest import CellsManifest
 from pipelines.cells.events import called_events
 from pipelines.cells.scores import CELL_SCORES, NO_EVENT, CellRecord, cell_statistics, missed_events
-from pipelines.cells.settings import CellsRun, TrainSettings
+from pipelines.cells.settings import APPLICATION, CellsRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, JudgedExample, require_size
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.results import MethodResult, classification_result, score_values
@@ -80,7 +80,7 @@ def cell_result(title: str, records: Sequence[Any], **costs: Any) -> MethodResul
 _FEATURES = ViewFacts(lambda manifest: manifest.candidate_settings.model_dump(mode="json"))
 
 CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
-    name="cells",
+    name=APPLICATION,
     title="Cell events in time-lapse microscopy",
     settings=TrainSettings,
     run=CellsRun,

@@ -36,7 +36,7 @@ def prepare(
         sequences=sequences,
         annotations=annotations,
         out=out,
-        jobs=call.processes,
+        jobs=call.workers,
         overwrite=overwrite,
         console=call.console,
     )
@@ -63,14 +63,14 @@ def predict(
     out: Path,
 ) -> None:
     """Write the events of sequences as a table and as marked frames, with an exported bundle."""
-    from pipelines.cells import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.cells.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    steps.predict(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+    predict_with(call.settings, inputs=inputs, model=model, out=out, console=call.console)
 
 
 COMMANDS = all_commands(
     common_steps,
-    prepare=Command(CellsPrepareSettings, prepare),
+    prepare=Command(CellsPrepareSettings, prepare, on_cluster=True),
     between={"pairs": Command(PairsSettings, pairs, continues=True)},
     train=TrainSettings,
     evaluate=EvaluateSettings,

@@ -23,7 +23,6 @@ from pipelines.bundles.prediction import (
     FAMILIARITY_COLUMNS,
     UNCERTAINTIES,
     PredictionLine,
-    Source,
     familiarity_fields,
     is_referred,
     printable,
@@ -31,6 +30,7 @@ from pipelines.bundles.prediction import (
     reading,
 )
 from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.sources import Source
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.pictures import write_marked
 from pipelines.cells.settings import PredictSettings

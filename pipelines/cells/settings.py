@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -11,6 +11,7 @@ from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.tasks.settings import MachineName, ViewsRun, ViewsTrainSettings
 
 __all__ = [
+    "APPLICATION",
     "CellsRun",
     "EvaluateSettings",
     "ExportSettings",
@@ -18,6 +19,10 @@ __all__ = [
     "PredictSettings",
     "TrainSettings",
 ]
+
+
+APPLICATION: Final = "cells"
+"""What runs, bundles and prepared folders call the application."""
 
 
 class CellsRun(ViewsRun):

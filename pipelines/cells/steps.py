@@ -2,6 +2,7 @@
 
 prepare (in `data_prep.cells.prepare`) -> train -> evaluate -> export -> predict. Each step takes settings and
 folders, writes one folder, and says what it did on a console.
+`predict` is in `pipelines.cells.predict`, which starts without the libraries of the training.
 """
 
 from __future__ import annotations
@@ -14,15 +15,10 @@ from rich.console import Console
 
 from data_prep.cells.manifest import CellsManifest, SequenceFacts
 from data_prep.cells.prepare import prepare_cells
-from data_prep.cells.settings import CandidateSettings, CellsPrepareSettings
-from data_prep.cells.views import EXTRACTOR
+from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.labelled.preparing import PrepareResult
-from pipelines.bundles.prediction import open_bundle, predict_sources
-from pipelines.bundles.preprocessing import load_preprocessing
-from pipelines.bundles.referral import with_promise
+from data_prep.prepared.workers import Workers
 from pipelines.cells.application import CELLS
-from pipelines.cells.prediction import EVENTS, CellsPrediction, CellsPredictor, sequence_sources
-from pipelines.cells.settings import PredictSettings
 from pipelines.command.console import stage_bars
 from pipelines.runs.steps import RunSteps
 from pipelines.tasks.prepared import describe_classes, say_prepared
@@ -37,7 +33,7 @@ def prepare(
     sequences: Path,
     annotations: Path,
     out: Path,
-    jobs: int,
+    jobs: Workers,
     overwrite: bool,
     console: Console,
 ) -> PrepareResult[CellsManifest]:
@@ -71,43 +67,3 @@ def reachable(sequences: Sequence[SequenceFacts]) -> str:
         f"{matched} of {annotated} annotated events have a candidate: recall cannot be above "
         f"{matched / max(annotated, 1):.3f}, and most scores are among candidates"
     )
-
-
-def predict(
-    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
-) -> list[CellsPrediction]:
-    """Find events in sequences with a bundle; nothing else of the training is needed.
-
-    Raises:
-        InputError: The bundle cannot be loaded, or nothing can be predicted.
-    """
-    signature, metadata = open_bundle(model, CELLS.name)
-    settings = with_promise(settings, metadata.promise, bundle=model, judged="candidates", console=console)
-    _, candidates = load_preprocessing(model, CandidateSettings, extractor=EXTRACTOR)
-    sequences, left_out = sequence_sources(inputs)
-    predictor = CellsPredictor(
-        signature=signature,
-        class_names=metadata.class_names,
-        candidates=candidates,
-        sequences=sequences,
-        settings=settings,
-        out=out,
-        least_familiarity=metadata.least_familiarity,
-        left_out=left_out,
-    )
-    lines = predict_sources(
-        CellsPrediction,
-        predictor,
-        list(sequences),
-        out,
-        console,
-        left_out=left_out,
-        least_familiarity=metadata.least_familiarity,
-    )
-    found = sum(line.events or 0 for line in lines)
-    referred = sum(line.referred_events or 0 for line in lines)
-    console.print(
-        f"{found} events found, {referred} of them referred to a person, listed in {out / EVENTS}",
-        markup=False,
-    )
-    return lines

@@ -18,7 +18,7 @@ from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.serving import ClassServer, Server
-from pipelines.classify.settings import ClassifyRun, ImagePreprocessing, TrainSettings
+from pipelines.classify.settings import APPLICATION, ClassifyRun, ImagePreprocessing, TrainSettings
 from pipelines.runs.application import Application
 from pipelines.tasks.classes import ClassDeployment, ClassJudge, noise_of_size
 from pipelines.tasks.data import PreparedImages
@@ -71,7 +71,7 @@ def oblong_noise(run: ClassifyRun, _network: keras.Model) -> NDArray[Any]:
 
 
 _ON_IMAGES: Application[ClassifyData, TrainSettings, ClassifyRun] = Application(
-    name="classify",
+    name=APPLICATION,
     title="Images by class",
     settings=TrainSettings,
     run=ClassifyRun,

@@ -32,7 +32,7 @@ def prepare(
         images=images,
         table=table,
         out=out,
-        jobs=call.processes,
+        jobs=call.workers,
         overwrite=overwrite,
         console=call.console,
     )
@@ -52,16 +52,18 @@ def predict(
     out: Path,
 ) -> None:
     """Write the class of each image, its probability and its uncertainty, with an exported bundle."""
-    from pipelines.classify import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.classify.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    steps.predict(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+    predict_with(
+        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+    )
 
 
 COMMANDS = all_commands(
     common_steps,
-    prepare=Command(ClassifyPrepareSettings, prepare),
+    prepare=Command(ClassifyPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict),
+    predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

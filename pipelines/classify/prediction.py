@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from pathlib import Path
 
 from data_prep.files.fitting import Fit, fit_image
 from data_prep.files.images import read_image
+from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import (
     UNCERTAINTIES,
     ClassPredictionLine,
-    Source,
+    bundle_preprocessing,
     class_fields,
     printable,
     reading,
     run_signature,
 )
 from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.sources import Source
 from pipelines.classify.contact_sheet import ContactSheet
-from pipelines.classify.settings import PredictSettings
+from pipelines.classify.settings import ImagePreprocessing, PredictSettings
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,6 @@ class ImagePredictor:
     fit: Fit
     settings: PredictSettings
 
-    @cached_property
-    def sheet(self) -> ContactSheet:
-        """The least certain images until now."""
-        return ContactSheet(self.settings.sheet_images, self.size, self.fit)
-
     def __call__(self, source: Source) -> Iterator[ImagePrediction]:
         """The line of a file.
 
@@ -73,12 +71,52 @@ class ImagePredictor:
         fitted = fit_image(image, self.size, self.fit)
         outputs = run_signature(self.signature, fitted, str(source.path))
         seconds = time.perf_counter() - started
-        line = ImagePrediction(
+        yield ImagePrediction(
             file=printable(str(source.path)),
             height=image.shape[0],
             width=image.shape[1],
             **class_fields(outputs, self.class_names, self.settings.refer_above),
             seconds=seconds,
         )
-        self.sheet.add(image, line)
-        yield line
+
+
+def contact_sheet(
+    predictor: ImagePredictor, sources: Sequence[Source], lines: Sequence[ImagePrediction]
+) -> ContactSheet:
+    """Return the least certain images, read once more: an earlier command may have predicted them.
+
+    Args:
+        predictor: Says how many there are and how they are fitted.
+        sources: The files.
+        lines: A line for each of them.
+
+    Raises:
+        InputError: An image can no longer be read.
+    """
+    number = predictor.settings.sheet_images
+    good = [(line.predictive_entropy or 0.0, -i) for i, line in enumerate(lines) if line.status == "ok"]
+    sheet = ContactSheet(number, predictor.size, predictor.fit)
+    for row in sorted(-order for _, order in heapq.nlargest(number, good)):
+        sheet.add(read_image(sources[row].path), lines[row])
+    return sheet
+
+
+def make_predictor(
+    signature: Signature,
+    metadata: Metadata,
+    bundle: Path,
+    settings: PredictSettings,
+    out: Path,  # noqa: ARG001 - other applications write files
+) -> ImagePredictor:
+    """Return what predicts with an opened bundle, here or on a worker of a cluster.
+
+    Raises:
+        InputError: The bundle does not say how images are fitted.
+    """
+    return ImagePredictor(
+        signature=signature,
+        size=metadata.network_size,
+        class_names=metadata.class_names,
+        fit=bundle_preprocessing(metadata, bundle, ImagePreprocessing).fit,
+        settings=settings,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +12,14 @@ from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.trunks.settings import ImageNetworkName, ImageOrTrunkSettings, TrunkRun
 
-__all__ = ["ClassifyRun", "EvaluateSettings", "ExportSettings", "PredictSettings", "TrainSettings"]
+__all__ = [
+    "APPLICATION",
+    "ClassifyRun",
+    "EvaluateSettings",
+    "ExportSettings",
+    "PredictSettings",
+    "TrainSettings",
+]
 
 
 class ImagePreprocessing(BaseModel):
@@ -21,6 +28,10 @@ class ImagePreprocessing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
+
+
+APPLICATION: Final = "classify"
+"""What runs, bundles and prepared folders call the application."""
 
 
 class ClassifyRun(TrunkRun):

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from data_prep.errors import InputError
+from data_prep.errors import ClusterLost, InputError
 from pipelines.command.config import describe_settings
-from pipelines.errors import TrainingDiverged
+from pipelines.errors import ProcessLost, TrainingDiverged
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -73,15 +73,15 @@ def exit_codes(interrupted: Callable[[], str]) -> Iterator[None]:
         interrupted: Returns what to say after Ctrl-C.
 
     Raises:
-        typer.Exit: With 2 for bad input, 1 for what the system refused or a training that diverged, 130 for
-            Ctrl-C.
+        typer.Exit: With 2 for bad input, 1 for what the system refused, a training that diverged, or a
+            cluster or another process of a training that was lost, 130 for Ctrl-C.
     """
     try:
         yield
     except InputError as error:
         show_error(str(error))
         raise typer.Exit(BAD_INPUT) from error
-    except TrainingDiverged as error:
+    except (TrainingDiverged, ClusterLost, ProcessLost) as error:
         show_error(str(error))
         raise typer.Exit(FAILED) from error
     except KeyboardInterrupt as error:

@@ -15,6 +15,7 @@ from data_prep.files.atomic import refuse_existing
 from data_prep.prepared.manifest import check_destination, read_manifest
 
 RUN, METADATA, METRICS, PREDICTIONS = "run.json", "metadata.json", "metrics.json", "predictions.csv"
+PREDICT_RUN = "predict_run.json"
 EXPLORE_PAGE, COMPLETE_PAGE = "explore.html", "complete.html"
 
 Values = Mapping[str, Any]
@@ -47,8 +48,8 @@ def require_no_evaluation(out: Path) -> None:
 
 
 def require_no_predictions(out: Path) -> None:
-    """Raise `InputError` where a folder holds predictions."""
-    if (out / PREDICTIONS).exists():
+    """Raise `InputError` where a folder holds predictions that no command can go on with."""
+    if (out / PREDICTIONS).exists() and not (out / PREDICT_RUN).is_file():
         raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
 
 

@@ -10,6 +10,7 @@ import inspect
 import shlex
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -20,10 +21,12 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 
+from data_prep.prepared.workers import Cluster, Workers, open_cluster
 from pipelines.command.config import CONFIG_NAME, load_settings
 from pipelines.command.console import configure_logging, exit_codes, make_console, show_note, show_settings
-from pipelines.command.folders import PREDICTIONS, check_paths
+from pipelines.command.folders import PREDICT_RUN, PREDICTIONS, check_paths
 from pipelines.command.options import read_options, setting_options
+from pipelines.command.strategies import StrategyName, read_task
 from pipelines.command.tensorflow_start import start_tensorflow
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -67,6 +70,18 @@ _ALWAYS: Final[dict[str, Any]] = {
 }
 """Shared options that every command takes."""
 
+_CLUSTER: Final[dict[str, Any]] = {
+    "metavar": "ADDRESS",
+    "help": "Work on files on a Dask cluster: tcp://HOST:PORT of its scheduler, or local:N for N processes.",
+}
+"""Shared option of commands that work on many files."""
+
+_STRATEGY: Final = typer.Option(
+    "--strategy",
+    help="Share each batch: mirrored by all GPUs of this machine, multi_worker by the machines of TF_CONFIG.",
+)
+"""Option of train steps."""
+
 _MORE_INPUTS: Final = Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)]
 """A wildcard after --input leaves all names but the first as arguments."""
 
@@ -84,6 +99,7 @@ class StepCall(Generic[Settings]):
         jobs: Processes or threads, None for as many as there are processors.
         former: The settings that a resumed run was started with, None where there is no run to resume.
         given: What the user wrote for the options that are settings, None where nothing.
+        cluster: To work on files on, None for processes of this machine.
     """
 
     settings: Settings
@@ -91,13 +107,14 @@ class StepCall(Generic[Settings]):
     jobs: int | None
     former: Settings | None
     given: Mapping[str, Any]
+    cluster: Cluster | None = None
 
     @property
-    def processes(self) -> int:
-        """Number of processes to work with: `jobs`, or as many as there are processors."""
+    def workers(self) -> Workers:
+        """What to work on files with: the cluster, `jobs` processes, or as many as there are processors."""
         from joblib import cpu_count  # noqa: PLC0415 - help answers without it
 
-        return self.jobs or cpu_count()
+        return self.cluster or self.jobs or cpu_count()
 
 
 @dataclass(frozen=True)
@@ -109,11 +126,16 @@ class Command:
         function: Takes a `StepCall`, shared options by their names, and options of its own. Its docstring is
             the help. It imports the step when it is called, for that takes seconds.
         continues: Whether a resumed run goes on with the settings it was started with.
+        on_cluster: Whether it can work on files on a cluster.
+        off_cluster: Returns how a step that can is called, where these options leave a cluster nothing to do;
+            None where there is work for it.
     """
 
     settings: type[BaseModel]
     function: Callable[..., None]
     continues: bool = False
+    on_cluster: bool = False
+    off_cluster: Callable[[Mapping[str, Any]], str | None] = lambda _: None
 
 
 Commands = Mapping[str, Command]
@@ -153,9 +175,21 @@ def all_commands(
         purpose: What the help says of the train command.
     """
 
-    def run_train(call: StepCall[BaseModel], data: Path, out: Path, resume: bool = False) -> None:
+    def run_train(
+        call: StepCall[BaseModel],
+        data: Path,
+        out: Path,
+        resume: bool = False,
+        strategy: Annotated[StrategyName, _STRATEGY] = StrategyName.NONE,
+    ) -> None:
         steps().train(
-            call.settings, data=data, out=out, resume=resume, former=call.former, console=call.console
+            call.settings,
+            data=data,
+            out=out,
+            resume=resume,
+            former=call.former,
+            console=call.console,
+            strategy=strategy,
         )
 
     def run_evaluate(call: StepCall[BaseModel], data: Path, model: Path, out: Path) -> None:
@@ -216,8 +250,15 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                     _note_unused(name, shared)
             del values["help_settings"]
             check_paths(name.rpartition(" ")[2], values)
+            if values.get("strategy") is StrategyName.MULTI_WORKER:
+                read_task()  # refuses a TF_CONFIG before TensorFlow is imported
             given = {option: values.pop(option) for option in options}
             config, overrides, seed, jobs = (values.pop(shared) for shared in _ALWAYS)
+            cluster = values.pop("cluster")
+            without = command.off_cluster(values) if command.on_cluster else name
+            if cluster is not None and without is not None:
+                _note_unused(without, "cluster")
+                cluster = None
             if "inputs" in values:
                 values["inputs"] = [*values["inputs"], *(values.pop("more_inputs") or ())]
             former = _former_settings(command, values)
@@ -233,8 +274,9 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 overrides=overrides or (),
                 options=chosen,
             )
-            start_tensorflow(jobs)
-            command.function(StepCall(settings, console, jobs, former, given), **values)
+            with nullcontext() if cluster is None else open_cluster(cluster) as opened:
+                start_tensorflow(jobs)
+                command.function(StepCall(settings, console, jobs, former, given, opened), **values)
 
     of_command = [
         *(_own_parameter(parameter) for parameter in own),
@@ -245,6 +287,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
         *sorted(of_command, key=lambda parameter: parameter.name == "overwrite"),  # the last one in the help
         *(_unused_parameter(shared) for shared in _FOLDERS if shared in unused),
         *(_parameter(shared, annotation, None) for shared, annotation in _ALWAYS.items()),
+        _cluster_parameter(hidden=not command.on_cluster),
         _help_settings(name, command.settings),
     ]
     # Typer reads the options from the signature and the annotations.
@@ -275,6 +318,11 @@ def _unused_parameter(name: str) -> inspect.Parameter:
     return _parameter(name, Annotated[annotation | None, option], None)
 
 
+def _cluster_parameter(*, hidden: bool) -> inspect.Parameter:
+    option = typer.Option("--cluster", hidden=hidden, rich_help_panel=_PANEL, **_CLUSTER)
+    return _parameter("cluster", Annotated[str | None, option], None)
+
+
 def _help_settings(command: str, settings: type[BaseModel]) -> inspect.Parameter:
     def show(wanted: bool) -> None:
         if wanted:
@@ -303,7 +351,11 @@ def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> s
         given = [
             text for name, path in paths.items() if path is not None for text in (f"--{name}", str(path))
         ]
+        if values.get("strategy", StrategyName.NONE) is not StrategyName.NONE:
+            given += ["--strategy", values["strategy"].value]
         return f"Continue with: gpimaging {command} {shlex.join([*given, '--resume'])}"
+    if (out / PREDICT_RUN).is_file():
+        return f"Complete predictions are kept in {out}. Run the same command again to go on with the others."
     if (out / PREDICTIONS).is_file():
         return f"Complete predictions are kept in {out}. Predict the others into another --out."
     return "Nothing complete was written. Run the command again."

@@ -1,10 +1,12 @@
 """The command `gpimaging explore`; TensorFlow is imported when it runs."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from data_prep.prepared.manifest import MANIFEST_NAME
 from pipelines.command.steps import Command, StepCall
 from pipelines.explore.settings import ExploreSettings
 
@@ -42,7 +44,17 @@ def explore(
 
     inputs = steps.Inputs(data=data, predictions=predictions, masks=masks)
     step = steps.complete if complete else steps.explore
-    step(call.settings, inputs, out=out, jobs=call.processes, overwrite=overwrite, console=call.console)
+    step(call.settings, inputs, out=out, jobs=call.workers, overwrite=overwrite, console=call.console)
 
 
-COMMANDS = {"explore": Command(ExploreSettings, explore)}
+def _off_cluster(values: Mapping[str, Any]) -> str | None:
+    from data_prep.video.features import has_features  # noqa: PLC0415 - imports NumPy
+
+    if values["complete"]:
+        return "explore --complete"
+    data: Path = values["data"]
+    is_prepared = (data / MANIFEST_NAME).is_file() or has_features(data)
+    return "explore --data PREPARED" if is_prepared else None
+
+
+COMMANDS = {"explore": Command(ExploreSettings, explore, on_cluster=True, off_cluster=_off_cluster)}

@@ -24,6 +24,7 @@ from data_prep.labelled.dataset import labelled_records
 from data_prep.labelled.view_manifest import ViewsManifest
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, load_manifest, read_manifest
+from data_prep.prepared.workers import Workers
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.video.features import is_features_folder, read_features, read_picture
 from data_prep.video.manifest import FeaturesManifest, VideoManifest
@@ -64,13 +65,13 @@ class _Trunk:
     unfreeze_blocks: int = 0
 
 
-def read_examples(folder: Path, settings: ExploreSettings, *, jobs: int, console: Console) -> Examples:
+def read_examples(folder: Path, settings: ExploreSettings, *, jobs: Workers, console: Console) -> Examples:
     """Read what is to be looked at.
 
     Args:
         folder: Prepared folder, or folder of images with a subfolder for each class or without.
         settings: Of the step.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         console: Where progress is shown.
 
     Raises:
@@ -84,7 +85,7 @@ def read_examples(folder: Path, settings: ExploreSettings, *, jobs: int, console
 # A folder of images
 
 
-def _folder_examples(folder: Path, settings: ExploreSettings, jobs: int, console: Console) -> Examples:
+def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, console: Console) -> Examples:
     if settings.features == "views":
         raise InputError(
             f"{folder}: a folder of images has no handmade features. Choose another --features, or give a "

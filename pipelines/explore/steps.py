@@ -10,6 +10,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file, atomic_folder
 from data_prep.prepared.preparing import write_skipped
+from data_prep.prepared.workers import Workers
 from pipelines.command.console import show_table, stage_bars
 from pipelines.command.folders import COMPLETE_PAGE, EXPLORE_PAGE, METRICS, check_explored
 from pipelines.explore.completion import Completed, complete_images
@@ -53,7 +54,7 @@ def explore(
     inputs: Inputs,
     *,
     out: Path,
-    jobs: int = 1,
+    jobs: Workers = 1,
     overwrite: bool = False,
     console: Console,
 ) -> Findings:
@@ -63,7 +64,7 @@ def explore(
         settings: Of the step.
         inputs: What is read.
         out: Folder to write.
-        jobs: Number of processes.
+        jobs: Number of processes, or a cluster.
         overwrite: Whether the folder of an earlier exploration is replaced.
         console: For progress and the table.
 
@@ -118,7 +119,7 @@ def complete(
     inputs: Inputs,
     *,
     out: Path,
-    jobs: int = 1,  # noqa: ARG001 - called as `explore` is
+    jobs: Workers = 1,  # noqa: ARG001 - called as `explore` is
     overwrite: bool = False,
     console: Console,
 ) -> Completed:

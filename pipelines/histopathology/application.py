@@ -23,7 +23,7 @@ from data_prep.histopathology.patches import cut_patches
 from data_prep.labelled.dataset import labelled_records
 from data_prep.splits.divide import Splits
 from gpmodels.networks.stain_towers import VIEWS, StainTowers
-from pipelines.histopathology.settings import HistopathologyRun, TrainSettings
+from pipelines.histopathology.settings import APPLICATION, HistopathologyRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
 from pipelines.scores.pictures import Picture
 from pipelines.tasks.classes import (
@@ -183,7 +183,7 @@ _TOWERS_DEPLOYMENT: ClassDeployment[TrainSettings, HistopathologyRun] = ClassDep
 )
 
 _TOWERS: TissueApplication = Application(
-    name="histopathology",
+    name=APPLICATION,
     title="Tumours in tissue",
     settings=TrainSettings,
     run=HistopathologyRun,

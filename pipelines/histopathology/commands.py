@@ -44,7 +44,7 @@ def prepare(
         labels=labels,
         masks=masks,
         out=out,
-        jobs=call.processes,
+        jobs=call.workers,
         overwrite=overwrite,
         console=call.console,
     )
@@ -79,18 +79,20 @@ def predict(
     out: Path,
 ) -> None:
     """Write classes of images, maps and GeoJSON for QuPath, with an exported bundle."""
-    from pipelines.histopathology import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.histopathology.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    steps.predict(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+    predict_with(
+        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+    )
 
 
 COMMANDS = all_commands(
     common_steps,
-    prepare=Command(HistopathologyPrepareSettings, prepare),
+    prepare=Command(HistopathologyPrepareSettings, prepare, on_cluster=True),
     between={"transfer": Command(TransferSettings, transfer, continues=True)},
     train=TrainSettings,
     purpose="Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log.",
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict),
+    predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

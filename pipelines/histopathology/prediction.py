@@ -14,22 +14,24 @@ import tensorflow as tf
 from data_prep.files.atomic import atomic_file
 from data_prep.files.images import resize_image
 from data_prep.files.tables import write_table
-from data_prep.histopathology.features import describe_patch
+from data_prep.histopathology.features import EXTRACTOR, describe_patch
 from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.settings import PatchSettings
-from gpmodels.familiarity import POOLED_FACTOR
-from pipelines.bundles.metadata import FAMILIARITY
+from gpmodels.unfamiliar import POOLED_FACTOR
+from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import (
     UNCERTAINTIES,
     ClassPredictionLine,
-    Source,
     UnreadableSourceError,
+    bundle_preprocessing,
     class_fields,
     printable,
     probability_column,
     reading,
 )
+from pipelines.bundles.preprocessing import PREPROCESSING, load_preprocessing
 from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.sources import Source
 from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
 from pipelines.histopathology.settings import PredictSettings
 from pipelines.tasks.pools import mean_outputs
@@ -163,3 +165,20 @@ class TissuePredictor:
             for entry in predicted
         )
         write_table(self.out / "patches" / f"{source.stem}.csv", header, rows)
+
+
+def make_predictor(
+    signature: Signature, metadata: Metadata, bundle: Path, settings: PredictSettings, out: Path
+) -> TissuePredictor:
+    """Return what predicts with an opened bundle, here or on a worker of a cluster.
+
+    Raises:
+        InputError: The bundle does not say how patches are cut.
+    """
+    views: tuple[str, ...] = ()
+    if (bundle / PREPROCESSING).exists():
+        preprocessing, patches = load_preprocessing(bundle, PatchSettings, extractor=EXTRACTOR)
+        views = tuple(preprocessing.views)
+    else:
+        patches = bundle_preprocessing(metadata, bundle, PatchSettings)
+    return TissuePredictor(signature, metadata.class_names, patches, views, settings, out)

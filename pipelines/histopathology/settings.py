@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -15,6 +15,7 @@ from pipelines.tasks.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.trunks.settings import TrunkName, TrunkRun, TrunkSettings
 
 __all__ = [
+    "APPLICATION",
     "EvaluateSettings",
     "ExportSettings",
     "HistopathologyRun",
@@ -22,6 +23,10 @@ __all__ = [
     "TrainSettings",
     "TransferSettings",
 ]
+
+
+APPLICATION: Final = "histopathology"
+"""What runs, bundles and prepared folders call the application."""
 
 
 class HistopathologyRun(ViewsRun, TrunkRun):

@@ -2,11 +2,11 @@
 
 prepare (in `data_prep.histopathology.prepare`) -> train -> evaluate -> export -> predict. Each step takes
 settings and folders, writes one folder, and says what it did on a console.
+`predict` is in `pipelines.histopathology.predict`, which starts without the libraries of the training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -16,18 +16,15 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import refuse_existing
-from data_prep.histopathology.features import EXTRACTOR
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.prepare import prepare_histopathology
-from data_prep.histopathology.settings import HistopathologyPrepareSettings, PatchSettings
-from data_prep.histopathology.slides import TISSUE_SUFFIXES
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.labelled.preparing import PrepareResult
+from data_prep.prepared.workers import Workers
 from gpmodels.registry import head_family
-from pipelines.bundles.prediction import bundle_preprocessing, find_sources, open_bundle, predict_sources
-from pipelines.bundles.preprocessing import PREPROCESSING, load_preprocessing
-from pipelines.bundles.referral import with_promise
 from pipelines.command.console import stage_bars
 from pipelines.command.folders import require_no_evaluation
+from pipelines.command.strategies import StrategyName
 from pipelines.histopathology.application import (
     POOL_OF,
     TISSUE_FEATURES,
@@ -36,12 +33,10 @@ from pipelines.histopathology.application import (
     tissue_application,
     tissue_judge,
 )
-from pipelines.histopathology.prediction import TissuePrediction, TissuePredictor
 from pipelines.histopathology.settings import (
     EvaluateSettings,
     ExportSettings,
     HistopathologyRun,
-    PredictSettings,
     TrainSettings,
 )
 from pipelines.runs.evaluate import evaluate_run
@@ -59,7 +54,7 @@ def prepare(
     labels: Path | None,
     masks: Path | None,
     out: Path,
-    jobs: int,
+    jobs: Workers,
     overwrite: bool,
     console: Console,
 ) -> PrepareResult[HistopathologyManifest]:
@@ -110,19 +105,30 @@ def train(
     resume: bool,
     console: Console,
     former: TrainSettings | None = None,
+    strategy: StrategyName = StrategyName.NONE,
 ) -> HistopathologyRun:
     """Train the heads on handmade features, with SVMs to compare, or with towers on the patches.
 
     Raises:
         InputError: The data cannot be used, or `out` holds another run.
         TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+        ProcessLost: Another process of a training on several machines did not come, or ended.
     """
     if settings.network is None:
         application = tissue_application(settings.features)
     else:
         application = TISSUE_TOWERS
         settings = _without_views(settings, console)
-    return train_run(application, settings, data=data, out=out, resume=resume, console=console, former=former)
+    return train_run(
+        application,
+        settings,
+        data=data,
+        out=out,
+        resume=resume,
+        console=console,
+        former=former,
+        strategy=strategy,
+    )
 
 
 def _without_views(settings: TrainSettings, console: Console) -> TrainSettings:
@@ -171,36 +177,6 @@ def export(
     """
     refuse_existing(out, overwrite=overwrite)  # before the work
     export_run(tissue_job(model, console), settings, out=out, metrics=metrics, overwrite=overwrite)
-
-
-def predict(
-    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
-) -> list[TissuePrediction]:
-    """Predict images and slides with a bundle; nothing else of the training is needed.
-
-    Raises:
-        InputError: The bundle cannot be loaded, or nothing can be predicted.
-    """
-    signature, metadata = open_bundle(model, TISSUE_TOWERS.name)
-    settings = with_promise(settings, metadata.promise, bundle=model, judged="images", console=console)
-    views: tuple[str, ...] = ()
-    if (model / PREPROCESSING).exists():
-        preprocessing, patches = load_preprocessing(model, PatchSettings, extractor=EXTRACTOR)
-        views = tuple(preprocessing.views)
-    else:
-        patches = bundle_preprocessing(metadata, model, PatchSettings)
-    names = metadata.class_names
-    predictor = TissuePredictor(signature, names, patches, views, settings, out)
-    sources = find_sources(inputs, suffixes=TISSUE_SUFFIXES, kind="image of tissue")
-    return predict_sources(
-        TissuePrediction,
-        predictor,
-        sources,
-        out,
-        console,
-        class_names=names,
-        least_familiarity=metadata.least_familiarity,
-    )
 
 
 def tissue_job(model: Path, console: Console) -> Job[Any, TrainSettings, HistopathologyRun]:

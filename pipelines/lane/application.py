@@ -31,7 +31,7 @@ from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, 
 from pipelines.bundles.serving import MapServer
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
 from pipelines.lane.rivals import TraditionalDetectors
-from pipelines.lane.settings import LaneRun, TrainSettings
+from pipelines.lane.settings import APPLICATION, LaneRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, JudgedExample, Network, Prepared, require_size
 from pipelines.runs.learned import input_digests
 from pipelines.runs.predictors import Predictor
@@ -347,7 +347,7 @@ class LaneDeployment:
 
 
 LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
-    name="lane",
+    name=APPLICATION,
     title="Pedestrian lanes",
     settings=TrainSettings,
     run=LaneRun,

@@ -25,7 +25,7 @@ def prepare(
         images=images,
         masks=masks,
         out=out,
-        jobs=call.processes,
+        jobs=call.workers,
         overwrite=overwrite,
         console=call.console,
     )
@@ -45,16 +45,18 @@ def predict(
     out: Path,
 ) -> None:
     """Write lane masks, probability and uncertainty maps of images and videos, with an exported bundle."""
-    from pipelines.lane import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.lane.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    steps.predict(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+    predict_with(
+        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+    )
 
 
 COMMANDS = all_commands(
     common_steps,
-    prepare=Command(LanePrepareSettings, prepare),
+    prepare=Command(LanePrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict),
+    predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

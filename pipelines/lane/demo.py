@@ -22,6 +22,7 @@ from data_prep.lane.scenes import write_scenes
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.lane import steps as lane
+from pipelines.lane.predict import predict as lane_predict
 from pipelines.lane.prediction import LanePrediction
 from pipelines.lane.settings import PredictSettings, TrainSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
@@ -117,10 +118,10 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console) -> None
     (promise,) = list(evaluation.promises.values())[-1].rows
     settings = PredictSettings(max_error=None if promise.promise.threshold is None else MAX_ERROR)
     predictions = out / "predictions"
-    free = lane.predict(
+    free = lane_predict(
         settings, inputs=scenes.unseen_images, model=bundle, out=predictions / "unseen", console=console
     )
-    obstructed = lane.predict(
+    obstructed = lane_predict(
         settings,
         inputs=[scenes.obstacles / "images"],
         model=bundle,

@@ -17,12 +17,11 @@ from scipy.special import entr
 from data_prep.errors import Skipped
 from data_prep.files.images import read_image, write_picture
 from data_prep.files.videos import Frame, read_frames
-from gpmodels.familiarity import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
-from pipelines.bundles.metadata import FAMILIARITY
+from gpmodels.unfamiliar import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
+from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import (
     FAMILIARITY_COLUMNS,
     PredictionLine,
-    Source,
     familiarity_fields,
     is_referred,
     printable,
@@ -30,6 +29,7 @@ from pipelines.bundles.prediction import (
     run_signature,
 )
 from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.sources import Source
 from pipelines.lane.corridor import Corridor, FloatMap, Mask, View, corridor
 from pipelines.lane.settings import PredictSettings
 from pipelines.lane.smoothing import TimeSmoother
@@ -277,3 +277,14 @@ def write_maps(out: Path, stem: str, lane: Mask, maps: Outputs, overlay: Picture
 
 def _sixteen_bit(share: NDArray[Any]) -> NDArray[np.uint16]:
     return np.round(np.clip(share, 0.0, 1.0) * SIXTEEN_BIT).astype(np.uint16)
+
+
+def make_predictor(
+    signature: Signature,
+    metadata: Metadata,  # noqa: ARG001 - other applications need it
+    bundle: Path,  # noqa: ARG001 - likewise
+    settings: PredictSettings,
+    out: Path,
+) -> LanePredictor:
+    """Return what predicts with an opened bundle, here or on a worker of a cluster."""
+    return LanePredictor(signature, out, settings)

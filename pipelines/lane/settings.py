@@ -6,7 +6,7 @@ Every setting has a default and a description. Nothing here imports TensorFlow.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -16,7 +16,11 @@ from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadRun, HeadTrainSettings
 from pipelines.trunks.settings import TrunkWeightsSettings
 
-__all__ = ["EvaluateSettings", "ExportSettings", "LaneRun", "PredictSettings", "TrainSettings"]
+__all__ = ["APPLICATION", "EvaluateSettings", "ExportSettings", "LaneRun", "PredictSettings", "TrainSettings"]
+
+
+APPLICATION: Final = "lane"
+"""What runs, bundles and prepared folders call the application."""
 
 
 class LaneRun(HeadRun):
@@ -43,6 +47,8 @@ TraditionalName = Literal["edge", "border"]
 
 class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
     """Settings of `lane train`."""
+
+    is_of_maps: ClassVar[bool] = True
 
     network: LaneNetworkName = Field(
         default="C4K5",

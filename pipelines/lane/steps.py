@@ -2,11 +2,11 @@
 
 prepare (in `data_prep.lane.prepare`) -> train -> evaluate -> export -> predict. Each step takes settings and
 folders, writes one folder, and says what it did on a console.
+`predict` is in `pipelines.lane.predict`, which starts without the libraries of the training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -14,49 +14,14 @@ from rich.console import Console
 from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.prepare import PrepareResult, prepare_lane
 from data_prep.lane.settings import LanePrepareSettings
-from pipelines.bundles.prediction import find_sources, open_bundle, predict_sources
-from pipelines.bundles.referral import with_promise
+from data_prep.prepared.workers import Workers
 from pipelines.command.console import stage_bars
 from pipelines.lane.application import LANE
-from pipelines.lane.prediction import LanePrediction, LanePredictor, line_class
-from pipelines.lane.settings import PredictSettings
 from pipelines.runs.steps import RunSteps
 from pipelines.tasks.prepared import say_prepared
 
 STEPS = RunSteps(LANE)
 train, evaluate, export = STEPS.train, STEPS.evaluate, STEPS.export
-
-
-def predict(
-    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
-) -> list[LanePrediction]:
-    """Predict images, folders and videos with a bundle; nothing else of the training is needed.
-
-    Raises:
-        InputError: The bundle cannot be loaded, or nothing can be predicted.
-    """
-    signature, metadata = open_bundle(model, LANE.name)
-    settings = with_promise(
-        settings,
-        metadata.promise,
-        bundle=model,
-        judged="images",
-        console=console,
-        part="pixels of the ",
-    )
-    predictor = LanePredictor(signature, out, settings)
-    lines = predict_sources(
-        line_class(settings),
-        predictor,
-        find_sources(inputs),
-        out,
-        console,
-        least_familiarity=metadata.least_familiarity,
-        left_out=predictor.left_out,
-    )
-    if (speed := predictor.speed()) is not None:
-        console.print(speed, markup=False)
-    return lines
 
 
 def prepare(
@@ -65,7 +30,7 @@ def prepare(
     images: Path,
     masks: Path,
     out: Path,
-    jobs: int,
+    jobs: Workers,
     overwrite: bool,
     console: Console,
 ) -> PrepareResult:

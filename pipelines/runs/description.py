@@ -16,14 +16,14 @@ The files are:
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from data_prep.files.json_files import read_json
 from pipelines.command.folders import RUN, require_run
 
 SCHEMA_VERSION = 1
@@ -53,10 +53,10 @@ class RunDescription(BaseModel):
     schema_version: int = SCHEMA_VERSION
     application: str
     size: tuple[int, int]
-    num_data: int
+    num_data: int = Field(ge=1, lt=2**63)
     batch_norm_momentum: float
     heads: tuple[str, ...] = ()
-    temperature: float | None = None
+    temperature: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     counts: dict[str, int]
     manifest_sha256: str
     seconds: dict[str, float] = {}
@@ -83,7 +83,7 @@ def load_run(run: Path, cls: type[Description]) -> Description:
     require_run(run)
     path = run / RUN
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
         found = content.get("schema_version") if isinstance(content, dict) else None
         if found != SCHEMA_VERSION:
             raise InputError(
@@ -91,7 +91,9 @@ def load_run(run: Path, cls: type[Description]) -> Description:
                 "Train again, or use the version that wrote it."
             )
         return cls.model_validate(content)
-    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+    except InputError:
+        raise
+    except ValueError as error:  # a ValidationError, too
         raise InputError(
             f"{path} cannot be read as the description of a {cls.__name__}: {error}. Train again."
         ) from error

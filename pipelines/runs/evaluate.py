@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import track
 
 from data_prep.errors import InputError
+from data_prep.files.atomic import remove_partial_of
 from pipelines.command.folders import METRICS, require_no_evaluation
 from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
 from pipelines.runs.job import Job, trained_job
@@ -162,6 +163,7 @@ def evaluate_run(
     )
     gallery = judge_by.gallery(results[-1], predictors, data, settings.gallery_images)
     out.mkdir(parents=True, exist_ok=True)
+    remove_partial_of(out / REPORT, out / METRICS)  # of a process that was killed
     write_report(out / REPORT, job.application.title, evaluation, gallery)
     write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
     job.console.print(results_table(evaluation))

@@ -10,7 +10,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.atomic import refuse_existing
 from gpmodels import HybridModel
-from gpmodels.familiarity import UNFAMILIAR_BELOW, is_unfamiliar
+from gpmodels.unfamiliar import UNFAMILIAR_BELOW, is_unfamiliar
 from pipelines.bundles.metadata import with_familiarity
 from pipelines.bundles.saved_model import write_bundle
 from pipelines.command.config import CONFIG_NAME

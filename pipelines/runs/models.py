@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from data_prep.errors import InputError
 from gpmodels import HybridModel
 from gpmodels.heads.base import Head
 from gpmodels.registry import HeadTask, head_family, starting_head
+from pipelines.command.config import CONFIG_NAME
+from pipelines.command.folders import RUN
 from pipelines.runs.application import Application, RunKind, SettingsKind
 from pipelines.runs.description import PRETRAINING, RunDescription, head_folder
 from pipelines.runs.ensemble import ensemble_predictor, trained_members
 from pipelines.runs.familiarity import load_familiarity
 from pipelines.runs.job import Job
+from pipelines.runs.precision import network_arithmetic
 from pipelines.runs.predictors import Predictor, predictor, tempered_title
 from pipelines.training.stages import BEST, load_checkpoint
 
@@ -77,8 +81,10 @@ def make_model(
     make_network = parts.by_view if family.needs_views and parts.by_view is not None else parts.make
     # The linear head costs nothing per point, and a subset would only add noise.
     subset = parts.points_per_example if family.is_gaussian_process else None
+    with network_arithmetic(settings.network_precision):
+        network = make_network(settings, run)
     model = HybridModel(
-        make_network(settings, run),
+        network,
         head,
         num_data=run.num_data,
         num_effective=run.num_effective if family.counts_effective else None,
@@ -98,10 +104,16 @@ def load_model(job: Job[Any, Any, Any], name: str) -> HybridModel:
             with.
 
     Raises:
-        InputError: The weights are missing, damaged, or of another model.
+        InputError: The weights are missing, damaged, or of another model, or what describes it is.
     """
     head = starting_head() if name == PRETRAINING else name
-    model = make_model(head, job.application, job.settings, job.run)
+    try:
+        model = make_model(head, job.application, job.settings, job.run)
+    except (ValueError, MemoryError) as error:
+        raise InputError(
+            f"{job.folder}: its {RUN} and {CONFIG_NAME} describe no model that can be made ({error}). "
+            "Restore them, or train again."
+        ) from error
     load_checkpoint(model, head_folder(job.folder, name) / BEST)
     model.familiarity = load_familiarity(head_folder(job.folder, name))
     return model

@@ -13,7 +13,7 @@ from pipelines.runs.job import Job
 from pipelines.runs.settings import HeadTrainSettings
 from pipelines.training.stages import StageSettings, has_checkpoint, require_same_schedule
 
-_FIXED = ("batch_size", "selection_fraction", "fold", "seed")
+_FIXED = ("batch_size", "network_precision", "selection_fraction", "fold", "seed")
 _FIXED_BY_A_HEAD = ("pretraining_epochs", "learning_rate")
 _FIXED_BY_A_GP_HEAD = ("head_rate_factor",)
 _FIXED_BY_A_COUNT = ("effective_observations",)

@@ -86,15 +86,21 @@ class ScheduleSettings(BaseModel):
         default=("linear", "svgp", "hgp"),
         min_length=1,
         description="Heads to train from one pretrained network; the report compares them all. "
-        "Whatever order is given, it is linear, ridge_linear, laplace, dropout, sngp, svgp, hgp, dfgp, "
-        "dfgp_mkl (for applications whose features come in views), atl_dgp (with a source). laplace needs "
-        "linear.",
+        "Whatever order is given, it is linear, ridge_linear, laplace, dropout, sngp, svgp, autogp, "
+        "svdkl, hgp, random_features, deep_gp (autogp, svdkl and these two for labels of images, not for "
+        "maps), dfgp, dfgp_mkl (for applications whose features come in views), atl_dgp (with a source). "
+        "laplace needs linear.",
     )
     pretraining_epochs: int = Field(
         default=40, ge=0, description="Epochs with the linear head before the heads part."
     )
     head_epochs: int = Field(default=20, ge=1, description="Further epochs of each head with the network.")
     batch_size: int = Field(default=3, ge=1, description="Images in a training step.")
+    network_precision: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="Arithmetic of the network; the heads have float32. bfloat16 trains and predicts faster "
+        "on processors with instructions for it (AVX512-BF16, AMX, recent GPUs), and slower on others.",
+    )
     learning_rate: float = Field(
         default=1e-3, gt=0, description="Adam's first learning rate of the pretraining."
     )
@@ -185,7 +191,22 @@ class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSetti
 
     The oldest head families share one flat list of settings; `with_tables` adds a table for every other one.
     Keys are written in the order of the base classes, the last one first.
+
+    Attributes:
+        is_of_maps: Whether every pixel is a point: the families that are not for maps are refused.
     """
+
+    is_of_maps: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _check_maps(self) -> Self:
+        for name in self.heads:
+            if self.is_of_maps and not head_family(name).for_maps:
+                raise ValueError(
+                    f"heads: {name} is for labels of images, not for maps, where every pixel is a point. "
+                    "Leave it out"
+                )
+        return self
 
     @classmethod
     def with_tables(cls) -> type[Self]:
@@ -194,6 +215,7 @@ class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSetti
             name: family.settings
             for name, family in families().items()
             if family.own_table and family.settings is not None and name not in cls.model_fields
+            if family.for_maps or not cls.is_of_maps
         }
         if not tables:
             return cls

@@ -11,7 +11,7 @@ import numpy as np
 from rich.progress import track
 
 from data_prep.errors import InputError
-from gpmodels.familiarity import flagged
+from gpmodels.unfamiliar import flagged
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.job import Job

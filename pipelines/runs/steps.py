@@ -9,6 +9,7 @@ from typing import Generic
 
 from rich.console import Console
 
+from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.evaluate import evaluate
 from pipelines.runs.export import export
@@ -38,16 +39,25 @@ class RunSteps(Generic[DataKind, SettingsKind, RunKind]):
         resume: bool,
         console: Console,
         former: SettingsKind | None = None,
+        strategy: StrategyName = StrategyName.NONE,
     ) -> RunKind:
         """Train the network with each head, and what it is compared with; see `pipelines.runs.train.train`.
 
         Raises:
             InputError: The data cannot be used, or `out` holds another run.
             TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+            ProcessLost: Another process of a training on several machines did not come, or ended.
         """
         self.before_training()
         return train(
-            self.application, settings, data=data, out=out, resume=resume, console=console, former=former
+            self.application,
+            settings,
+            data=data,
+            out=out,
+            resume=resume,
+            console=console,
+            former=former,
+            strategy=strategy,
         )
 
     def evaluate(

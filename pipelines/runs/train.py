@@ -14,12 +14,14 @@ import numpy as np
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.files.atomic import remove_partial
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
 from gpmodels.heads.base import Gift
 from gpmodels.registry import head_family, in_order, starting_head
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.folders import RUN, require_no_run
+from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
@@ -34,6 +36,7 @@ from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import factorisation_errors, require_finite
 from pipelines.training.progress import EpochProgress, epoch_lines
+from pipelines.training.replicas import Replicas, Replication
 from pipelines.training.stages import (
     BEST,
     StageData,
@@ -44,6 +47,7 @@ from pipelines.training.stages import (
     save_fitted,
     train_stage,
 )
+from pipelines.training.strategies import training_place
 from pipelines.training.tensorboard import TensorBoardHook
 
 
@@ -56,6 +60,7 @@ def train(
     resume: bool,
     console: Console,
     former: SettingsKind | None = None,
+    strategy: StrategyName = StrategyName.NONE,
 ) -> RunKind:
     """Train the network with each head, then the methods the report compares them with; see `HeadTraining`.
 
@@ -67,26 +72,39 @@ def train(
         resume: Whether to continue an interrupted run; what is complete is not repeated.
         console: Where progress is shown.
         former: Settings that a resumed run was started with; None reads them.
+        strategy: By which the steps run on several devices or machines; see `docs/scaling.md`.
 
     Raises:
         InputError: The data cannot be used, or `out` holds another run.
         TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
+        ProcessLost: Another process of a training on several machines did not come, or ended.
     """
     require_no_run(out, resume=resume)
     if resume and not (out / RUN).exists():
         console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
-    training = HeadTraining(
-        application, settings, data=data, out=out, resume=resume, console=console, former=former
-    )
-    make_deterministic(settings.seed)
-    run = training.train()
-    evaluate = shlex.join(["--data", str(data), "--model", str(out), "--out", "evaluation"])
-    training.job.say(
-        f"Run written to {out}. Judge it with: gpimaging {application.name} evaluate {evaluate}",
-        soft_wrap=True,
-    )
-    training.train_rivals()
-    training.train_ensemble()
+    with training_place(strategy, out=out, resume=resume, console=console) as place:
+        if resume and place.is_chief and (out / RUN).exists():
+            remove_partial(out)  # of a process that was killed
+        training = HeadTraining(
+            application,
+            settings,
+            data=data,
+            out=place.folder,
+            resume=resume,
+            console=place.console,
+            former=former,
+            replicas=place.replicas,
+        )
+        make_deterministic(settings.seed)
+        run = training.train()
+        evaluate = shlex.join(["--data", str(data), "--model", str(out), "--out", "evaluation"])
+        training.job.say(
+            f"Run written to {out}. Judge it with: gpimaging {application.name} evaluate {evaluate}",
+            soft_wrap=True,
+        )
+        if place.is_chief:
+            training.train_rivals()
+        training.train_ensemble()
     return run
 
 
@@ -101,6 +119,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         resume: Whether to continue an interrupted run; finished stages are not repeated.
         console: Where progress is shown.
         former: Settings that a resumed run was started with; None reads them.
+        replicas: Devices that share the training steps; None for one device.
 
     Attributes:
         job: The run with its data; its description grows as stages are finished.
@@ -120,7 +139,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         resume: bool,
         console: Console,
         former: SettingsKind | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
+        self.replicas = replicas
         self.application, self.resume, self.keeps_familiarity = application, resume, True
         settings = with_transfer_heads(settings)
         opened = application.inputs.seen(application.inputs.open(data), settings, None, console)
@@ -148,6 +169,28 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self._say_warnings()
         if resume and (out / RUN).exists():
             self.job = replace(self.job, run=continued_run(self.job, former))
+        if replicas is not None:
+            self._require_shareable(replicas)
+
+    def _require_shareable(self, replicas: Replicas) -> None:
+        """Raise `InputError` where replicas cannot share the steps, or processes have not the same to do."""
+        job = self.job
+        if job.settings.batch_size < replicas.count:
+            raise InputError(
+                f"batch_size is {job.settings.batch_size}, less than the {replicas.count} devices that share "
+                f"a batch. Give at least {replicas.count}, or fewer devices."
+            )
+        states = (
+            sorted((*job.folder.glob("**/state.json"), *job.folder.glob(f"**/{RUN}"))) if self.resume else []
+        )
+        replicas.require_agreement(
+            {
+                "settings": job.settings.model_dump_json(),
+                "data": job.run.manifest_sha256,
+                "progress of the run": job.run.model_dump_json()
+                + "".join(path.read_text(encoding="utf-8") for path in states),
+            }
+        )
 
     def _require_heads(self) -> None:
         """Raise `InputError` where a head does not go with the settings or the data."""
@@ -440,6 +483,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 resume=self.resume,
                 hooks=[board, epoch_lines(name, self.application.judge.epoch_scores, job.say)],
                 callbacks=[progress],
+                replication=self._replication(name),
             )
         finally:
             progress.close()
@@ -447,6 +491,13 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         if state.best is not None:
             start = "" if state.best_epoch else " (as it started)"
             job.say(f"{name}: best epoch {state.best_epoch}{start}, selection loss {state.best:.4f}")
+
+    def _replication(self, stage: str) -> Replication | None:
+        """Return how the steps of a stage are shared; None where they are not."""
+        if self.replicas is None:
+            return None
+        job, head = self.job, starting_head() if stage == PRETRAINING else stage
+        return Replication(self.replicas, lambda: make_model(head, self.application, job.settings, job.run))
 
     def _stage_data(self) -> StageData:
         job, inputs = self.job, self.application.inputs

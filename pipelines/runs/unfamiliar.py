@@ -14,9 +14,10 @@ from rich.progress import track
 
 from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES
-from gpmodels.familiarity import flagged
+from gpmodels.unfamiliar import flagged
 from pipelines.bundles.metadata import FAMILIARITY
-from pipelines.bundles.prediction import UnreadableSourceError, find_sources, reading
+from pipelines.bundles.prediction import UnreadableSourceError, reading, require_file
+from pipelines.bundles.sources import find_sources
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.job import Job
 from pipelines.runs.learned import input_digests
@@ -83,6 +84,7 @@ def read_unfamiliar(job: Job[Any, Any, Any], folder: Path, learned: frozenset[st
     seen: list[str] = []
     for source in find_sources([folder], suffixes=IMAGE_SUFFIXES, kind="image"):
         try:
+            require_file(source.path)
             with reading():
                 image = read(source.path, job.run)
         except UnreadableSourceError as error:

@@ -13,7 +13,7 @@ from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.splits.divide import Splits
 from pipelines.runs.application import Application
-from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun, TrainSettings
+from pipelines.sonar.settings import APPLICATION, SnapshotPreprocessing, SonarRun, TrainSettings
 from pipelines.sonar.windows import snapshot_of
 from pipelines.tasks.classes import ClassDeployment, ClassJudge
 from pipelines.tasks.data import PreparedImages
@@ -49,7 +49,7 @@ def require_normalisation(data: SonarData, model: Path, run: SonarRun) -> None:
 
 
 _ON_SNAPSHOTS: Application[SonarData, TrainSettings, SonarRun] = Application(
-    name="sonar",
+    name=APPLICATION,
     title="Objects in sonar images",
     settings=TrainSettings,
     run=SonarRun,

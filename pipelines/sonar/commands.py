@@ -34,7 +34,7 @@ def prepare(
         annotations=annotations,
         out=out,
         search=call.given["size"] == "best",
-        jobs=call.processes,
+        jobs=call.workers,
         overwrite=overwrite,
         console=call.console,
     )
@@ -58,18 +58,24 @@ def predict(
     ] = None,
 ) -> None:
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
-    from pipelines.sonar import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.sonar.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    steps.predict(
-        call.settings, inputs=inputs, model=model, out=out, console=call.console, annotations=annotations
+    predict_with(
+        call.settings,
+        inputs=inputs,
+        model=model,
+        out=out,
+        console=call.console,
+        cluster=call.cluster,
+        annotations=annotations,
     )
 
 
 COMMANDS = all_commands(
     common_steps,
-    prepare=Command(SonarPrepareSettings, prepare),
+    prepare=Command(SonarPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict),
+    predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

@@ -20,11 +20,12 @@ from data_prep.sonar.box_files import CSV_COLUMNS
 from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import read_sonar
 from data_prep.sonar.levels import Levels
+from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import (
     UNCERTAINTIES,
     ClassPredictionLine,
-    Source,
     UnreadableSourceError,
+    bundle_preprocessing,
     class_fields,
     is_referred,
     printable,
@@ -33,6 +34,7 @@ from pipelines.bundles.prediction import (
     run_signature,
 )
 from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.sources import Source
 from pipelines.scores.pictures import Outputs
 from pipelines.sonar.detection import DetectionJudge
 from pipelines.sonar.pictures import annotated, image_picture
@@ -264,3 +266,21 @@ def _add_numbers(element: ET.Element, numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         # Rows of a long line have more digits than a probability needs.
         ET.SubElement(element, name).text = f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
+
+
+def make_predictor(
+    signature: Signature, metadata: Metadata, bundle: Path, settings: PredictSettings, out: Path
+) -> SonarPredictor:
+    """Return what predicts with an opened bundle, here or on a worker of a cluster.
+
+    Raises:
+        InputError: The bundle does not say how snapshots are made.
+    """
+    return SonarPredictor(
+        signature=signature,
+        size=metadata.network_size,
+        class_names=metadata.class_names,
+        snapshots=bundle_preprocessing(metadata, bundle, SnapshotPreprocessing),
+        settings=settings,
+        out=out,
+    )

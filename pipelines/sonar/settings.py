@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -11,7 +11,14 @@ from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.trunks.settings import ImageOrTrunkSettings, TrunkRun
 
-__all__ = ["EvaluateSettings", "ExportSettings", "PredictSettings", "SonarRun", "TrainSettings"]
+__all__ = [
+    "APPLICATION",
+    "EvaluateSettings",
+    "ExportSettings",
+    "PredictSettings",
+    "SonarRun",
+    "TrainSettings",
+]
 
 
 class SnapshotPreprocessing(BaseModel):
@@ -24,6 +31,10 @@ class SnapshotPreprocessing(BaseModel):
         description="Median height and width in pixels of what the training snapshots show."
     )
     background_classes: tuple[str, ...] = Field(description="Classes that are no objects.")
+
+
+APPLICATION: Final = "sonar"
+"""What runs, bundles and prepared folders call the application."""
 
 
 class SonarRun(TrunkRun):

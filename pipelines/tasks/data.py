@@ -14,7 +14,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from data_prep.labelled.dataset import features_dataset, labelled_dataset, labelled_records
+from data_prep.labelled.dataset import (
+    features_dataset,
+    labelled_dataset,
+    labelled_records,
+    require_stored_shape,
+)
 from data_prep.labelled.view_manifest import ViewsManifest
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import LabelledManifest, load_manifest
@@ -114,7 +119,9 @@ def open_images(folder: Path, manifest: type[ManifestKind]) -> PreparedImages[Ma
     Raises:
         InputError: The folder cannot be used.
     """
-    return PreparedImages(folder, load_manifest(folder, manifest))
+    found = load_manifest(folder, manifest)
+    require_stored_shape(folder, found)
+    return PreparedImages(folder, found)
 
 
 def open_views(folder: Path, manifest: type[ViewsKind]) -> PreparedViews[ViewsKind]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpmodels.familiarity import is_unfamiliar
+from gpmodels.unfamiliar import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.scores.pictures import OTHER_COLOUR, TRUE_COLOUR, Outputs, Picture, enlarged, probability_bars
 from pipelines.scores.report import Gallery, GalleryImage, LegendEntry, Panel, gallery_sections

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from gpmodels.familiarity import pooled_familiarity
+from gpmodels.unfamiliar import pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.serving import per_class
 from pipelines.runs.application import JudgedExample
@@ -96,7 +96,7 @@ def mean_outputs(
     Returns:
         `probability [C]`, `label []`, `predictive_entropy []` of the mean probability and
         `mutual_information []`, the mean, and `familiarity []` where it is given, see
-        `gpmodels.familiarity.pooled_familiarity`.
+        `gpmodels.unfamiliar.pooled_familiarity`.
     """
     mean = probability.mean(axis=0)
     positive = mean[mean > 0]

@@ -25,6 +25,7 @@ from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
 from pipelines.training.divergence import StopOnDivergence, expert_names, factorisation_errors, require_finite
+from pipelines.training.replicas import Replication, Twin
 
 LOGGER = logging.getLogger(__name__)
 
@@ -184,13 +185,13 @@ class TwoRateAdam(keras.optimizers.Adam):
 
     def __init__(self, learning_rate: Any, *, faster: Iterable[keras.Variable], factor: float) -> None:
         super().__init__(learning_rate)
-        # Keras hands TensorFlow's own variables to `update_step`.
-        self._faster = {variable.value.ref() for variable in faster}
+        # Keras hands TensorFlow's own variables to `update_step`, and under a strategy those of each replica.
+        self._faster = {self._var_key(variable) for variable in faster}
         self._factor = factor
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Apply one Adam step to `variable`."""
-        factor = self._factor if variable.ref() in self._faster else 1.0
+        factor = self._factor if self._var_key(variable) in self._faster else 1.0
         super().update_step(gradient, variable, factor * learning_rate)
 
 
@@ -209,6 +210,7 @@ def train_stage(
     resume: bool = False,
     hooks: Sequence[EpochHook] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    replication: Replication | None = None,
 ) -> StageState:
     """Train `model` and leave it with the weights of its best epoch.
 
@@ -221,6 +223,8 @@ def train_stage(
         resume: Whether to continue from a checkpoint in `folder` if there is one; otherwise start anew.
         hooks: Functions called after each epoch.
         callbacks: Keras callbacks passed to `fit`, e.g. a progress bar.
+        replication: How several devices or processes share the steps; None trains on one device. All else is
+            done as on one device, and every process must call this function with the same arguments.
 
     Returns:
         The stage's state, with the history of its epochs.
@@ -232,17 +236,26 @@ def train_stage(
     folder.mkdir(parents=True, exist_ok=True)
     total_steps = max(settings.epochs * data.steps_per_epoch, 1)
     schedule = keras.optimizers.schedules.CosineDecay(settings.learning_rate, total_steps, alpha=0.01)
-    head = model.head.trainable_variables
-    model.compile(optimizer=TwoRateAdam(schedule, faster=head, factor=settings.head_rate_factor))
+
+    def optimizer(of: HybridModel) -> TwoRateAdam:
+        faster = of.head.trainable_variables
+        return TwoRateAdam(schedule, faster=faster, factor=settings.head_rate_factor)
+
+    model.compile(optimizer=optimizer(model))
     model.optimizer.build(model.trainable_variables)
+    twin = None if replication is None else replication.twin(model, optimizer)
 
     state = _start(model, settings, data, folder, resume=resume)
+    if replication is not None:  # processes that judged the start differently would stop at different epochs
+        state = _as_chief(state, replication)
     while state.epochs_done < settings.epochs:
         if 0 < settings.patience <= state.epochs_done - state.best_epoch:
             LOGGER.info("Stopping early: %d epochs without a better bound", settings.patience)
             break
         started = time.perf_counter()
-        numbers = _one_epoch(model, state.epochs_done, data, _remedy(folder, settings), callbacks)
+        numbers = _one_epoch(model, state.epochs_done, data, _remedy(folder, settings), callbacks, twin)
+        if replication is not None:
+            numbers[MONITORED] = float(replication.replicas.from_chief([numbers[MONITORED]])[0])
         numbers["learning_rate"] = float(schedule(model.optimizer.iterations))
         is_best = state.improves(numbers)
         state = state.after_epoch(numbers, time.perf_counter() - started)
@@ -312,20 +325,17 @@ def _one_epoch(
     data: StageData,
     remedy: str,
     callbacks: Sequence[keras.callbacks.Callback],
+    twin: Twin | None,
 ) -> dict[str, float]:
     """Train for one epoch, drop unused experts, and return the epoch's numbers, all of them finite."""
     where = f"in epoch {epoch + 1}"
     model.head.reset_assignments()
     with factorisation_errors(model, where, remedy):
-        history = model.fit(
-            data.batches(epoch),
-            initial_epoch=epoch,
-            epochs=epoch + 1,
-            shuffle=False,  # the data set has its own order
-            verbose=0,
-            callbacks=[StopOnDivergence(remedy), *callbacks],
-        )
-        numbers = {name: float(values[-1]) for name, values in history.history.items()}
+        watched = [StopOnDivergence(remedy), *callbacks]
+        if twin is None:
+            numbers = _fit(model, data.batches(epoch), epoch, watched)
+        else:
+            numbers = twin.fit(data.batches(epoch), epoch=epoch, callbacks=watched)
         _drop_unused_experts(model, data.routing)
         judged = model.evaluate(data.selection, verbose=0, return_dict=True)
         numbers |= {f"selection_{name}": float(value) for name, value in judged.items()}
@@ -333,6 +343,30 @@ def _one_epoch(
         scores = data.scores(model)
     # An undefined score is NaN, which JSON does not have.
     return numbers | {f"selection_{name}": value for name, value in scores.items() if math.isfinite(value)}
+
+
+def _fit(
+    model: HybridModel,
+    batches: tf.data.Dataset,
+    epoch: int,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> dict[str, float]:
+    """Train for one epoch on one device, and return its metrics."""
+    history = model.fit(
+        batches,
+        initial_epoch=epoch,
+        epochs=epoch + 1,
+        shuffle=False,  # the data set has its own order
+        verbose=0,
+        callbacks=list(callbacks),
+    )
+    return {name: float(values[-1]) for name, values in history.history.items()}
+
+
+def _as_chief(state: StageState, replication: Replication) -> StageState:
+    """Return a state whose best bound is the chief's."""
+    (best,) = replication.replicas.from_chief([math.nan if state.best is None else state.best])
+    return state.model_copy(update={"best": None if math.isnan(best) else float(best)})
 
 
 def _drop_unused_experts(model: HybridModel, batches: tf.data.Dataset) -> None:

@@ -21,6 +21,7 @@ from scipy import ndimage
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from data_prep.labelled.dataset import require_stored_shape
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import Splits
 from data_prep.video.features import TRUNK_NAME, is_features_folder, read_features, read_picture
@@ -50,7 +51,7 @@ from pipelines.tasks.classes import (
 from pipelines.tasks.data import LabelledData, PreparedImages, PreparedMatrix
 from pipelines.tasks.pools import Pools, pool_of, pools_of
 from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
-from pipelines.video.settings import TrainSettings, VideoRun
+from pipelines.video.settings import APPLICATION, TrainSettings, VideoRun
 from pipelines.video.trunk import load_trunk, require_weights, start_from, trunk_facts
 
 _OF_CLIPS = ("width", "weights", "augmentation")
@@ -92,7 +93,9 @@ def open_videos(folder: Path) -> PreparedClips | PreparedFeatures:
     """
     if is_features_folder(folder):
         return PreparedFeatures(folder, load_manifest(folder, FeaturesManifest))
-    return PreparedClips(folder, load_manifest(folder, VideoManifest))
+    manifest = load_manifest(folder, VideoManifest)
+    require_stored_shape(folder, manifest)
+    return PreparedClips(folder, manifest)
 
 
 def video_facts(data: VideoData, splits: Splits) -> dict[str, Any]:
@@ -295,7 +298,7 @@ def clip_strip(clips: Picture) -> Picture:
 
 
 VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
-    name="video",
+    name=APPLICATION,
     title="Actions in videos",
     settings=TrainSettings,
     run=VideoRun,

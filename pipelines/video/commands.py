@@ -26,7 +26,7 @@ def prepare(
     from pipelines.video import steps  # noqa: PLC0415 - imports TensorFlow
 
     steps.prepare(
-        call.settings, videos=videos, out=out, jobs=call.processes, overwrite=overwrite, console=call.console
+        call.settings, videos=videos, out=out, jobs=call.workers, overwrite=overwrite, console=call.console
     )
 
 
@@ -63,17 +63,19 @@ def predict(
     out: Path,
 ) -> None:
     """Write what happens in videos over time, with an exported bundle."""
-    from pipelines.video import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.video.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    steps.predict(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+    predict_with(
+        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+    )
 
 
 COMMANDS = all_commands(
     common_steps,
-    prepare=Command(VideoPrepareSettings, prepare),
+    prepare=Command(VideoPrepareSettings, prepare, on_cluster=True),
     between={"features": Command(FeaturesSettings, features)},
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict),
+    predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

@@ -15,13 +15,13 @@ from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
 from data_prep.video.clips import VideoClip, video_windows
 from data_prep.video.settings import ClipSettings
-from gpmodels.familiarity import POOLED_FACTOR
-from pipelines.bundles.metadata import FAMILIARITY
+from gpmodels.unfamiliar import POOLED_FACTOR
+from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import (
     UNCERTAINTIES,
     ClassPredictionLine,
-    Source,
     UnreadableSourceError,
+    bundle_preprocessing,
     class_fields,
     is_referred,
     printable,
@@ -29,6 +29,7 @@ from pipelines.bundles.prediction import (
     reading,
 )
 from pipelines.bundles.saved_model import Signature
+from pipelines.bundles.sources import Source
 from pipelines.tasks.pools import mean_outputs
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.settings import PredictSettings
@@ -194,3 +195,20 @@ class VideoPredictor:
                     refer_above=refer_above,
                     longest_side=self.settings.annotated_side,
                 )
+
+
+def make_predictor(
+    signature: Signature, metadata: Metadata, bundle: Path, settings: PredictSettings, out: Path
+) -> VideoPredictor:
+    """Return what predicts with an opened bundle, here or on a worker of a cluster.
+
+    Raises:
+        InputError: The bundle does not say how clips are cut.
+    """
+    return VideoPredictor(
+        signature=signature,
+        clips=bundle_preprocessing(metadata, bundle, ClipSettings),
+        class_names=metadata.class_names,
+        settings=settings,
+        out=out,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,7 @@ from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.tasks.settings import LabelledRun, LabelledTrainSettings, MachineSettings
 
 __all__ = [
+    "APPLICATION",
     "EvaluateSettings",
     "ExportSettings",
     "FeaturesSettings",
@@ -21,6 +22,10 @@ __all__ = [
     "TrainSettings",
     "VideoRun",
 ]
+
+
+APPLICATION: Final = "video"
+"""What runs, bundles and prepared folders call the application."""
 
 
 class VideoRun(LabelledRun):

@@ -2,6 +2,7 @@
 
 prepare (in `data_prep.video.prepare`) -> [features ->] train -> evaluate -> export -> predict. Each step
 takes settings and folders, writes one folder, and says what it did on a console.
+`predict` is in `pipelines.video.predict`, which starts without the libraries of the training.
 """
 
 from __future__ import annotations
@@ -13,23 +14,20 @@ import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import PrepareResult
+from data_prep.prepared.workers import Workers
 from data_prep.video.features import has_features
 from data_prep.video.manifest import LearnedVideos, VideoManifest
 from data_prep.video.prepare import prepare_video
-from data_prep.video.settings import ClipSettings, VideoPrepareSettings
+from data_prep.video.settings import VideoPrepareSettings
 from gpmodels.networks.res3d import Res3D
-from pipelines.bundles.prediction import bundle_preprocessing, find_sources, open_bundle, predict_sources
-from pipelines.bundles.referral import with_promise
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.console import stage_bars
 from pipelines.runs.steps import RunSteps
 from pipelines.tasks.prepared import describe_classes, say_prepared
 from pipelines.video.application import VIDEO, PreparedClips, PreparedFeatures, open_videos, run_trunk
 from pipelines.video.extraction import Extraction, extract_features
-from pipelines.video.prediction import VideoPrediction, VideoPredictor
-from pipelines.video.settings import FeaturesSettings, PredictSettings
+from pipelines.video.settings import FeaturesSettings
 from pipelines.video.trunk import load_trunk
 
 
@@ -47,7 +45,7 @@ def prepare(
     *,
     videos: Path,
     out: Path,
-    jobs: int,
+    jobs: Workers,
     overwrite: bool,
     console: Console,
 ) -> PrepareResult[VideoManifest]:
@@ -137,35 +135,6 @@ def _chosen_trunk(
         "Features need one network: pass either --weights, a file of torchvision's r3d_18, or --model, a run "
         "of `gpimaging video train`."
     )
-
-
-def predict(
-    settings: PredictSettings, *, inputs: Sequence[Path], model: Path, out: Path, console: Console
-) -> list[VideoPrediction]:
-    """Predict videos over time with a bundle; nothing else of the training is needed.
-
-    Raises:
-        InputError: The bundle cannot be loaded, or nothing can be predicted.
-    """
-    signature, metadata = open_bundle(model, VIDEO.name)
-    settings = with_promise(settings, metadata.promise, bundle=model, judged="videos", console=console)
-    clips = bundle_preprocessing(metadata, model, ClipSettings)
-    names = metadata.class_names
-    predictor = VideoPredictor(
-        signature=signature, clips=clips, class_names=names, settings=settings, out=out
-    )
-    sources = find_sources(inputs, suffixes=VIDEO_SUFFIXES, kind="video")
-    lines = predict_sources(
-        VideoPrediction,
-        predictor,
-        sources,
-        out,
-        console,
-        class_names=names,
-        least_familiarity=metadata.least_familiarity,
-    )
-    console.print(predictor.speed(), markup=False)
-    return lines
 
 
 def say_extracted(extraction: Extraction, out: Path, console: Console) -> None:

@@ -9,7 +9,11 @@ import pytest
 import gpmodels
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(gpmodels.__path__, "gpmodels."))
-FITTING = ("gpmodels.estimators.classifiers", "gpmodels.estimators.regressors")
+FITTING = (
+    "gpmodels.estimators.classifiers",
+    "gpmodels.estimators.deep_gp",
+    "gpmodels.estimators.regressors",
+)
 """Their examples train a model each."""
 
 

@@ -9,7 +9,8 @@ import tensorflow as tf
 from scipy import stats
 
 from gpmodels import HybridModel, LinearHead
-from gpmodels.familiarity import MAX_REFERENCES, fit_familiarity, pooled_familiarity, refer_to
+from gpmodels.familiarity import MAX_REFERENCES, fit_familiarity, refer_to
+from gpmodels.unfamiliar import pooled_familiarity
 
 
 def known(generator: np.random.Generator, number: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles.preprocessing import PREPROCESSING
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.cells import steps as cells
+from pipelines.cells.predict import predict
 from pipelines.cells.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.command.folders import METADATA
 
@@ -93,7 +94,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
         overwrite=False,
         console=console,
     )
-    cells.predict(
+    predict(
         PredictSettings(refer_above=0.0, threshold=0.2),
         inputs=[way.simulated / SEQUENCES_NAME / "well_3"],
         model=way.bundle,
@@ -164,7 +165,7 @@ def test_features_of_another_version_are_refused(way: Way, tmp_path: Path) -> No
     (other / METADATA).unlink()
     (other / METADATA).write_text(json.dumps(metadata), encoding="utf-8")
     with pytest.raises(InputError, match="cell views 0"):
-        cells.predict(
+        predict(
             PredictSettings(),
             inputs=[way.simulated / SEQUENCES_NAME / "well_3"],
             model=other,

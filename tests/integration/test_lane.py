@@ -165,7 +165,10 @@ def test_errors_have_their_exit_codes(way, tmp_path):
     for message, arguments in {
         "already holds a run": (*train, "--out", way.run),
         "cannot be resumed: network changed": (*train, "--out", way.run, *again),
-        "already holds predictions": (*predict, "--model", way.bundle, "--out", way.predictions),
+        "already holds predictions by": (
+            *(*predict, "--threshold", 0.25),
+            *("--model", way.bundle, "--out", way.predictions),
+        ),
         "is no bundle: metadata.json": (*predict, "--model", way.run, *new),
         "is no training run": ("lane", "export", "--model", way.bundle, *new),
         "is no bundle": ("verify", way.run),

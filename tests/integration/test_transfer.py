@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
 from pipelines.cli import make_app
+from pipelines.tasks import sources
 
 pytestmark = pytest.mark.slow
 
@@ -101,8 +102,8 @@ def test_the_whole_way_needs_the_source_once(organs, tmp_path):
 
 
 def test_two_sources_whose_classes_have_other_names(organs, tmp_path):
-    sources = ("--source", organs["colon"], "--source", organs["kidney"])
-    arguments = ("histopathology", "train", "--data", organs["breast"], *sources, "--out", tmp_path / "run")
+    both = ("--source", organs["colon"], "--source", organs["kidney"])
+    arguments = ("histopathology", "train", "--data", organs["breast"], *both, "--out", tmp_path / "run")
     said = run(*arguments, "--set", "source_classes={odd: benign}", *SETTINGS, expected=2)
     assert "source_classes says odd: benign, but the sources have the classes benign, normal, tumour" in said
     said = run(*arguments, "--set", "source_classes={normal: benign}", *SETTINGS)
@@ -110,6 +111,65 @@ def test_two_sources_whose_classes_have_other_names(organs, tmp_path):
     assert "Source kidney/prepared: 48 examples" in said
     twice = (*arguments[:6], "--source", organs["colon"], "--out", tmp_path / "twice")
     assert "holds the same prepared data" in run(*twice, *SETTINGS, expected=2)
+
+
+@pytest.fixture
+def lent(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, int]]]:
+    """Collect, of each source of a run by its folder, the images and the labels that heads learn from."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    original = sources._source
+
+    def collecting(data, splits, settings, source):
+        made = original(data, splits, settings, source)
+        # a patch is of an image; an image is named as its file is
+        images = {one.name: getattr(one, "source", one.name) for one in source.manifest.examples}
+        labels = np.concatenate([label.numpy() for _, label in made.batches()])
+        pairs = zip(made.names, labels.tolist(), strict=True)
+        found[source.folder.parent.name] = [(images[name], label) for name, label in pairs]
+        return made
+
+    monkeypatch.setattr(sources, "_source", collecting)
+    return found
+
+
+def test_examples_of_renamed_classes_have_the_labels_of_the_data(organs, tmp_path, lent):
+    # names whose order is that of the data turned round, and a class that the data do not have
+    names = ("zebra", "apple")
+    other = prepare(tmp_path / "other", images=8, first=400, classes=names, pale=0.8)
+    renamed = "source_classes={zebra: benign, apple: tumour, normal: benign}"
+    folders = ("--data", organs["breast"], "--source", other, "--source", organs["kidney"])
+    out = ("--out", tmp_path / "run")
+    run("histopathology", "train", *folders, *out, "--set", renamed, *SETTINGS)
+    assert set(lent) == {"other", "kidney"}
+    for folder, rows in (("other", 48), ("kidney", 48)):
+        assert len(lent[folder]) == rows
+        for image, label in lent[folder]:
+            assert label == int(Path(image).stem) % 2, (folder, image)  # odd images are tumours, label 1
+    lent.clear()
+    run("histopathology", "train", *folders[:4], "--out", tmp_path / "one", *SETTINGS,
+        "--set", "source_classes={zebra: tumour}")  # fmt: skip
+    assert {(int(Path(image).stem) % 2, label) for image, label in lent["other"]} == {(0, 1)}
+
+
+def test_images_of_renamed_classes_have_the_labels_of_the_data(tmp_path, lent):
+    rng = np.random.default_rng(0)
+    for name, classes in {"data": ("dark", "light"), "source": ("night", "day", "dusk")}.items():
+        for number in range(21):
+            folder = tmp_path / name / classes[number % len(classes)]
+            folder.mkdir(parents=True, exist_ok=True)
+            grey = rng.integers(0, 100, (32, 32, 3)) + 120 * (number % len(classes))
+            Image.fromarray(np.minimum(grey, 255).astype(np.uint8)).save(folder / f"{name}{number}.png")
+        paths = ("--images", tmp_path / name, "--out", tmp_path / f"of {name}" / "prepared")
+        run("classify", "prepare", *paths, "--size", "32x32")
+    paths = ("--data", tmp_path / "of data" / "prepared", "--source", tmp_path / "of source" / "prepared")
+    few = {"network": "FE1", "heads": "[linear]", "pretraining_epochs": 1, "head_epochs": 1}
+    few |= {"steps_per_epoch": 2, "batch_size": 4, "panel_images": 0}
+    settings = [text for key, value in few.items() for text in ("--set", f"{key}={value}")]
+    renamed = ("--set", "source_classes={night: dark, day: light}")
+    run("classify", "train", *paths, "--out", tmp_path / "run", *settings, *renamed)
+    expected = {"night": 0, "day": 1}  # dusk is no class of the data
+    found = [(Path(image).parts[-2], label) for image, label in lent["of source"]]
+    assert sorted(found) == sorted((name, label) for name, label in expected.items() for _ in range(7))
 
 
 def test_a_resumed_run_repeats_nothing(organs, tmp_path):

@@ -210,7 +210,8 @@ def test_windows_have_the_probabilities_of_the_signature(way):
         float(part["start_seconds"]) for part in parts[1:]
     ]
     assert {path.name for path in way.predictions.iterdir()} == {
-        *("annotated", "plots", "segments", "windows", "predictions.csv", "skipped.csv")
+        *("annotated", "plots", "segments", "windows", "predictions.csv", "skipped.csv"),
+        *("predict_run.json", "predict_run.jsonl"),
     }
 
 

@@ -74,6 +74,7 @@ def steps(monkeypatch) -> Recorder:
     recorder = Recorder()
     replaced = {
         "lane.steps": recorder,
+        "lane.predict": recorder,
         "lane.demo": recorder,
         "bundles.saved_model": recorder,
         "bundles.metadata": SimpleNamespace(load_metadata=lambda _: None),
@@ -110,6 +111,8 @@ def test_train_gets_settings_folders_and_console(steps, tmp_path):
     assert settings == TrainSettings(epochs=2, seed=3)
     console = options.pop("console")
     assert callable(console.print)
+    strategy = options.pop("strategy")
+    assert strategy == "none"
     assert options == {"data": tmp_path, "out": tmp_path / "run", "resume": False, "former": None}
 
 
@@ -192,16 +195,18 @@ def test_demo_and_verify(steps, tmp_path):
     ("step", "own", "ignored"),
     [
         ("prepare", ["--images", "i", "--masks", "m"], ["data", "model", "resume"]),
-        ("train", [], ["model"]),
-        ("evaluate", [], ["resume"]),
+        ("train", [], ["model", "cluster"]),
+        ("evaluate", [], ["resume", "cluster"]),
         ("predict", ["--input", "i"], ["data", "resume", "seed"]),
-        ("export", [], ["data", "resume", "seed"]),
+        ("export", [], ["data", "resume", "cluster", "seed"]),
     ],
 )
 def test_every_step_accepts_every_shared_option(steps, tmp_path, step, own, ignored):
     config = tmp_path / "empty.yaml"
     config.write_text("")
     shared = ["--data", "d", "--model", "m", "--out", "o", "--config", config, "--seed", 1, "--jobs", 1]
+    if "cluster" in ignored:
+        shared += ["--cluster", "local:2"]
     result = run("lane", step, *shared, "--resume", *own)
     assert [name for name, _, _ in steps.calls] == [step]
     notes = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
@@ -295,6 +300,9 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps, tmp_path, monkeypatch
     predict = ("lane", "predict", "--model", "m", "--input", "i", "--out", "predicted")
     assert run(*predict, expected=130).stderr == nothing
     Path("predicted").mkdir()
+    Path("predicted/predict_run.json").touch()
+    assert "Run the same command again to go on with" in run(*predict, expected=130).stderr
+    Path("predicted/predict_run.json").unlink()
     Path("predicted/predictions.csv").touch()
     assert (
         "are kept in predicted. Predict the others into another --out." in run(*predict, expected=130).stderr

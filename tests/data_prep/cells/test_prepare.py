@@ -17,6 +17,7 @@ from data_prep.errors import InputError
 from data_prep.labelled.dataset import labelled_records
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import load_manifest
+from data_prep.prepared.workers import Cluster
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack
 
 SETTINGS = CellsPrepareSettings()
@@ -113,6 +114,19 @@ def test_a_sequence_stays_on_one_side(wells: Path, annotations: Path, tmp_path: 
 def test_jobs_change_nothing(wells: Path, annotations: Path, tmp_path: Path) -> None:
     one = prepare_cells(wells, annotations, tmp_path / "one", jobs=1).manifest
     assert prepare_cells(wells, annotations, tmp_path / "two", jobs=2).manifest == one
+
+
+def test_a_cluster_prepares_the_same_folder(
+    wells: Path, annotations: Path, tmp_path: Path, cluster: Cluster
+) -> None:
+    (wells / "c.tif").write_bytes(b"no image")
+    results = [
+        prepare_cells(wells, annotations, tmp_path / name, jobs=jobs)
+        for name, jobs in (("one", 1), ("cluster", cluster))
+    ]
+    assert results[0] == results[1]
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "cluster" / path.name).read_bytes()
 
 
 def test_what_cannot_be_used_is_left_out(wells: Path, annotations: Path, tmp_path: Path) -> None:

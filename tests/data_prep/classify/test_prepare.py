@@ -64,6 +64,17 @@ def test_images_are_stored_as_they_are_fitted_and_whatever_the_number_of_process
     assert again.manifest == result.manifest
 
 
+def test_a_cluster_prepares_the_same_folder(images, tmp_path, cluster):
+    (images / "tabby cat" / "broken.png").write_bytes(b"broken")
+    results = [
+        prepare_classify(images, tmp_path / name, SMALL, jobs=jobs)
+        for name, jobs in (("one", 1), ("cluster", cluster))
+    ]
+    assert results[0] == results[1]
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "cluster" / path.name).read_bytes()
+
+
 def test_grey_alpha_palette_sixteen_bits_and_turned_photographs_are_read(images, tmp_path):
     folder, colours = images / "tabby cat", picture(100)
     grey = colours[:, :, 0]

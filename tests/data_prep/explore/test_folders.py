@@ -44,6 +44,20 @@ def test_a_folder_without_images_is_refused(tmp_path):
         find_image_files(tmp_path / "nowhere")
 
 
+def test_a_cluster_reads_the_same_images(tmp_path, cluster):
+    for name in "abcd":
+        write(tmp_path / f"{name}.png", (10, 40))
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    files, _ = find_image_files(tmp_path)
+    read = []
+    for jobs in (1, cluster):
+        skipped = []
+        images = read_fitted_images(files, tmp_path, (16, 16), "pad", skipped, jobs=jobs, progress=None)
+        read.append(([(one.file, one.image.tobytes()) for one in images], skipped))
+    assert read[0] == read[1]
+    assert len(read[0][0]) == 4
+
+
 def test_images_get_one_size_and_damaged_ones_are_listed(tmp_path):
     write(tmp_path / "wide.png", (10, 40))
     write(tmp_path / "high.png", (300, 200))

@@ -1,5 +1,6 @@
 """Frames of a video, one at a time."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -79,6 +80,20 @@ def test_what_is_no_video_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"a\.avi: no frame can be decoded\. Expected a video such as MP4"):
         list(read_frames(path))
+
+
+@pytest.mark.parametrize("name", ["cut.avi", "cut.mp4"])
+def test_nothing_is_written_on_the_screen_about_damaged_videos(tmp_path, name, capfd):
+    content = bytearray(write_video(tmp_path / name, "MJPG" if name == "cut.avi" else "mp4v").read_bytes())
+    for place in range(400, len(content), 97):
+        content[place] ^= 0x5A
+    for number, length in enumerate(range(100, len(content), len(content) // 8)):
+        for kind, end in (("whole", len(content)), ("cut", length)):
+            path = tmp_path / f"{number} {kind}{name[-4:]}"
+            path.write_bytes(content[:end])
+            with contextlib.suppress(InputError):
+                list(read_frames(path))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_missing_video_is_refused(tmp_path):

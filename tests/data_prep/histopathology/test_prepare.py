@@ -22,6 +22,7 @@ from data_prep.histopathology.settings import HistopathologyPrepareSettings, Pat
 from data_prep.labelled.dataset import labelled_records
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import load_manifest
+from data_prep.prepared.workers import Cluster
 from tests.data_prep.tissue_files import tissue, write_table, write_tissue
 
 SMALL = HistopathologyPrepareSettings(patch_size=40, size=(8, 8))
@@ -273,6 +274,18 @@ def test_neither_jobs_nor_pieces_of_a_slide_change_the_result(
     monkeypatch.setattr(histopathology_plan, "PLACES_AT_ONCE", 4)
     cut = prepare_histopathology(folder, tmp_path / "cut", settings, labels=labels)
     assert cut.manifest.sha256 == whole.manifest.sha256
+
+
+def test_a_cluster_prepares_the_same_folder(
+    folder: Path, labels: Path, tmp_path: Path, cluster: Cluster
+) -> None:
+    results = [
+        prepare_histopathology(folder, tmp_path / name, SMALL, labels=labels, jobs=jobs)
+        for name, jobs in (("one", 1), ("cluster", cluster))
+    ]
+    assert results[0] == results[1]
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "cluster" / path.name).read_bytes()
 
 
 def test_a_slide_of_background_in_several_pieces_is_reported_once(

@@ -1,5 +1,7 @@
 """Images and slides are read in pieces, at the resolution that is wanted."""
 
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -197,3 +199,41 @@ def test_altered_slides_are_read_or_refused(tmp_path: Path) -> None:
             complaints.append(str(error))
     assert len(complaints) > 30
     assert all(str(path) in complaint for complaint in complaints)
+
+
+@pytest.mark.parametrize("tag", [256, 257])
+def test_a_slide_without_width_or_height_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: int
+) -> None:
+    monkeypatch.setattr(histopathology_slides, "_import_openslide", lambda: None)
+    content = bytearray(write_pyramid(tmp_path / "whole.tif", nested=True).read_bytes())
+    first = int.from_bytes(content[4:8], "little") + 2
+    (entry,) = (
+        place
+        for place in range(first, first + 120, 12)
+        if content[place : place + 2] == tag.to_bytes(2, "little")
+    )
+    content[entry + 8 : entry + 12] = bytes(4)
+    (tmp_path / "a.svs").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.svs: .*pixels"):
+        open_slide(tmp_path / "a.svs").__enter__()
+
+
+def test_nothing_is_written_on_the_screen_about_damaged_slides(tmp_path: Path) -> None:
+    content = write_pyramid(tmp_path / "whole.tif", nested=True).read_bytes()
+    for tenth in range(1, 10):
+        (tmp_path / f"{tenth}.svs").write_bytes(content[: len(content) * tenth // 10])
+        altered = bytearray(content)
+        altered[12 * tenth] ^= 0x55  # one of the tags
+        (tmp_path / f"altered {tenth}.svs").write_bytes(altered)
+    # In a process of its own: here pytest takes what is logged.
+    program = (
+        "import contextlib, sys; from pathlib import Path\n"
+        "from data_prep.histopathology.slides import open_slide\n"
+        "for path in Path(sys.argv[1]).glob('*.svs'):\n"
+        "    with contextlib.suppress(ValueError), open_slide(path) as slide:\n"
+        "        slide.read(0, 0, slide.size, (30, 42))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert not ended.stderr

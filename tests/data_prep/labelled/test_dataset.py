@@ -15,6 +15,7 @@ from data_prep.labelled.dataset import (
     labelled_dataset,
     labelled_records,
     record_features,
+    require_stored_shape,
 )
 from data_prep.prepared.manifest import LabelledExample, LabelledManifest
 from data_prep.prepared.shards import write_shards
@@ -169,3 +170,21 @@ def test_batches_follow_the_order_that_clips_would_have():
     assert [len(y) for _, y in features_dataset(features, labels, batch_size=4)] == [4, 4, 2]
     with pytest.raises(InputError, match="No examples"):
         features_dataset(features[:0], labels[:0], batch_size=4)
+
+
+@pytest.mark.parametrize("size", [(6, 9), (1, 1), (10**6, 10**6)])
+def test_a_size_that_is_not_that_of_the_examples_is_refused(
+    prepared: Prepared, size: tuple[int, int]
+) -> None:
+    folder, manifest = prepared
+    require_stored_shape(folder, manifest)
+    with pytest.raises(InputError, match=r"manifest\.json: says that examples have the shape .* 144 values"):
+        require_stored_shape(folder, manifest.model_copy(update={"size": size}))
+
+
+def test_examples_outside_the_shards_are_refused(prepared: Prepared) -> None:
+    folder, manifest = prepared
+    first = manifest.examples[0].model_copy(update={"shard": "skipped.csv"})
+    lying = manifest.model_copy(update={"examples": (first, *manifest.examples[1:])})
+    with pytest.raises(InputError, match=r"examples are in skipped\.csv, no \.tfrecord file"):
+        require_stored_shape(folder, lying)

@@ -58,6 +58,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         what="image",
         origin=out,
         prepare_source=cut,
+        file_of=Path,
         make_manifest=manifest_of,
         jobs=1,
         overwrite=False,

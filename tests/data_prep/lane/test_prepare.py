@@ -23,6 +23,7 @@ from data_prep.lane.prepare import prepare_lane
 from data_prep.lane.settings import LanePrepareSettings
 from data_prep.prepared import preparing
 from data_prep.prepared.manifest import load_manifest
+from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import manifest_splits
 
 WritePairs = Callable[..., tuple[Path, Path]]
@@ -83,6 +84,19 @@ def test_result_does_not_depend_on_jobs(write_pairs: WritePairs, tmp_path: Path)
     two = prepare_lane(images, masks, tmp_path / "two", settings, jobs=2)
     assert one == two
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_a_cluster_prepares_the_same_folder(
+    write_pairs: WritePairs, tmp_path: Path, cluster: Cluster
+) -> None:
+    images, masks = write_pairs(NAMES)
+    (images / "walk0_03.png").write_bytes(b"broken")
+    results = [
+        prepare_lane(images, masks, tmp_path / name, SMALL, jobs=jobs)
+        for name, jobs in (("one", 1), ("cluster", cluster))
+    ]
+    assert results[0] == results[1]
+    assert contents(tmp_path / "one") == contents(tmp_path / "cluster")
 
 
 def test_worker_processes_do_without_tensorflow() -> None:

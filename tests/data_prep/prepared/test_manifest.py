@@ -1,6 +1,7 @@
 """A prepared folder is used only if it is what its manifest says."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,34 @@ def test_changed_shard_is_refused(prepared: Prepared) -> None:
         load_manifest(folder, LaneManifest)
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [("offset", 1), ("offset", 10**15), ("length", 1), ("length", 10**15), ("offset", 2**70)],
+)
+def test_places_where_no_record_is_are_refused(prepared: Prepared, place: str, value: int) -> None:
+    folder, _ = prepared
+    examples = json.loads((folder / MANIFEST_NAME).read_text())["examples"]
+    examples[3][place] = value
+    edit(folder, examples=examples)
+    with pytest.raises(InputError, match=r"manifest\.json: says that 'frame_\d+' has .* no such record is"):
+        load_manifest(folder, LaneManifest)
+
+
+@pytest.mark.parametrize("what", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_refused_instead_of_waited_for(prepared: Prepared, what: str) -> None:
+    folder, _ = prepared
+    path = folder / "examples-00001.tfrecord"
+    path.unlink()
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(InputError, match=r"examples-00001\.tfrecord: is no file, but a folder, a pipe or a"):
+        load_manifest(folder, LaneManifest)
+
+
 def test_missing_shard_is_refused(prepared: Prepared) -> None:
     folder, _ = prepared
     (folder / "examples-00001.tfrecord").unlink()
@@ -68,6 +97,7 @@ def test_folder_without_manifest_is_refused(tmp_path: Path) -> None:
         ({"schema_version": 2}, "schema_version"),
         ({"surprise": 1}, "surprise"),
         ({"sha256": {"../outside": "0"}}, "sha256: .*'../outside' is not a plain file name"),
+        ({"size": [-1, 24]}, "size: .*-1 x 24 is no size"),
         ({"sha256": {"..": "0"}}, "is not a plain file name"),
         ({"sha256": {"C:\\outside": "0"}}, "is not a plain file name"),
     ],

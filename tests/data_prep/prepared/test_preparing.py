@@ -1,5 +1,7 @@
 """Worker processes keep the order; what was skipped is listed."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,15 +22,38 @@ def test_results_come_in_the_order_of_the_items(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(preparing, "ROUND", 3)
     calls: list[tuple[str, int, int]] = []
     results = run_in_rounds(
-        "Powers", pow, [2, 3, 4, 5, 6, 7, 8], (2,), jobs=jobs, progress=lambda *call: calls.append(call)
+        "Powers",
+        pow,
+        [2, 3, 4, 5, 6, 7, 8],
+        (2,),
+        jobs=jobs,
+        progress=lambda *call: calls.append(call),
+        file_of=Path,
     )
     assert list(results) == [(n, n * n) for n in range(2, 9)]
     assert calls == [("Powers", n, 7) for n in range(1, 8)]
 
 
+def length_or_death(path: Path) -> int:
+    if path.name == "deadly":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return len(path.name)
+
+
+def test_a_file_that_ends_its_worker_is_left_out_and_the_others_are_done() -> None:
+    names = ["one", "three", "deadly", "seven", "eleven"]
+    results = run_in_rounds(
+        "Lengths", length_or_death, list(map(Path, names)), (), jobs=2, progress=None, file_of=Path
+    )
+    found = [result for _, result in results]
+    assert found[:2] + found[3:] == [3, 5, 5, 6]
+    assert isinstance(found[2], Skipped)
+    assert "deadly: every worker that opened it ended without an answer" in str(found[2])
+
+
 def test_jobs_must_be_positive() -> None:
     with pytest.raises(InputError, match="jobs is 0; expected at least 1 process"):
-        list(run_in_rounds("Powers", pow, [2], (2,), jobs=0, progress=None))
+        list(run_in_rounds("Powers", pow, [2], (2,), jobs=0, progress=None, file_of=Path))
 
 
 def test_what_was_skipped_is_listed(tmp_path: Path) -> None:
@@ -52,5 +77,7 @@ def test_relative_paths_are_those_of_the_present_folder(
         (tmp_path / name).mkdir()
         (tmp_path / name / "here").write_text(name)
         monkeypatch.chdir(tmp_path / name)
-        results = run_in_rounds("Reads", Path.read_text, [Path("here")] * 4, (), jobs=2, progress=None)
+        results = run_in_rounds(
+            "Reads", Path.read_text, [Path("here")] * 4, (), jobs=2, progress=None, file_of=Path
+        )
         assert [text for _, text in results] == [name] * 4

@@ -16,6 +16,7 @@ from data_prep.errors import InputError
 from data_prep.labelled.dataset import labelled_records
 from data_prep.labelled.preparing import PrepareResult
 from data_prep.prepared.manifest import load_manifest
+from data_prep.prepared.workers import Cluster
 from data_prep.sonar.levels import prepare_snapshot
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.prepare import prepare_sonar
@@ -107,6 +108,18 @@ def test_result_does_not_depend_on_jobs(full_images: Path, tmp_path: Path) -> No
     assert results[0] == results[1]
     for path in (tmp_path / "1").iterdir():
         assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes()
+
+
+def test_a_cluster_prepares_the_same_folder(full_images: Path, tmp_path: Path, cluster: Cluster) -> None:
+    (full_images / "line_2.png").write_bytes(b"broken")
+    table = box_table(full_images)
+    results = [
+        prepare_sonar(full_images, tmp_path / name, SMALL, annotations=table, jobs=jobs)
+        for name, jobs in (("one", 1), ("cluster", cluster))
+    ]
+    assert results[0] == results[1]
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "cluster" / path.name).read_bytes()
 
 
 def test_worker_processes_do_without_tensorflow() -> None:

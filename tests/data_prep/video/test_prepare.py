@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from data_prep.errors import InputError
 from data_prep.labelled.dataset import labelled_dataset, labelled_records
 from data_prep.prepared.manifest import load_manifest
+from data_prep.prepared.workers import Cluster
 from data_prep.video.clips import cut_clips, survey_video
 from data_prep.video.manifest import VideoManifest
 from data_prep.video.prepare import prepare_video
@@ -117,6 +118,17 @@ def test_splits_and_classes_as_ucf101_lists_them(videos: Path, tmp_path: Path) -
     (tmp_path / "test_list").write_text("Walk/v_Walk_g01_c01.avi\n")
     with pytest.raises(InputError, match="1 names are in both train_list and test_list"):
         prepare_video(videos, tmp_path / "out", settings, overwrite=True)
+
+
+def test_a_cluster_prepares_the_same_folder(videos: Path, tmp_path: Path, cluster: Cluster) -> None:
+    (videos / "Walk" / "v_Walk_g02_c01.avi").write_text("a diary, not a video")
+    results = [
+        prepare_video(videos, tmp_path / name, SMALL, jobs=jobs)
+        for name, jobs in (("one", 1), ("cluster", cluster))
+    ]
+    assert results[0] == results[1]
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "cluster" / path.name).read_bytes()
 
 
 def test_bad_files_are_listed_and_the_rest_does_not_depend_on_jobs(videos: Path, tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 import gpflow
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.base import clone
 
 from gpmodels.comparison.coregionalised_gp import (
+    GRID,
     CoregionalisedGPClassifier,
     CoregionalisedGPRegressor,
     CoregionalisedPosterior,
@@ -101,6 +103,66 @@ def test_the_correlation_is_chosen_by_what_is_left_out():
     model = CoregionalisedGPRegressor(noise_variance=0.05)
     assert clone(model).fit(x, same, sample_domain=domain).correlation_ > 0.8
     assert clone(model).fit(x, opposed, sample_domain=domain).correlation_ < 0.3
+
+
+def patients(num_rows: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Target rows of four groups of near copies; of one group the source says the opposite.
+
+    Copies tell each other's class, and the source disturbs them; of a whole group only the source knows.
+    """
+    rng = np.random.default_rng(0)
+    source = rng.normal(size=(60, 2))
+    places = np.array([[-1.5, 0.0], [1.5, 0.5], [-0.8, 1.2], [0.7, -1.3]])
+    target = np.repeat(places, num_rows, axis=0) + 0.05 * rng.normal(size=(4 * num_rows, 2))
+    x = np.concatenate([source, target])
+    domain = np.repeat([0, -1], [len(source), len(target)])
+    groups = np.r_[np.arange(len(source)), 100 + np.repeat(np.arange(4), num_rows)]
+    return x, np.where((x[:, 0] > 0.0) != (groups == 100), 1, 0), domain, groups
+
+
+def left_out_density(model, rho: float, x, domain, groups) -> float:
+    """Log density of each group of the target by a process on all other rows, summed."""
+    posterior = model.posterior_
+    covariance = posterior.with_correlation(rho).covariance(x, posterior.domain)
+    codes, total = posterior.codes[:, 0], 0.0
+    for name in np.unique(groups[domain < 0]):
+        out = groups == name
+        inverse = np.linalg.inv(covariance[np.ix_(~out, ~out)] + posterior.noise * np.eye((~out).sum()))
+        cross = covariance[np.ix_(out, ~out)]
+        mean = cross @ inverse @ codes[~out]
+        variance = 1.0 + posterior.noise - np.einsum("nj,jk,nk->n", cross, inverse, cross)
+        total += stats.norm.logpdf(codes[out], mean, np.sqrt(variance)).sum()
+    return total
+
+
+def test_the_correlation_is_chosen_by_whole_groups_that_are_left_out():
+    x, y, domain, groups = patients()
+    model = CoregionalisedGPRegressor().fit(x, y, domain, groups)
+    by_groups = [left_out_density(model, rho, x, domain, groups) for rho in GRID]
+    by_rows = [left_out_density(model, rho, x, domain, np.arange(len(x))) for rho in GRID]
+    assert np.argmax(by_groups) != np.argmax(by_rows)
+    assert model.correlation_ == GRID[np.argmax(by_groups)]
+    alone = CoregionalisedGPRegressor().fit(x, y, domain)
+    assert alone.correlation_ == GRID[np.argmax(by_rows)]
+
+
+def test_the_classifier_chooses_the_correlation_by_groups_too():
+    x, y, domain, groups = patients()
+    fitted = CoregionalisedGPClassifier().fit(x, y, domain, groups)
+    rows = Rows(x, y, np.where(domain < 0, 1, 0), 1, 2, groups)
+    folds = target_folds(rows, 0)
+    assert len(folds) == 4
+    evidence = [fitted._left_out_evidence(fitted.posterior_.with_correlation(rho), folds) for rho in GRID]
+    assert fitted.correlation_ == GRID[np.argmax(evidence)]
+    assert fitted.correlation_ != CoregionalisedGPClassifier().fit(x, y, domain).correlation_
+
+
+def test_groups_of_another_length_are_refused():
+    x, y, domain = shifted_domains()
+    with pytest.raises(ValueError, match="give one group a row"):
+        CoregionalisedGPClassifier().fit(x, y, domain, np.arange(3))
+    with pytest.raises(ValueError, match="give one group a row"):
+        CoregionalisedGPRegressor().fit(x, x[:, 0], domain, np.arange(3))
 
 
 def test_without_a_source_it_is_a_plain_process():

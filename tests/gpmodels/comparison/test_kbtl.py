@@ -118,3 +118,9 @@ def test_settings_out_of_range_are_refused():
     x, y, domain = shifted_domains()
     with pytest.raises(ValueError, match="hidden_deviation positive"):
         KBTLClassifier(hidden_deviation=0.0).fit(x, y, domain)
+
+
+def test_a_precision_without_a_factor_is_said_so():
+    kernels, signs, start = problem()
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        mean_field(kernels, signs, start=start, precision=-PRECISION, margin=0.0, rounds=1)

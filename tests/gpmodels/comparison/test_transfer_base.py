@@ -65,7 +65,7 @@ def test_folds_have_target_rows_alone_and_groups_together():
     assert all(sorted(rows.label[fold].tolist()) == [0, 1] for fold in folds)
     assert [fold.tolist() for fold in target_folds(rows, 0)] == [[k] for k in range(5, 11)]
     groups = np.r_[np.zeros(5), 1, 1, 2, 3, 3, 4]
-    together = {tuple(fold.tolist()) for fold in target_folds(rows, 0, groups)}
+    together = {tuple(fold.tolist()) for fold in target_folds(rows._replace(groups=groups), 0)}
     assert together == {(5, 6), (7,), (8, 9), (10,)}
 
 

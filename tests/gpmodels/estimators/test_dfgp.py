@@ -13,8 +13,6 @@ from gpmodels import DFGPClassifier, DFGPRegressor
 from gpmodels.dfgp import head as dfgp_head
 from gpmodels.estimators.summary import describe
 
-from .test_scikit_learn_checks import expected_failures
-
 SMALL = {"num_inducing": 6, "num_hidden": 2, "max_iterations": 5, "random_state": 0}
 VIEWS = [[0, 1], [2, 3], [4]]
 
@@ -22,7 +20,6 @@ VIEWS = [[0, 1], [2, 3], [4]]
 @pytest.mark.slow
 @parametrize_with_checks(
     [DFGPRegressor(**(SMALL | {"max_iterations": 3})), DFGPClassifier(**(SMALL | {"max_iterations": 3}))],
-    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

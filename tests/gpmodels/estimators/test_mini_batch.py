@@ -7,7 +7,14 @@ import pytest
 
 from gpmodels import SVGPClassifier, SVGPRegressor
 from gpmodels.estimators import mini_batch
-from gpmodels.estimators.mini_batch import PATIENCE, Rows, _batches, fit_mini_batch, mean_log_density
+from gpmodels.estimators.mini_batch import (
+    PATIENCE,
+    Rows,
+    _batches,
+    fit_mini_batch,
+    mean_log_density,
+    warm_start,
+)
 
 ADAM = {"num_inducing": 10, "optimizer": "adam", "random_state": 0}
 
@@ -27,7 +34,8 @@ class Monitor:
     def __init__(self):
         self.bounds, self.validation = [], []
 
-    def report(self, bound, *, validation=math.nan):
+    def report(self, bound, *, validation=math.nan, prepare=None):
+        assert callable(prepare)
         self.bounds.append(bound)
         self.validation.append(validation)
 
@@ -102,13 +110,28 @@ def test_early_stopping_keeps_the_best_weights(engine, monkeypatch):
     monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 1)
     x, y = data()
     held_out = rows(x[:50], np.random.default_rng(1).normal(scale=3.0, size=50))
+    start = mean_log_density(engine, held_out)
     monitor = trained(engine, rows(x, y), held_out, max_iterations=100)
+    assert not np.isnan(monitor.validation).any()
     looks = np.array(monitor.validation)
-    assert not np.isnan(looks).any()
     assert len(looks) < 100
     assert int(np.argmax(looks)) == len(looks) - 1 - PATIENCE
-    assert mean_log_density(engine, held_out) == pytest.approx(looks.max(), rel=1e-9)
-    assert looks[-1] < looks.max()
+    best = max(start, looks.max())  # the start is a candidate too
+    assert mean_log_density(engine, held_out) == pytest.approx(best, rel=1e-9)
+    assert looks[-1] < best
+
+
+def test_a_start_that_is_hard_to_beat_does_not_end_training(engine, monkeypatch):
+    """Looks below the start's that get better and better are no stall."""
+    densities = iter([0.0, *np.linspace(-3.0, -1.0, 20)])
+    monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 1)
+    monkeypatch.setattr(mini_batch, "mean_log_density", lambda *_: next(densities))
+    x, y = data()
+    before = engine.head.get_weights()
+    monitor = trained(engine, rows(x, y), rows(x[:50], y[:50]), max_iterations=20)
+    assert len(monitor.bounds) == 20
+    for now, start in zip(engine.head.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, start)  # none was better, so that the start is kept
 
 
 def test_without_held_out_rows_the_last_weights_stay(engine):
@@ -118,13 +141,14 @@ def test_without_held_out_rows_the_last_weights_stay(engine):
     assert len(monitor.bounds) == 30
 
 
-def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine, monkeypatch):
+def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine):
     x, y = data(60)
     y[7] = np.nan
     with pytest.raises(FloatingPointError, match="bound is not finite at the start of the fit"):
-        trained(engine, rows(x, y))
-    monkeypatch.setattr(mini_batch, "_warm_start", lambda *_: None)
-    with pytest.raises(FloatingPointError, match=r"bound is nan after \d+ mini-batches. Lower learning_rate"):
+        warm_start(engine, rows(x, y), np.random.default_rng(0))
+    with pytest.raises(
+        FloatingPointError, match=r"objective is nan after \d+ mini-batches. Lower learning_rate"
+    ):
         trained(engine, rows(x, y))
 
 

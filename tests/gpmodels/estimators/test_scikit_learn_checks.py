@@ -5,6 +5,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels import (
     BayesianGPLVM,
+    DeepGPClassifier,
+    DeepGPRegressor,
     HGPClassifier,
     HGPRegressor,
     SVGPClassifier,
@@ -15,20 +17,9 @@ from gpmodels import (
 
 SMALL = {"num_inducing": 8, "max_iterations": 5}
 
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "k-means starts from other draws where rows are repeated; the bound itself has the equivalence"
-    )
-}
-
-
-def expected_failures(_estimator):
-    return EXPECTED_FAILURES
-
 
 @parametrize_with_checks(
     [SVGPClassifier(**SMALL), SVGPRegressor(**SMALL)],
-    expected_failed_checks=expected_failures,
 )
 def test_checks(estimator, check):
     check(estimator)
@@ -43,12 +34,24 @@ def test_checks_of_the_latent_variable_model(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
+        DeepGPClassifier(num_prediction_samples=3, **SMALL),
+        DeepGPRegressor(num_prediction_samples=3, **SMALL),
+        DeepGPClassifier(approximation="random_features", num_features=4, **SMALL),
+        DeepGPRegressor(approximation="random_features", num_features=20, max_iterations=50),
+    ],
+)
+def test_checks_of_deep_processes(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
         HGPClassifier(num_experts=2, **SMALL),
         VMGPClassifier(num_experts=2, **SMALL),
         HGPRegressor(num_experts=2, **SMALL),
         VMGPRegressor(num_experts=2, **SMALL),
     ],
-    expected_failed_checks=expected_failures,
 )
 def test_checks_of_the_others(estimator, check):
     check(estimator)

@@ -7,7 +7,9 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import norm
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score, cross_validate
@@ -148,6 +150,70 @@ def test_two_sources_and_their_rows():
     again = ATLDGPClassifier().fit(x, y, sample_domain=names)
     np.testing.assert_array_equal(model.predict_proba(judged), again.predict_proba(judged))
     assert "with them" in model.summary()
+
+
+@pytest.mark.parametrize("mark", [-1, None, np.nan, -1.0])
+@pytest.mark.parametrize("kind", ["list", "objects", "pandas"])
+def test_rows_without_a_label_among_strings_are_those_among_numbers(mark, kind):
+    x, y, domain, judged, _ = simulated()
+    rows = np.concatenate([x, judged[:50]])
+    domains = np.r_[domain, np.full(50, -1)]
+    _, index = np.unique(y, return_inverse=True)
+    by_number = ATLDGPClassifier().fit(rows, np.r_[index, np.full(50, -1)], sample_domain=domains)
+    labels = [*y.tolist(), *[mark] * 50]
+    given = {"list": labels, "objects": np.array([*labels, None], object)[:-1], "pandas": pd.Series(labels)}
+    by_name = ATLDGPClassifier().fit(rows, given[kind], sample_domain=domains)
+    assert by_name.classes_.tolist() == ["ash", "beech", "oak"]
+    np.testing.assert_array_equal(by_name.predict_proba(judged), by_number.predict_proba(judged))
+    assert set(by_name.predict(judged)) <= {"ash", "beech", "oak"}
+
+
+@pytest.mark.parametrize("scaling", ["domain", "joint"])
+def test_scores_of_real_targets_are_in_their_own_unit(scaling, tmp_path):
+    x, _, domain, *_ = simulated(num_target=14)
+    values = np.sin(x[:, 0]) + x[:, 1]
+    metres = ATLDGPRegressor(scaling=scaling).fit(x, values, sample_domain=domain)
+    millimetres = ATLDGPRegressor(scaling=scaling).fit(x, 1000.0 * values + 5.0, sample_domain=domain)
+    for name in ("with_sources", "without_sources"):
+        one, other = (getattr(model.leave_one_out_, name) for model in (metres, millimetres))
+        assert other == pytest.approx(one + np.log(1000.0), abs=1e-6)
+    assert millimetres.leave_one_out_.standard_error == pytest.approx(metres.leave_one_out_.standard_error)
+    # the densities of the left-out values themselves
+    left_out, scales = millimetres.model_.left_out, millimetres.target_scales_
+    mean = left_out.mean[:, 0] * scales.deviation[-1, 0] + scales.mean[-1, 0]
+    deviation = np.sqrt(left_out.variance) * scales.deviation[-1, 0]
+    each = norm.logpdf(1000.0 * values[domain < 0] + 5.0, mean, deviation)
+    assert millimetres.leave_one_out_.with_sources == pytest.approx(-each.mean())
+    millimetres.save(tmp_path / "model.npz")
+    assert ATLDGPRegressor.load(tmp_path / "model.npz").leave_one_out_ == millimetres.leave_one_out_
+
+
+@pytest.mark.parametrize("text", ["", "-1", "None", "nan"])
+def test_a_mark_that_became_a_text_is_no_class(text):
+    x, y, domain, *_ = simulated()
+    labels = np.where(np.arange(len(y)) == len(y) - 1, text, y)
+    with pytest.raises(ValueError, match="by -1 or None in an array of objects"):
+        ATLDGPClassifier().fit(x, labels, sample_domain=domain)
+    assert text in ATLDGPClassifier().fit(x, labels).classes_
+
+
+@pytest.mark.filterwarnings("ignore:y = -1 marks rows")
+def test_strings_are_all_unlabelled_or_of_one_class():
+    x, y, domain, *_ = simulated()
+    with pytest.raises(ValueError, match="at least two classes"):
+        ATLDGPClassifier().fit(x, [None] * len(y), sample_domain=domain)
+    with pytest.raises(ValueError, match="contains NaN"):  # among numbers -1 alone is a mark
+        ATLDGPClassifier().fit(x, [float("nan"), *[1.0, 2.0] * 35, 1.0], sample_domain=domain)
+    with pytest.raises(ValueError, match="marks rows without a label"):
+        ATLDGPClassifier().fit(x, ["oak"] * (len(y) - 1) + [None], sample_domain=domain)
+
+
+def test_strings_with_marks_are_kept_in_files(tmp_path):
+    x, y, domain, judged, _ = simulated()
+    model = ATLDGPClassifier().fit(x, [*y[:-1].tolist(), None], sample_domain=domain)
+    model.save(tmp_path / "model.npz")
+    again = ATLDGPClassifier.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict(judged), model.predict(judged))
 
 
 def test_unlabelled_rows_set_the_scales_and_nothing_else():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.factory import LIKELIHOODS, make_likelihood
 
-NUM_CLASSES = {"bernoulli": 2, "robust_max": 4, "softmax": 4, "noisy_probit": 2, "gaussian": 0}
+NUM_CLASSES = {"bernoulli": 2, "robust_max": 4, "softmax": 4, "logistic": 2, "noisy_probit": 2, "gaussian": 0}
 NUM_UNITS = 3
 UNIT = tf.constant([0, 2, 1, 1, 0, 2])
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
+from scipy import special, stats
 
 from gpmodels.likelihoods.probit import (
     bernoulli_entropy,
@@ -160,3 +160,19 @@ def test_extreme_marginals_give_finite_values(mean, variance, dtype):
     ]
     assert np.isfinite(values).all()
     assert 0.0 <= float(values[3][0]) <= np.log(2.0) + 1e-6
+
+
+@pytest.mark.parametrize(("dtype", "lowest"), [("float32", -15.0), ("float64", -40.0)])
+def test_second_derivative_of_log_cdf_is_finite_in_the_tail(dtype, lowest):
+    """It tends to -1 below; the sites of leaving out are differentiated once more."""
+    z = tf.constant([lowest, -9.9, -3.0, 0.0, 5.0], dtype)
+    with tf.GradientTape() as outer:
+        outer.watch(z)
+        with tf.GradientTape() as tape:
+            tape.watch(z)
+            value = log_normal_cdf(z)
+        slope = tape.gradient(value, z)
+    second = outer.gradient(slope, z).numpy()
+    exact = np.exp(stats.norm.logpdf(z) - stats.norm.logcdf(z))
+    np.testing.assert_allclose(slope, exact, rtol=1e-4)
+    np.testing.assert_allclose(second, -exact * (z.numpy() + exact), rtol=2e-2, atol=1e-5)

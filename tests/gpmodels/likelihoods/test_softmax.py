@@ -113,3 +113,22 @@ def test_density_of_a_hopeless_class_does_not_underflow():
 def test_many_classes_have_enough_nodes():
     outputs = SoftmaxLikelihood(40).predictions(tf.zeros([1, 40]), tf.ones([1, 40]), tf.constant([0]))
     np.testing.assert_allclose(outputs["probability"], 1 / 40, atol=0.01)
+
+
+@pytest.mark.parametrize("num_nodes", [100, 4])
+def test_a_wrong_number_of_nodes_is_refused(num_nodes):
+    with pytest.raises(ValueError, match=rf"num_nodes is {num_nodes}, .* power of 2 .* Take 8 or more"):
+        SoftmaxLikelihood(3, num_nodes)
+
+
+def test_more_nodes_are_nearer_to_sampling():
+    mean, variance = random_marginals(3, 10.0, 20)
+    arguments = tf.constant(mean), tf.constant(variance), tf.zeros(20, tf.int32), tf.zeros(20, tf.int32)
+    best = SoftmaxLikelihood(3, 2**14).expected_log_likelihood(*arguments).numpy()
+    errors = [
+        np.abs(SoftmaxLikelihood(3, num_nodes).expected_log_likelihood(*arguments) - best).mean()
+        for num_nodes in (32, 512)
+    ]
+    assert errors[1] < 0.5 * errors[0]
+    default = SoftmaxLikelihood(3).expected_log_likelihood(*arguments)
+    np.testing.assert_array_equal(SoftmaxLikelihood(3, 128).expected_log_likelihood(*arguments), default)

@@ -1,14 +1,18 @@
 """The exact limit against GPflow, against refits, and in its limits."""
 
+from dataclasses import replace
+
 import gpflow
 import numpy as np
 import pytest
+from scipy.special import softmax
 
+from gpmodels.transfer import features
 from gpmodels.transfer.exact import fit_exact
 from gpmodels.transfer.features import MAX_EXACT_ROWS, place
 from gpmodels.transfer.nodes import fixed_mixing, prior_concentration, prior_nodes
-from gpmodels.transfer.rows import DomainRows, TransferRows, class_codes, mean_distance
-from gpmodels.transfer.score_scale import compare, fit_score_scale
+from gpmodels.transfer.rows import DomainRows, LeftOut, TransferRows, class_codes, mean_distance
+from gpmodels.transfer.score_scale import balanced_parts, compare, fit_score_scale, own_scale
 
 NOISE = 0.2
 
@@ -61,6 +65,55 @@ def test_moments_are_those_of_one_process_over_all_rows(sizes):
     mean, variance, _ = slow_fit(rows, node, at)
     np.testing.assert_allclose(model.mean(at), mean, atol=1e-6)
     np.testing.assert_allclose(model.variance(at), np.tile(variance[:, None], 2), atol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(9, 6), (5, 4, 6), (6,), (3, 40), (2, 3, 60)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nodes_together_are_the_mixture_of_each_alone(sizes, weighted, monkeypatch):
+    """Sums over the nodes are formed of their inverses, by rows or by features; each node has none to sum."""
+    monkeypatch.setattr(features, "MAX_EXACT_ROWS", 12)
+    monkeypatch.setattr(features, "NUM_INDUCING", 8)
+    rows = problem(sizes=sizes, num_outputs=2)
+    if weighted:
+        weight = 1.0 + np.arange(len(rows.target)) % 3
+        target = DomainRows(rows.target.x, rows.target.codes, weight, rows.target.lengthscale)
+        rows = TransferRows(rows.sources, target, is_classifier=False)
+    nodes = prior_nodes(len(sizes) - 1, 2)
+    model = fit_exact(rows, nodes, noise=NOISE)
+    alone = [fit_exact(rows, fixed_mixing(node), noise=NOISE) for node in nodes.values]
+    weight = model.node_weight
+    np.testing.assert_allclose(
+        model.covariance, sum(w * one.covariance for w, one in zip(weight, alone, strict=True)), atol=1e-8
+    )
+    np.testing.assert_allclose(
+        model.target_weights, np.array([one.target_weights[0] for one in alone]), atol=1e-8
+    )
+    sources = sum(w * one.source_weights for w, one in zip(weight, alone, strict=True))
+    np.testing.assert_allclose(model.source_weights, sources, atol=1e-8)
+
+
+@pytest.mark.parametrize("sizes", [(9, 6), (5, 4, 6), (3, 40), (2, 3, 60), (30,)])
+def test_weights_are_those_of_one_linear_model(sizes, monkeypatch):
+    """In its features the limit is Bayesian linear regression, also where inducing inputs are few."""
+    monkeypatch.setattr(features, "MAX_EXACT_ROWS", 12)
+    monkeypatch.setattr(features, "NUM_INDUCING", 8)
+    rows = problem(sizes=sizes, num_outputs=2)
+    node = np.array({1: [1.0], 2: [0.6, 0.4], 3: [0.3, 0.5, 0.2]}[len(sizes)])
+    model = fit_exact(rows, fixed_mixing(node), noise=NOISE)
+    mixing = np.repeat(node, model.sizes)
+    ends = np.cumsum(model.sizes)
+    designs = []
+    for one, domain_rows, end in zip(model.features[:-1], rows.sources, ends, strict=False):
+        design = np.zeros([len(domain_rows), ends[-1]])
+        design[:, end - one.size : end] = one(domain_rows.x)
+        designs.append(design)
+    designs.append(np.concatenate([one(rows.target.x) for one in model.features], axis=1) * mixing)
+    design = np.concatenate(designs)
+    covariance = np.linalg.inv(np.eye(ends[-1]) + design.T @ design / NOISE)
+    mean = covariance @ design.T @ np.concatenate([one.codes for one in rows.domains]) / NOISE
+    np.testing.assert_allclose(model.target_weights[0], mixing[:, None] * mean, atol=1e-8)
+    np.testing.assert_allclose(model.covariance, mixing[:, None] * covariance * mixing, atol=1e-8)
+    np.testing.assert_allclose(model.source_weights, mean[: ends[-1] - model.sizes[-1]], atol=1e-8)
 
 
 def test_mean_equals_coregionalised_gpflow_process():
@@ -238,13 +291,23 @@ def test_fewer_inducing_inputs_answer_nearly_the_same():
     np.testing.assert_allclose(model.variance(at)[:, 0], variance, atol=0.01)
 
 
-def class_problem(seed, *, permuted=False, num_classes=5, shift=0.5, source_size=100, target_size=15):
+def class_problem(
+    seed,
+    *,
+    permuted=False,
+    num_classes=5,
+    num_features=6,
+    shift=0.5,
+    spread=1.5,
+    source_size=100,
+    target_size=15,
+):
     rng = np.random.default_rng(seed)
-    centres = 2.0 * rng.normal(size=(num_classes, 6))
+    centres = 2.0 * rng.normal(size=(num_classes, num_features))
 
     def rows_of(size, offset):
         labels = np.arange(size) % num_classes
-        return centres[labels] + offset + 1.5 * rng.normal(size=(size, 6)), labels
+        return centres[labels] + offset + spread * rng.normal(size=(size, num_features)), labels
 
     def as_domain(x, labels):
         return DomainRows(x, class_codes(labels, num_classes), np.ones(len(x)), mean_distance(x))
@@ -312,9 +375,88 @@ def test_scale_of_scores_is_finite_where_all_left_out_rows_are_right():
     left_out = fit_exact(rows, fixed_mixing([0.5, 0.5]), noise=NOISE).left_out
     right = left_out._replace(mean=0.2 * codes, variance=np.full(6, 0.25))
     scale = fit_score_scale(right, codes, np.ones(6))
-    assert 4.0 < scale < 4.0 * np.exp(3.0)
+    own = own_scale(3, 0.25)
+    assert own < scale < own * np.exp(3.0)
     wrong = left_out._replace(mean=-0.2 * codes, variance=np.full(6, 0.25))
-    assert fit_score_scale(wrong, codes, np.ones(6)) < 4.0
+    assert fit_score_scale(wrong, codes, np.ones(6)) < own
+
+
+def singles(count):
+    return [np.array([n]) for n in range(count)]
+
+
+def test_parts_hold_one_row_of_each_class():
+    x, label = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 4
+    parts = balanced_parts(x, label, singles(12))
+    assert len(parts) == 3
+    assert all(sorted(label[part]) == [0, 1, 2, 3] for part in parts)
+    assert sorted(np.concatenate(parts)) == list(range(12))
+    order = np.random.default_rng(1).permutation(12)
+    moved = balanced_parts(x[order], label[order], singles(12))
+    assert {frozenset(order[part].tolist()) for part in moved} == {frozenset(part.tolist()) for part in parts}
+
+
+def test_parts_keep_groups_whole_and_have_one_of_each_class():
+    groups = [np.array([0, 1]), np.array([2]), np.array([3, 4, 5]), np.array([6])]
+    label = np.array([0, 0, 0, 1, 1, 0, 1])
+    parts = balanced_parts(np.arange(7.0)[:, None], label, groups)
+    assert len(parts) == 2
+    for part in parts:
+        assert set(label[part]) == {0, 1}
+        assert all(set(group) <= set(part) or not set(group) & set(part) for group in groups)
+
+
+def test_parts_of_unequal_classes_are_as_many_as_most_rows_have_rows_of_their_class():
+    label = np.r_[np.zeros(2, int), np.ones(20, int)]
+    parts = balanced_parts(np.arange(22.0)[:, None], label, singles(22))
+    assert len(parts) == 20
+    assert max(len(part) for part in parts) == 2
+    alone = balanced_parts(np.arange(3.0)[:, None], np.arange(3), singles(3))
+    assert [part.tolist() for part in alone] == [[0], [1], [2]]
+
+
+def test_scale_is_that_of_refits_without_a_row_of_each_class():
+    rows, _ = class_problem(0)
+    target, node = rows.target, fixed_mixing([0.6, 0.4])
+    label = np.argmax(target.codes, axis=1)
+    mean, variance = np.empty_like(target.codes), np.empty(len(target))
+    for part in balanced_parts(target.x, label, singles(len(target))):
+        kept = np.delete(np.arange(len(target)), part)
+        fewer = DomainRows(target.x[kept], target.codes[kept], target.weight[kept], target.lengthscale)
+        refit = fit_exact(TransferRows(rows.sources, fewer), node, noise=0.1)
+        mean[part], variance[part] = refit.mean(target.x[part]), refit.variance(target.x[part])[:, 0] + 0.1
+    scale = fit_score_scale(LeftOut(mean, variance), target.codes, target.weight)
+    assert fit_exact(rows, node, noise=0.1).score_scale == pytest.approx(scale, rel=1e-5)
+
+
+def test_rows_left_out_alone_make_probabilities_too_unsure():
+    gains, ratios = [], []
+    for seed in range(16):
+        rows, judged = class_problem(
+            seed, num_classes=10, num_features=20, spread=5.0, source_size=200, target_size=30
+        )
+        model = fit_exact(rows, prior_nodes(1, 15), noise=0.1)
+        alone = fit_score_scale(model.left_out, rows.target.codes, rows.target.weight)
+        before, after = (
+            judged_nll(replace(model, score_scale=one), judged) for one in (alone, model.score_scale)
+        )
+        gains.append(before - after)
+        ratios.append(model.score_scale / alone)
+    assert np.mean(ratios) > 1.05
+    assert np.mean(gains) > 2.0 * np.std(gains) / np.sqrt(len(gains))
+
+
+def test_own_scale_is_that_of_codes_of_sum_zero():
+    rng = np.random.default_rng(0)
+    for num_classes in (2, 3, 10):
+        codes, variance = class_codes(np.arange(num_classes), num_classes), 0.3
+        centre = np.eye(num_classes) - 1.0 / num_classes
+        covariance = variance * num_classes / (num_classes - 1) * centre
+        np.testing.assert_allclose(np.diag(covariance), variance)
+        scores = centre @ rng.normal(size=num_classes)
+        distance = [(code - scores) @ np.linalg.pinv(covariance) @ (code - scores) for code in codes]
+        expected = softmax(-0.5 * np.array(distance))
+        np.testing.assert_allclose(softmax(own_scale(num_classes, variance) * scores), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("trouble", ["duplicates", "constant", "one row a class", "one row"])

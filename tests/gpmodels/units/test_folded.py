@@ -41,7 +41,7 @@ def in_training(units: SparseUnits, x: np.ndarray) -> UnitMarginal:
 
 def in_prediction(units: SparseUnits, compacted: CompactUnits, x: np.ndarray) -> tuple[np.ndarray, ...]:
     blocks = tf.constant(np.tile(x, (units.num_units, 1, 1)), units.inducing_inputs.dtype)
-    return tuple(part.numpy() for part in compact_marginal(compacted, blocks, units.profile))
+    return tuple(part.numpy() for part in compact_marginal(compacted, blocks, units.kernel))
 
 
 EIGENVALUES = {

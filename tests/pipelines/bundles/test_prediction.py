@@ -20,10 +20,11 @@ from PIL import Image
 from data_prep.errors import InputError
 from data_prep.files.images import read_image
 from data_prep.files.videos import Frame
-from pipelines.bundles.prediction import Source, find_sources, predict_files
+from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.saved_model import load_signatures
+from pipelines.bundles.sources import Source, find_sources
+from pipelines.lane import predict as lane
 from pipelines.lane import prediction as lane_prediction
-from pipelines.lane import steps as lane
 from pipelines.lane.prediction import FOLDERS, LanePrediction, LanePredictor, write_maps
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.tiny_lane import quiet
@@ -213,8 +214,31 @@ def test_a_folder_gives_its_images_and_videos_by_name(tmp_path):
     write_video(tmp_path / "c.avi")
     (tmp_path / "notes.txt").write_text("")
     write_image(tmp_path / "d.png" / "inside.png")
-    (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere.png")
     assert [source.path.name for source in find_sources([tmp_path])] == ["a.JPEG", "b.png", "c.avi"]
+
+
+def test_nothing_named_like_a_picture_is_passed_over(tmp_path):
+    """Each is named with its reason, none waits, and the good one keeps its name."""
+    folder = tmp_path / "photos"
+    write_image(folder / "a.png")
+    (folder / "a.gif").write_bytes(b"GIF89a")
+    os.mkfifo(folder / "b.png")
+    (folder / "gone.png").symlink_to(folder / "nowhere.png")
+    sources = find_sources([folder])
+    assert [(source.path.name, source.stem) for source in sources] == [
+        ("a.png", "a"),
+        ("a.gif", "a.gif"),
+        ("b.png", "b.png"),
+        ("gone.png", "gone.png"),
+    ]
+    predict([folder], tmp_path / "out")
+    skipped = {row["file"]: row["reason"] for row in rows(tmp_path / "out" / "skipped.csv")}
+    assert set(skipped) == {str(folder / name) for name in ("a.gif", "b.png", "gone.png")}
+    assert "no known format" in skipped[str(folder / "a.gif")]
+    assert "is no file, but a pipe" in skipped[str(folder / "b.png")]
+    assert "cannot be opened" in skipped[str(folder / "gone.png")]
+    write_video(folder / "walk.avi")
+    assert find_sources([folder], suffixes={".avi"}) == [Source(folder / "walk.avi", "walk")]
 
 
 def test_files_keep_their_order(tmp_path):
@@ -303,6 +327,7 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
     write_image(tmp_path / "images" / "a.png")
     console = quiet()
     inputs = [tmp_path / "images"]
+    (tmp_path / "metadata.json").write_text("{}")
     lane.predict(PredictSettings(), inputs=inputs, model=tmp_path, out=tmp_path / "out", console=console)
     text = console.file.getvalue()
     assert f"1 predictions written to {tmp_path / 'out'}" in text
@@ -376,7 +401,7 @@ def test_ctrl_c_leaves_complete_files_and_lines_only(tmp_path, caplog):
     assert {name.split("/")[1].split(".")[0] for name in pictures} == {"a", "b"}
     assert len(pictures) == 8
     assert [line["file"] for line in table(tmp_path / "out")] == [str(path) for path in images[:2]]
-    assert "predictions.csv lists the 2 predictions until then" in caplog.text
+    assert "predictions.csv lists the 2 predictions that are complete" in caplog.text
 
 
 def test_ctrl_c_in_the_first_image_leaves_no_table(tmp_path):

@@ -310,10 +310,77 @@ def test_truncation_ends_without_a_traceback_even_without_checksums(copy, name, 
     fails(copy, r"cannot be (read|loaded).* [Ee]xport the bundle again")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '"text"', '{"schema_version": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '"text"', '{"schema_version": 1}', "[" * 100_000, "9" * 10_000]
+)
 def test_damaged_metadata(copy, content):
     (copy / METADATA).write_text(content)
     fails(copy, r"metadata\.json")
+
+
+class Reaching(tf.Module):
+    """A model that does what no export does, in one way."""
+
+    def __init__(self, way: str, target: str) -> None:
+        super().__init__()
+        self.way, self.target = way, target
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, None, 3), tf.uint8, "images")])
+    def serve(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        if self.way == "write":
+            tf.io.write_file(self.target, "written")
+        if self.way == "read":
+            images = images + tf.cast(tf.strings.length(tf.io.read_file(self.target)), tf.uint8)
+        if self.way == "print":
+            tf.print(images, output_stream=f"file://{self.target}")
+        if self.way == "python":
+            images = tf.numpy_function(np.negative, [images], tf.uint8)
+        return {"probability": tf.cast(images, tf.float32)}
+
+
+@pytest.mark.parametrize(
+    ("way", "match"),
+    [
+        ("write", "has the operations WriteFile, which reach beyond the model"),
+        ("read", "has the operations ReadFile"),
+        ("print", "has the operations PrintV2"),
+        ("python", "has the operations PyFunc"),
+        ("", r"the model has the signatures \['serving_default'\], but metadata\.json describes"),
+    ],
+)
+def test_a_foreign_graph_is_refused_before_it_is_called(copy, tmp_path, way, match):
+    model = Reaching(way, str(tmp_path / "outside"))
+    tf.saved_model.save(model, str(copy), signatures={"serving_default": model.serve})
+    forget_checksums(copy)
+    with pytest.raises(InputError, match=match) as caught:
+        load_signatures(copy)
+    assert str(copy) in str(caught.value)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_operations_outside_of_functions_are_refused_too(copy, tmp_path):
+    """A graph of TensorFlow 1 has none, and runs its initialisation when it is loaded."""
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default(), tf1.Session() as session:
+        written = tf.io.write_file(str(tmp_path / "outside"), "written")
+        builder = tf1.saved_model.Builder(str(tmp_path / "foreign"))
+        builder.add_meta_graph_and_variables(session, ["serve"], main_op=written)
+        builder.save()
+    shutil.copy(tmp_path / "foreign" / "saved_model.pb", copy / "saved_model.pb")
+    forget_checksums(copy)
+    with pytest.raises(InputError, match="has the operations WriteFile"):
+        load_signatures(copy)
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("part", ["inputs", "outputs"])
+def test_a_graph_that_takes_or_returns_something_else_is_refused_before_it_is_called(copy, part):
+    def change(content: dict) -> None:
+        content["signatures"]["serving_default"][part].popitem()
+
+    change_metadata(copy, change)
+    with pytest.raises(InputError, match=r"serving_default (takes|returns) .*, but metadata\.json describes"):
+        load_signatures(copy)
 
 
 @pytest.mark.parametrize(("weight", "noticed"), [(4.2, True), (4.0001, False)])

@@ -12,7 +12,8 @@ from data_prep.cells.prepare import prepare_cells
 from data_prep.cells.settings import CandidateSettings, CellsPrepareSettings
 from data_prep.cells.views import VIEWS
 from data_prep.errors import InputError
-from pipelines.bundles.prediction import Source, UnreadableSourceError, predict_sources
+from pipelines.bundles.prediction import UnreadableSourceError, predict_sources
+from pipelines.bundles.sources import Source
 from pipelines.cells.prediction import CellsPrediction, CellsPredictor, sequence_sources
 from pipelines.cells.settings import PredictSettings
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack

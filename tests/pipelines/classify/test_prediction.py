@@ -8,9 +8,10 @@ import tensorflow as tf
 from PIL import Image
 
 from data_prep.files.fitting import fit_image
-from pipelines.bundles.prediction import Source, UnreadableSourceError
+from pipelines.bundles.prediction import UnreadableSourceError
+from pipelines.bundles.sources import Source
 from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
-from pipelines.classify.prediction import ImagePrediction, ImagePredictor
+from pipelines.classify.prediction import ImagePrediction, ImagePredictor, contact_sheet
 from pipelines.classify.settings import PredictSettings
 from pipelines.scores.pictures import REFERRED_COLOUR
 
@@ -97,6 +98,6 @@ def test_no_sheet_is_made_where_none_is_wanted(tmp_path):
 def test_the_sheet_costs_the_table_nothing(tmp_path):
     Image.fromarray(np.full((9, 9, 3), 90, np.uint8)).save(tmp_path / "a.png")
     one = predictor(sheet_images=1)
-    for _ in range(3):
-        list(one(Source(Path(tmp_path / "a.png"), "a")))
-    assert one.sheet.drawn().shape[1] == 176
+    source = Source(Path(tmp_path / "a.png"), "a")
+    lines = [line for _ in range(3) for line in one(source)]
+    assert contact_sheet(one, [source] * 3, lines).drawn().shape[1] == 176

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.classify.steps import say_unsearched
+from pipelines.classify.predict import say_unsearched
 
 
 def test_folders_inside_a_folder_are_named_as_not_searched(tmp_path: Path) -> None:

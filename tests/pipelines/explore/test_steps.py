@@ -200,6 +200,23 @@ def test_bad_usage_is_refused_with_one_message(digits, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "options", "called"),
+    [
+        ("manifest.json", [], "explore --data PREPARED"),
+        ("trunk.safetensors", [], "explore --data PREPARED"),
+        ("notes.txt", ["--complete"], "explore --complete"),
+    ],
+)
+def test_a_cluster_without_work_is_named_and_not_asked_for(tmp_path, file, options, called):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / file).write_text("{}")
+    cluster = ["--cluster", "tcp://127.0.0.1:1"]  # where nothing answers
+    said = run("--data", tmp_path / "data", "--out", tmp_path / "out", *options, *cluster, expected=2).stderr
+    assert f"Note: `{called}` has no use for --cluster; it is ignored." in said
+    assert "no Dask scheduler" not in said
+
+
 @pytest.mark.parametrize("name", ["thesis.txt", "metrics.json"])  # evaluations have metrics too
 def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path, name):
     (tmp_path / name).write_text("years of work")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from PIL import Image
 
-from pipelines.bundles.prediction import Source
+from pipelines.bundles.sources import Source
 from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
 
 PATCHES = [

@@ -87,6 +87,21 @@ def test_momentum_looks_back_over_a_fifth_of_an_epoch(steps, momentum):
     assert momentum_for(steps) == pytest.approx(momentum)
 
 
+@pytest.mark.parametrize(
+    ("run", "settings"), [({"num_data": 0}, {}), ({}, {"num_inducing": 99_999_999_999_999})]
+)
+def test_a_run_that_describes_no_model_is_refused(lane_run, run, settings):
+    trained = job(lane_run)
+    lying = replace(
+        trained,
+        run=trained.run.model_copy(update=run),
+        settings=trained.settings.model_copy(update=settings),
+    )
+    with pytest.raises(InputError, match="describe no model that can be made") as caught:
+        load_model(lying, "hgp")
+    assert str(lane_run) in str(caught.value)
+
+
 def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_data, manifest, splits):
     """Its bound on the selection images comes out again, and no epoch has a better one."""
     data = Prepared(lane_data, manifest)

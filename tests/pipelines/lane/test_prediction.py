@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from pydantic import ValidationError
 
-from pipelines.bundles.prediction import find_sources, predict_files
+from pipelines.bundles.prediction import predict_files
+from pipelines.bundles.sources import find_sources
 from pipelines.lane.prediction import FOLDERS, SHEETS, LanePredictor, line_class, smoothed_maps
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.written import rows

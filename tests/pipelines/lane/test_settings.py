@@ -77,5 +77,13 @@ def test_heads_that_cannot_be_compared_are_refused(given):
         load(f"heads={given}")
 
 
+@pytest.mark.parametrize("name", ["autogp", "svdkl", "deep_gp", "random_features"])
+def test_heads_that_are_for_labels_of_images_are_refused(name):
+    with pytest.raises(InputError, match=f"{name} is for labels of images, not for maps"):
+        load(f"heads=[linear, {name}]")
+    with pytest.raises(InputError, match=f"{name}"):
+        load(f"{name}.num_layers=3")
+
+
 def test_no_setting_of_the_network_hides_one_of_a_head():
     assert load("dropout.num_samples=7", "network_dropout=0.5").dropout.num_samples == 7

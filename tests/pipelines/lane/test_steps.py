@@ -24,6 +24,7 @@ from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.saved_model import load_signatures, verify_bundle
 from pipelines.lane import steps as lane
 from pipelines.lane.application import LANE
+from pipelines.lane.predict import predict as lane_predict
 from pipelines.lane.settings import LaneRun, PredictSettings
 from pipelines.runs.description import load_run
 from pipelines.runs.familiarity import load_familiarity
@@ -260,7 +261,7 @@ def test_the_sample_is_larger_than_the_network_and_shows_a_lane(lane_run):
 
 def test_predict_writes_files_and_a_summary(lane_bundle, lane_data, tmp_path):
     console, images = quiet(), lane_data.parent / "scenes" / "images"
-    lines = lane.predict(
+    lines = lane_predict(
         PredictSettings(refer_above=0.0),
         inputs=[images],
         model=lane_bundle,
@@ -277,7 +278,7 @@ def test_predict_writes_files_and_a_summary(lane_bundle, lane_data, tmp_path):
 
 def test_predict_refuses_what_is_no_bundle(lane_run, tmp_path):
     with pytest.raises(InputError, match="is no bundle"):
-        lane.predict(
+        lane_predict(
             PredictSettings(), inputs=[tmp_path], model=lane_run, out=tmp_path / "o", console=quiet()
         )
     assert not (tmp_path / "o").exists()
@@ -328,13 +329,13 @@ def test_a_promise_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path
         for _, image in lane_images(lane_data, load_manifest(lane_data, LaneManifest), selection)
     ]
     assert threshold == pytest.approx(max(entropies), rel=1e-3)
-    lines = lane.predict(
+    lines = lane_predict(
         PredictSettings(max_error=0.95), inputs=[images], model=bundle, out=tmp_path / "out", console=console
     )
     assert [line.referred for line in lines] == [line.mean_entropy > threshold for line in lines]
     assert "of the other images at most 0.95 are wrong" in console.file.getvalue()
     with pytest.raises(InputError, match=r"There were 2 images .* at least 183 are needed"):
-        lane.predict(
+        lane_predict(
             PredictSettings(max_error=0.02),
             inputs=[images],
             model=bundle,
@@ -378,7 +379,7 @@ def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run
     assert held_out.held_out.size == 2 * 32  # random pixels of the two selection images
     assert held_out.num_groups == 2
     assert 1 / 3 - 1e-6 <= familiarity.min() <= familiarity.max() <= 1
-    (line,) = lane.predict(
+    (line,) = lane_predict(
         PredictSettings(), inputs=images[:1], model=lane_bundle, out=tmp_path / "out", console=quiet()
     )
     assert line.familiarity == pytest.approx(

@@ -33,6 +33,13 @@ def test_a_folder_without_description_is_no_run(tmp_path):
         load_run(tmp_path, LaneRun)
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, "9" * 10_000, "[]", "{"])
+def test_what_is_no_description_is_refused(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(InputError, match=r"run\.json (cannot be read|has schema version None)"):
+        load_run(tmp_path, LaneRun)
+
+
 def change(folder: Path, **changes: object) -> None:
     RUN.save(folder)
     path = folder / "run.json"
@@ -47,7 +54,15 @@ def test_another_schema_version_is_named_before_its_unknown_fields(tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"application": "sonar"}, {"heads": ["linear", "forest"]}, {"num_data": "many"}, {"something_new": 1}],
+    [
+        {"application": "sonar"},
+        {"heads": ["linear", "forest"]},
+        {"num_data": "many"},
+        {"num_data": 0},
+        {"num_data": 10**400},
+        {"temperature": -1.0},
+        {"something_new": 1},
+    ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, changes):
     change(tmp_path, **changes)

@@ -69,7 +69,10 @@ def test_its_settings_are_a_table_and_its_name_is_a_choice():
     rows = {row.key: row for row in describe_settings(TrainSettings)}
     assert rows["toy.points"].type == "whole number ≥ 1"
     assert rows["heads"].type.startswith("list of linear | ")
-    assert rows["heads"].type.endswith(" | svgp | hgp | dfgp | dfgp_mkl | atl_dgp | toy (at least 1)")
+    assert rows["heads"].type.endswith(
+        " | svgp | autogp | svdkl | hgp | random_features | deep_gp | dfgp | dfgp_mkl | atl_dgp | toy "
+        "(at least 1)"
+    )
     chosen = load_settings(TrainSettings, overrides=["heads=[toy, linear]", "toy.points=9"])
     assert chosen.heads == ("linear", "toy")
     assert head_family("toy").settings_of(chosen).points == 9

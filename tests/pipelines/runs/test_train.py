@@ -222,6 +222,7 @@ def test_resuming_a_complete_run_changes_nothing(lane_data, copy, monkeypatch):
 
     monkeypatch.setattr(HybridModel, "initialize", never)
     before = contents(copy)
+    (copy / "heads" / "hgp" / ".partial-0123abcd-best.weights.h5").write_bytes(b"half")  # of a killed process
     train(lane_data, copy, resume=True)
     assert contents(copy) == before
 

@@ -13,7 +13,8 @@ from data_prep.sonar.boxes import Box
 from data_prep.sonar.settings import SpeckleNormalisation
 from data_prep.sonar.sources import SonarSource
 from pipelines.bundles.metadata import Metadata, SignatureDescription
-from pipelines.sonar import steps as sonar
+from pipelines.sonar import predict as sonar
+from pipelines.sonar import prediction as sonar_prediction
 from pipelines.sonar.detection import DetectionJudge
 from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar.windows import Find
@@ -59,7 +60,7 @@ def bundle(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     metadata = Metadata.model_construct(**facts_of_bundle)
     monkeypatch.setattr(sonar, "open_bundle", lambda *_: (brightness, metadata))
-    monkeypatch.setattr(sonar, "bundle_preprocessing", lambda *_: facts)
+    monkeypatch.setattr(sonar_prediction, "bundle_preprocessing", lambda *_: facts)
 
 
 def predict(folder: Path, out: Path, annotations: Path, console: Console) -> None:

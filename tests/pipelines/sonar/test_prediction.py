@@ -14,12 +14,13 @@ from data_prep.sonar.box_files import read_box_table, read_voc
 from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import cut_window
 from data_prep.sonar.settings import SpeckleNormalisation
-from pipelines.bundles.prediction import find_sources, predict_files
+from pipelines.bundles.prediction import predict_files
+from pipelines.bundles.sources import find_sources
 from pipelines.sonar import pictures as sonar_pictures
 from pipelines.sonar.pictures import annotated, image_picture
+from pipelines.sonar.predict import say_found, say_unsearched
 from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, write_voc
 from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing
-from pipelines.sonar.steps import say_found, say_unsearched
 from pipelines.sonar.windows import Find
 from tests.pipelines.written import rows
 

@@ -12,8 +12,12 @@ from data_prep.errors import InputError
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from gpmodels import HybridModel
+from pipelines.bundles.saved_model import verify_bundle
+from pipelines.command.config import load_settings
+from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.sonar import steps as sonar
 from pipelines.sonar.settings import TrainSettings
+from tests.gpmodels.layered_contract import operation_kinds
 
 
 def test_a_searched_size_is_shown_and_taken(tmp_path: Path) -> None:
@@ -111,3 +115,38 @@ def test_classes_count_alike_wherever_a_head_is_fitted(
     for rare, usual in weights.values():
         assert rare == pytest.approx(usual, rel=1e-5)
         assert rare > 1.0
+
+
+@pytest.mark.slow  # trains three heads
+def test_deep_heads_are_trained_judged_exported_and_verified(tmp_path: Path) -> None:
+    for number in range(40):
+        folder = tmp_path / "images" / ("dark" if number % 2 else "light")
+        folder.mkdir(parents=True, exist_ok=True)
+        low = 0 if number % 2 else 120
+        image = np.random.default_rng(number).integers(low, low + 130, (16, 16), np.uint8)
+        Image.fromarray(image).save(folder / f"{number}.png")
+    quiet, data, run = Console(quiet=True), tmp_path / "prepared", tmp_path / "run"
+    prepare_sonar(tmp_path / "images", data, SonarPrepareSettings(size=(16, 16)))
+    overrides = ["heads=[linear, autogp, svdkl, deep_gp, random_features]", "selection_fraction=0.25"]
+    overrides += [
+        f"{name}=2" for name in ("pretraining_epochs", "head_epochs", "steps_per_epoch", "head_steps")
+    ]
+    overrides += ["batch_size=4", "autogp.num_inducing=6", "svdkl.num_inducing=4", "svdkl.num_gps=3"]
+    overrides += ["deep_gp.num_inducing=6", "deep_gp.width=3", "random_features.num_features=5"]
+    settings = load_settings(TrainSettings, overrides=overrides)
+    sonar.train(settings, data=data, out=run, resume=False, console=quiet)
+    judged = sonar.evaluate(
+        EvaluateSettings(resamples=100), data=data, model=run, out=tmp_path / "judged", console=quiet
+    )
+    titles = {"AutoGP", "SVDKL", "Deep GP", "Random features"}
+    assert titles <= {result.name for result in judged.results}
+    for head in ("autogp", "svdkl", "deep_gp", "random_features"):
+        bundle = tmp_path / head
+        sonar.export(
+            ExportSettings(head=head), model=run, out=bundle, metrics=None, overwrite=False, console=quiet
+        )
+        verify_bundle(bundle)
+        graph = tf.saved_model.load(str(bundle)).signatures["serving_default"].graph
+        kinds = operation_kinds(graph)
+        assert {"MatMul", "BatchMatMulV2"} & kinds
+        assert not any("Random" in kind or "Cholesky" in kind for kind in kinds)

@@ -1,0 +1,1 @@
+"""AutoGP on digits, few labels, kernels, label errors, and its speed."""

@@ -1,0 +1,24 @@
+"""Arc-cosine kernels of several degrees and depths beside the squared exponential one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.autogp.models import classifier
+from benchmarks.autogp.problems import load
+from benchmarks.cell_runner import Cell
+from benchmarks.tabular.measures import classification_measures
+
+
+def compute(cell: Cell, data: Path) -> dict[str, Any]:
+    """Return errors of an SVGP with the kernel."""
+    problem = load(cell.setting, data, cell.seed)
+    kernel, _, depth = cell.method.partition(" depth ")
+    model = classifier("SVGP", cell.seed, kernel=kernel, kernel_depth=int(depth or 1))
+    started = time.process_time()
+    model.fit(problem.x, problem.y)
+    seconds = time.process_time() - started
+    measured = classification_measures(problem.test_y, model.predict_proba(problem.test_x))
+    return {"seconds": seconds, **measured}

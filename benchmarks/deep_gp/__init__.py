@@ -1,0 +1,1 @@
+"""Deep Gaussian processes against GPyTorch's, a feed-forward one and single ones."""

@@ -1,0 +1,72 @@
+"""Which cells each part has, the most telling first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PARTS = ("regression", "mnist", "speed")
+
+SEEDS = range(3)
+
+DATA = ("kin40k", "pole_telecom")
+STEPS, MNIST_STEPS = 5000, 6000
+INDUCING, DRAWS, BATCH = 100, 100, 1000
+MNIST_WIDTH = 30
+
+
+class Cell(NamedTuple):
+    """One model on one set with one seed.
+
+    Attributes:
+        part: Part of the benchmark.
+        data: Name of the data.
+        method: Name of the method, see `cells_of`.
+        layers: L.
+        seed: Of the model and of its batches.
+    """
+
+    part: str
+    data: str
+    method: str
+    layers: int
+    seed: int
+
+    @property
+    def file(self) -> str:
+        """Name of its record."""
+        return f"{self.part}--{self.data}--{self.method}-{self.layers}--{self.seed}.json"
+
+    @property
+    def needs(self) -> str | None:
+        """Package of the extra `peers` that it needs."""
+        return "gpytorch" if self.method == "gpytorch" else None
+
+
+METHODS = (
+    *(("deep_gp", layers) for layers in (2, 1, 3)),
+    ("gpytorch", 2),
+    ("deep_gp_separate", 2),
+    ("deep_gp_adam", 2),
+    ("svgp_100", 1),
+    *(("random_features", layers) for layers in (1, 2, 3, 5, 10)),
+    ("dfgp", 2),
+    ("svgp_500", 1),
+    ("gpytorch", 1),
+    ("gpytorch", 3),
+)
+"""Of the regression part. `deep_gp` has natural gradients, `deep_gp_adam` has none from the same start."""
+
+
+def cells_of(part: str) -> list[Cell]:
+    """Return the cells of a part."""
+    if part == "regression":
+        return [
+            Cell(part, data, method, layers, seed)
+            for seed in SEEDS
+            for data in DATA
+            for method, layers in METHODS
+        ]
+    if part == "mnist":
+        models = (("deep_gp", 2), ("deep_gp_separate", 2), ("deep_gp", 3))
+        return [Cell(part, "mnist", method, layers, 0) for method, layers in models]
+    return [Cell(part, "kin40k", method, 2, 0) for method in ("deep_gp", "deep_gp_separate", "gpytorch")]

@@ -1,0 +1,73 @@
+"""Tables of each part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]
+
+TITLES = {
+    "deep_gp": "deep GP, natural gradients",
+    "deep_gp_separate": "deep GP, a kernel for each inner function",
+    "deep_gp_adam": "deep GP, Adam alone",
+    "gpytorch": "GPyTorch's deep GP",
+    "svgp_100": "SVGP, M = 100",
+    "svgp_500": "SVGP, M = 500",
+    "random_features": "random features, R = 100",
+    "dfgp": "DFGP, 8 hidden units",
+}
+
+
+def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
+    """Return the rows of a part's table."""
+    if part == "regression":
+        return _regression(records)
+    if part == "mnist":
+        return [
+            {
+                "layers": record["layers"],
+                "accuracy": f"{record['accuracy']:.2%}",
+                "NLL": f"{record['nll']:.4f}",
+                "bound": f"{record['bound']:.4f}",
+                "seconds": f"{record['seconds']:.0f}",
+            }
+            for record in records
+        ]
+    times = {record["method"]: record["milliseconds"] for record in records}
+    return [
+        {
+            "method": TITLES[record["method"]],
+            "milliseconds a step": f"{record['milliseconds']:.1f}",
+            "spread": f"{record['spread']:.1f}",
+            "over GPyTorch's": f"{record['milliseconds'] / times['gpytorch']:.2f}"
+            if "gpytorch" in times
+            else "",
+        }
+        for record in records
+    ]
+
+
+def _regression(records: list[Record]) -> list[dict[str, Any]]:
+    rows = []
+    keys = dict.fromkeys((record["data"], record["method"], record["layers"]) for record in records)
+    for data, method, layers in sorted(keys, key=lambda key: (key[0], list(TITLES).index(key[1]), key[2])):
+        own = [r for r in records if (r["data"], r["method"], r["layers"]) == (data, method, layers)]
+        rows.append(
+            {
+                "data": data,
+                "method": TITLES[method],
+                "layers": layers,
+                "seeds": ", ".join(str(record["seed"]) for record in own),
+                "NLP": _mean_and_all([record["nlp"] for record in own], 3),
+                "SMSE": _mean_and_all([record["smse"] for record in own], 4),
+                "seconds": f"{np.mean([record['seconds'] for record in own]):.0f}",
+            }
+        )
+    return rows
+
+
+def _mean_and_all(values: list[float], digits: int) -> str:
+    shown = [f"{value:.{digits}f}" for value in values]
+    return shown[0] if len(shown) == 1 else f"{np.mean(values):.{digits}f} ({', '.join(shown)})"

@@ -1,0 +1,153 @@
+"""Try to break gpimaging, and write a table of what was tried and what was found.
+
+python -m benchmarks.reliability numbers --count 300 --out benchmarks/results/reliability
+python -m benchmarks.reliability hostile_files --count 1000 --seed 0 --out benchmarks/results/reliability
+
+Everything that is tried follows from the part, the seed and its number. Random problems have numbers alone:
+`numbers --seed 300` goes on where 300 problems ended, and a fault can be looked at by its number. Without the
+name of a part it is `numbers`, whose `--count` and `--seed` may be written `--problems` and `--first`, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.common import host, write_results
+from benchmarks.reliability import hostile_bundles, hostile_files, kills
+from benchmarks.reliability.altered_cases import REFUSED, SAME
+from data_prep.files.atomic import atomic_file
+
+Rows = list[dict[str, Any]]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be tried.
+
+    Attributes:
+        count: How much.
+        seed: From which it is drawn.
+        work: Folder to work in.
+        applications: Those that are tried; None for all that a part knows.
+    """
+
+    count: int
+    seed: int
+    work: Path
+    applications: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the campaign.
+
+    Attributes:
+        title: What it tries, for the heading of the table.
+        count: How much is tried by default.
+        run: Returns the rows of the table, and records of what was wrong.
+    """
+
+    title: str
+    count: int
+    run: Callable[[Task], tuple[Rows, Rows]]
+
+
+def run_numbers(task: Task) -> tuple[Rows, Rows]:
+    """Try random problems of `gpmodels`, the first of which has the number of the seed."""
+    # TensorFlow's threads must not be in the process that starts the commands of the other parts.
+    from benchmarks.reliability import numbers  # noqa: PLC0415 - imports TensorFlow, see above
+
+    records = list(numbers.run(task.seed, task.count))
+    return rows_of(records, numbers.ESTIMATORS), [record for record in records if record["faults"]]
+
+
+def rows_of(records: Sequence[Mapping[str, Any]], estimators: Iterable[str]) -> Rows:
+    """Return a row for each estimator: problems, and the faults that they showed."""
+    rows = []
+    for name in estimators:
+        own = [record for record in records if record["estimator"] == name]
+        faulty = [record for record in own if record["faults"]]
+        found = "; ".join(f"{record['number']}: {record['faults'][0]}" for record in faulty)
+        rows.append({"estimator": name, "problems": len(own), "with faults": len(faulty), "faults": found})
+    return rows
+
+
+def run_hostile_files(task: Task) -> tuple[Rows, Rows]:
+    """Try hostile files on every application that predicts."""
+    applications = task.applications or tuple(hostile_files.KINDS)
+    rows = list(shown(hostile_files.run(task.count, task.seed, task.work, applications)))
+    return rows, [row for row in rows if row["with faults"]]
+
+
+def run_hostile_bundles(task: Task) -> tuple[Rows, Rows]:
+    """Try altered bundles, runs, prepared folders and estimator files."""
+    records = list(hostile_bundles.run(task.count, task.seed, task.work))
+    good = (REFUSED, SAME)
+    return hostile_bundles.rows_of(records), [each for each in records if each["outcome"] not in good]
+
+
+def run_kills(task: Task) -> tuple[Rows, Rows]:
+    """Kill steps at random moments and give their commands again."""
+    applications = task.applications or kills.APPLICATIONS
+    found = list(shown(kills.run(task.count, task.seed, task.work, applications)))
+    return kills.rows_of(found), [asdict(each) for each in found if each.faults]
+
+
+def shown(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items and show each when it is there: a part takes minutes or hours."""
+    for item in items:
+        print(item, flush=True)
+        yield item
+
+
+PARTS: Mapping[str, Part] = {
+    "numbers": Part("random problems", 300, run_numbers),
+    "hostile_files": Part("hostile files", 1000, run_hostile_files),
+    "hostile_bundles": Part(
+        "altered bundles, runs, prepared folders and estimator files", 300, run_hostile_bundles
+    ),
+    "kills": Part("kills", 200, run_kills),
+}
+
+
+def main() -> None:
+    """Run a part and write its results."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="?", choices=list(PARTS), default="numbers")
+    parser.add_argument("--count", "--problems", type=int, help="how much is tried")
+    parser.add_argument("--seed", "--first", type=int, default=0, help="of what is drawn")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/reliability"), help="folder")
+    parser.add_argument("--work", type=Path, help="folder to work in, which is kept; else a temporary one")
+    parser.add_argument("--applications", nargs="+", metavar="NAME", help="those to try; else all")
+    arguments = parser.parse_args()
+    part = PARTS[arguments.part]
+    count = part.count if arguments.count is None else arguments.count
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary) if arguments.work is None else arguments.work.resolve()
+        applications = None if arguments.applications is None else tuple(arguments.applications)
+        rows, faulty = part.run(Task(count, arguments.seed, work, applications))
+    stem = arguments.out / arguments.part
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    write_results(
+        stem,
+        title=f"Reliability: {count} {part.title}, seed {arguments.seed}",
+        rows=rows,
+        host=host() | {"seconds": round(time.perf_counter() - started)},
+    )
+    with atomic_file(stem.with_suffix(".faults.json")) as file:
+        file.write_text(json.dumps(faulty, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

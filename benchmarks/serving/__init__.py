@@ -1,0 +1,1 @@
+"""How a bundle serves many requests at once, with TensorFlow and nothing else."""

@@ -1,0 +1,426 @@
+"""Where files are worked on: processes of this machine, or the workers of a Dask cluster.
+
+Everything about Dask is here. It is imported when a cluster is asked for, since it is optional.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import re
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+from data_prep.errors import ClusterLost, InputError, Skipped
+
+WINDOW: Final = 16
+"""Items per worker that are handed out before their results have come back."""
+
+_LOCAL: Final = re.compile(r"local:([1-9]\d*)")
+_ADDRESS: Final = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d+")
+
+_CONNECT_SECONDS: Final = 10.0
+_WORKER_SECONDS: Final = 30.0  # until the first worker of a cluster has to be there
+_LOOK_AGAIN_SECONDS: Final = 10.0  # between two looks at whether a cluster still has workers
+
+_HOW_TO_START: Final = (
+    "Start a scheduler with `dask scheduler`, and workers with `dask worker {address} --nthreads 1`; or give "
+    "--cluster local:4 for four processes of this machine."
+)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Dask cluster that is connected; see `open_cluster`.
+
+    Attributes:
+        address: What the user gave for it, for messages.
+        client: The `distributed.Client`.
+    """
+
+    address: str
+    client: Any
+
+
+Workers = int | Cluster
+"""A number of processes on this machine, or a cluster."""
+
+
+class _ForeignWorkerError(Exception):
+    """A worker that joined a running step cannot be used; the message says why."""
+
+
+@contextmanager
+def open_cluster(address: str) -> Iterator[Cluster]:
+    """Connect to a Dask cluster, or start one of processes on this machine.
+
+    Args:
+        address: `tcp://HOST:PORT` of a scheduler that runs, or `local:N` for N processes of this machine.
+
+    Yields:
+        The cluster, whose workers run this version of gpimaging.
+
+    Raises:
+        InputError: The address is none, Dask is not installed, nothing answers at the address, no worker is
+            there, or a worker cannot be used.
+    """
+    local = _LOCAL.fullmatch(address)
+    if local is None and not _ADDRESS.fullmatch(address):
+        raise InputError(
+            f"--cluster {address}: expected tcp://HOST:PORT of a Dask scheduler, such as tcp://host:8786, or "
+            "local:N for N processes of this machine, such as local:4."
+        )
+    distributed = _import_distributed()
+    with ExitStack() as stack:
+        # A scheduler on its way out logs and warns of what this module says in one message.
+        stack.enter_context(_silence())
+        if local is None:
+            client = _connect(distributed, address)
+        else:
+            client = stack.enter_context(_local_cluster(distributed, int(local[1])))
+        stack.callback(_close, client)
+        cluster = Cluster(address, client)
+        _require_workers(distributed, cluster)
+        _require_same_version(cluster)
+        yield cluster
+
+
+def work_in_order(
+    cluster: Cluster,
+    function: Callable[..., Any],
+    items: Sequence[Item],
+    arguments: tuple[Any, ...],
+    file_of: Callable[[Item], Path],
+) -> Iterator[tuple[Item, Any]]:
+    """Apply a function to each item on the workers of a cluster; yield items and results in order.
+
+    Only a window of items is handed out at a time, so memory does not grow with their number. What a worker
+    had when it ended is done again by another one.
+
+    Args:
+        cluster: The cluster.
+        function: Function that is called with an item and `arguments`; importable by the workers.
+        items: Items to work on.
+        arguments: Arguments that are the same for all items.
+        file_of: Returns the file that an item is read from.
+
+    Yields:
+        Each item and what the function returned, or a `Skipped` where each worker that took the item ended:
+        once beside others, and once more while it was the only item handed out.
+
+    Raises:
+        InputError: A worker that joined later cannot be used.
+        ClusterLost: The scheduler no longer answers, or has no workers any more.
+    """
+    distributed = _import_distributed()
+    call = _Call(function, arguments, Path.cwd(), version("gpimaging"))
+    waiting: deque[tuple[Item, Any]] = deque()
+    handed_out = 0
+    with _explained(cluster):
+        while handed_out < len(items) or waiting:
+            window = WINDOW * max(1, _num_workers(cluster))
+            if len(waiting) <= window // 2:
+                some = items[handed_out : handed_out + window - len(waiting)]
+                waiting.extend(zip(some, _hand_out(cluster, call, some), strict=True))
+                handed_out += len(some)
+            _wait(distributed, cluster, [waiting[0][1]])
+            if waiting[0][1].status == "error":
+                item, future = waiting.popleft()
+                yield item, _second_try(distributed, cluster, call, item, future, waiting, file_of)
+                continue
+            done = []  # none where a worker ended after its work: then the scheduler has it done again
+            while waiting and waiting[0][1].status == "finished":
+                done.append(waiting.popleft())
+            results = _gather(cluster, [future for _, future in done])
+            for (item, _), result in zip(done, results, strict=True):
+                yield item, result
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a worker does with an item.
+
+    Attributes:
+        function: Called with the item and `arguments`.
+        arguments: The same for all items.
+        folder: Where the command was started: relative paths begin there.
+        version: Of gpimaging, where the command was started.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    folder: Path
+    version: str
+
+    def __call__(self, item: Any) -> Any:
+        complaint = _complaint(self.version)
+        if complaint is not None:  # workers may join at any time
+            raise _ForeignWorkerError(complaint)
+        return call_in_folder(self.folder, self.function, item, *self.arguments)
+
+
+def call_in_folder(folder: Path, function: Callable[..., Any], item: Any, *arguments: Any) -> Any:
+    """Call a function where relative paths mean what they mean to the caller.
+
+    Worker processes outlive a call and stay in the folder that they were started in.
+
+    Args:
+        folder: Folder of the caller.
+        function: Function that is called with `item` and `arguments`.
+        item: Its first argument.
+        arguments: Its other arguments.
+
+    Returns:
+        What the function returned.
+
+    Raises:
+        InputError: The folder is not there on this machine.
+    """
+    if Path.cwd() != folder:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise InputError(
+                f"{folder}: a worker cannot enter the folder in which the command was started "
+                f"({error.strerror}). All machines of a cluster must see the files under the same paths."
+            ) from error
+    return function(item, *arguments)
+
+
+def _hand_out(cluster: Cluster, call: _Call, items: Sequence[Any]) -> list[Any]:
+    futures: list[Any] = cluster.client.map(call, items, pure=False, key="gpimaging")
+    return futures
+
+
+def _second_try(
+    distributed: ModuleType,
+    cluster: Cluster,
+    call: _Call,
+    item: Item,
+    failed: Any,
+    others: Sequence[tuple[Item, Any]],
+    file_of: Callable[[Item], Path],
+) -> Any:
+    """Return the result of an item whose worker ended, after doing it once more, alone.
+
+    Where a worker ends, all that it was given is in doubt, so what was handed out is waited for first.
+    """
+    if not isinstance(failed.exception(), distributed.KilledWorker):
+        return failed.result()  # raises what the function raised
+    _wait(distributed, cluster, [future for _, future in others])
+    [alone] = _hand_out(cluster, call, [item])
+    _wait(distributed, cluster, [alone])
+    if alone.status == "error" and isinstance(alone.exception(), distributed.KilledWorker):
+        return ended_its_workers(file_of(item))
+    return alone.result() if alone.status == "error" else _gather(cluster, [alone])[0]
+
+
+def ended_its_workers(file: Path) -> Skipped:
+    """Return why a file is left out that no worker came back from, though the last one had it alone."""
+    return Skipped(
+        file,
+        f"{file}: every worker that opened it ended without an answer, the last one with it alone. "
+        "It may need more memory than a worker has, or crash a library. Save the file anew, or give the "
+        "workers more memory.",
+    )
+
+
+def _wait(distributed: ModuleType, cluster: Cluster, futures: Sequence[Any]) -> None:
+    """Wait until all futures have ended, as long as there are workers."""
+
+    def wait(seconds: float) -> None:
+        with cluster.client.as_current():
+            distributed.wait(list(futures), timeout=seconds)
+
+    _while_there_are_workers(cluster, wait)
+
+
+def _gather(cluster: Cluster, futures: Sequence[Any]) -> list[Any]:
+    """Return the results of futures, as long as there are workers: some may have to be made once more."""
+
+    async def gather() -> list[Any]:
+        return list(await cluster.client.gather(list(futures), asynchronous=True))
+
+    gathered = asyncio.run_coroutine_threadsafe(gather(), cluster.client.loop.asyncio_loop)
+
+    def wait(seconds: float) -> list[Any]:
+        if not concurrent.futures.wait([gathered], timeout=seconds).done:
+            raise TimeoutError
+        return gathered.result()
+
+    return _while_there_are_workers(cluster, wait)
+
+
+def _while_there_are_workers(cluster: Cluster, wait: Callable[[float], Result]) -> Result:
+    """Call a function again and again until it raises no `TimeoutError`.
+
+    Raises:
+        ClusterLost: There is no worker for too long.
+    """
+    without_workers = 0.0
+    while True:
+        try:
+            return wait(_LOOK_AGAIN_SECONDS)
+        except TimeoutError:
+            without_workers = 0.0 if _num_workers(cluster) else without_workers + _LOOK_AGAIN_SECONDS
+            if without_workers > _WORKER_SECONDS:
+                raise ClusterLost(
+                    f"--cluster {cluster.address}: has no workers any more. "
+                    f"{_HOW_TO_START.format(address=cluster.address)} Then run the command again."
+                ) from None
+
+
+def _num_workers(cluster: Cluster) -> int:
+    if cluster.client.status != "running":  # Dask tried to connect again, and has given up
+        raise _lost(cluster)
+    try:
+        return len(cluster.client.nthreads())
+    except OSError as error:
+        raise _lost(cluster) from error
+
+
+@contextmanager
+def _explained(cluster: Cluster) -> Iterator[None]:
+    """Turn the errors of a cluster that is gone or cannot be used into those of this project."""
+    from distributed import client  # noqa: PLC0415 - optional
+    from distributed.comm.core import CommClosedError  # noqa: PLC0415 - optional
+
+    # Version 2024.8 raises a bare `Exception` instead, which `_num_workers` forestalls.
+    closed: type[Exception] = getattr(client, "ClosedClientError", CommClosedError)
+    try:
+        yield
+    except (concurrent.futures.CancelledError, CommClosedError, closed) as error:
+        raise _lost(cluster) from error
+    except _ForeignWorkerError as error:
+        raise InputError(f"--cluster {cluster.address}: {error}") from error
+
+
+def _lost(cluster: Cluster) -> ClusterLost:
+    return ClusterLost(
+        f"--cluster {cluster.address}: the scheduler no longer answers. Start it and its workers again, then "
+        "run the same command again."
+    )
+
+
+def _import_distributed() -> ModuleType:
+    try:
+        import dask  # noqa: PLC0415 - optional
+
+        with dask.config.set({"logging": dict.fromkeys(_LOGGERS, "critical")}):
+            import distributed  # noqa: PLC0415 - optional; sets up its log on import
+    except ImportError as error:
+        raise InputError(
+            f"--cluster needs Dask, which cannot be imported ({error}). Install it with `pip install "
+            "'gpimaging[cluster]'`, or leave --cluster out."
+        ) from error
+    return distributed
+
+
+_LOGGERS: Final = ("distributed", "distributed.client", "distributed.gc", "tornado", "tornado.application")
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what Dask logs and warns of off the screen."""
+    loggers = [logging.getLogger(name) for name in (*_LOGGERS, "asyncio")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _connect(distributed: ModuleType, address: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other versions of Dask on the two sides mostly work together
+            return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--cluster {address}: no Dask scheduler answers there. {_HOW_TO_START.format(address=address)}"
+        ) from error
+
+
+@contextmanager
+def _local_cluster(distributed: ModuleType, number: int) -> Iterator[Any]:
+    import dask  # noqa: PLC0415 - optional
+
+    # The first worker that ends puts its files in doubt, and they are tried again one by one.
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as processes,
+    ):
+        yield distributed.Client(processes, set_as_default=False)
+
+
+def _close(client: Any) -> None:
+    client.close(timeout=_CONNECT_SECONDS)
+
+
+def _require_workers(distributed: ModuleType, cluster: Cluster) -> None:
+    try:
+        cluster.client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+    except (TimeoutError, distributed.TimeoutError) as error:
+        raise InputError(
+            f"--cluster {cluster.address}: the scheduler has no workers. Start some with `dask worker "
+            f"{cluster.address} --nthreads 1`."
+        ) from error
+
+
+def _require_same_version(cluster: Cluster) -> None:
+    answers = cluster.client.run(_complaint, version("gpimaging"), on_error="return")
+    for worker, answer in answers.items():
+        if isinstance(answer, ImportError):
+            raise InputError(
+                f"--cluster {cluster.address}: the worker {worker} cannot import gpimaging ({answer}). "
+                f"Install gpimaging[cluster] {version('gpimaging')} where the workers run."
+            )
+        if isinstance(answer, BaseException):
+            raise answer
+        if answer is not None:
+            raise InputError(f"--cluster {cluster.address}: {answer}")
+
+
+def _complaint(wanted: str, dask_worker: Any = None) -> str | None:
+    """Return why the worker in which this is called cannot be used, None where it can.
+
+    Args:
+        wanted: Version of gpimaging where the command was started.
+        dask_worker: The worker, which Dask gives by this name outside of tasks.
+    """
+    from distributed import get_worker  # noqa: PLC0415 - optional
+
+    worker = dask_worker or get_worker()
+    found = version("gpimaging")
+    if found != wanted:
+        return (
+            f"the worker {worker.address} has gpimaging {found}, but the command was started by gpimaging "
+            f"{wanted}. Install the same version in both places."
+        )
+    if worker.state.nthreads != 1:
+        return (
+            f"the worker {worker.address} has {worker.state.nthreads} threads; expected one, for files are "
+            "read by processes. Start workers with `dask worker ADDRESS --nworkers auto --nthreads 1`."
+        )
+    return None

@@ -1,0 +1,1 @@
+"""AutoGP: sparse GPs with a mixture of Gaussians as posterior, and learning by leaving out."""

@@ -1,0 +1,390 @@
+"""The AutoGP head: one sparse GP unit with a mixture of Gaussians as posterior, learned without sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from check_shapes import check_shapes
+
+from gpmodels.autogp.posterior import ENTROPIES, POSTERIORS, MixturePosterior
+from gpmodels.heads.base import Latent, UnitDescription
+from gpmodels.heads.conjugate import HeadFeatures, UnitFeatures, sites_at
+from gpmodels.heads.gp import GPHead, Points
+from gpmodels.heads.leave_one_out import without_site
+from gpmodels.heads.left_out_logits import (
+    Slopes,
+    logit_means,
+    mean_changes,
+    moves_logits_together,
+    slopes_at,
+)
+from gpmodels.likelihoods import mixture
+from gpmodels.units.folded import compact_functions, compact_marginal
+from gpmodels.units.placement import place_global
+from gpmodels.units.sparse import InducingUnits, whitened_features
+
+START_DEVIATION = 0.1
+"""Standard deviation of the means of several components at the start; equal ones would stay equal."""
+
+
+class HeldPosterior(NamedTuple):
+    """q of the inducing values u themselves, which stays where it is while the kernel moves.
+
+    Attributes:
+        mean: L m, `[J, Q, M]`, Q functions of each of J kernels.
+        roots: L L_S, `[J, Q, M, M]`.
+    """
+
+    mean: tf.Tensor
+    roots: tf.Tensor
+
+
+class ComponentMarginals(NamedTuple):
+    """Marginals of the components at some points, `[K, B, P]` each, the parts of the variance apart.
+
+    Attributes:
+        mean: bᵀm.
+        inducing_variance: bᵀSb.
+        conditional_variance: κ(x, x) - |b|².
+    """
+
+    mean: tf.Tensor
+    inducing_variance: tf.Tensor
+    conditional_variance: tf.Tensor
+
+
+@keras.saving.register_keras_serializable("gpimaging")
+class AutoGPHead(GPHead):
+    """Sparse variational GP whose q(v) is a mixture of Gaussians, as a Keras layer.
+
+    With one component of full covariance it is `SVGPHead`. Several make a difference where the posterior has
+    several modes; with the likelihoods here it has one, so that the default is one component.
+
+    In `fit` of Keras it maximises the bound; `gpmodels.AutoGPClassifier` can also learn by leaving out.
+
+    Args:
+        num_inducing: M, inducing points of the unit.
+        num_components: K, Gaussians in the mixture.
+        posterior: `"full"` or `"diagonal"` covariance of each, diagonal in the whitened inducing values.
+        entropy: `"pairwise"`, the bound of the mixture's entropy that is exact for one component, or
+            `"jensen"`, the paper's, see `gpmodels.autogp.posterior`.
+        kernel_variance: σ² at the start.
+        lengthscale_spread: How far the lengthscales' logarithms are expected to lie apart, see
+            `gpmodels.units.priors`; None leaves each of them free.
+        **kwargs: `kernel`, `kernel_depth`, `num_classes`, `likelihood`, `class_kernels` and `dtype` of
+            `GPHead`; the rest of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: A setting is out of range; the message names it.
+
+    Source:
+        Krauth, Bonilla, Cutajar and Filippone (2017), AutoGP, (9) to (13).
+
+    Example:
+        >>> outputs = AutoGPHead(num_inducing=5, num_components=2)(tf.zeros([2, 7, 3]))
+        >>> outputs["probability"].shape
+        TensorShape([2, 7])
+    """
+
+    def __init__(
+        self,
+        *,
+        num_inducing: int = 50,
+        num_components: int = 1,
+        posterior: str = "full",
+        entropy: str = "pairwise",
+        kernel_variance: float = 1.0,
+        lengthscale_spread: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        for name, value in (("num_inducing", num_inducing), ("num_components", num_components)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, but is {value}.")
+        for name, choice, choices in (
+            ("posterior", posterior, POSTERIORS),
+            ("entropy", entropy, ENTROPIES),
+        ):
+            if choice not in choices:
+                raise ValueError(f"{name} must be one of {choices}, but is {choice!r}.")
+        if not 0.0 < kernel_variance < math.inf:
+            raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
+        self.num_inducing = num_inducing
+        self.num_components = num_components
+        self.posterior_name = posterior
+        self.entropy = entropy
+        self.kernel_variance = kernel_variance
+        self.lengthscale_spread = lengthscale_spread
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal head."""
+        return {
+            **super().get_config(),
+            "num_inducing": self.num_inducing,
+            "num_components": self.num_components,
+            "posterior": self.posterior_name,
+            "entropy": self.entropy,
+            "kernel_variance": self.kernel_variance,
+            "lengthscale_spread": self.lengthscale_spread,
+        }
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the weights for features `[..., input_shape[-1]]`."""
+        num_latents = self.likelihood.num_latents
+        self.unit = InducingUnits(
+            num_units=1,
+            num_inducing=self.num_inducing,
+            num_features=self._num_features(input_shape),
+            num_kernels=1 if self.class_kernels == "shared" else num_latents,
+            kernel=self.kernel_name,
+            kernel_depth=self.kernel_depth,
+            lengthscale_spread=self.lengthscale_spread,
+            kernel_variance=self.kernel_variance,
+            dtype=self.variable_dtype,
+            role=f"unit of {self.name}",
+        )
+        self.posterior = MixturePosterior(
+            num_latents=num_latents,
+            num_components=self.num_components,
+            num_inducing=self.num_inducing,
+            covariance=self.posterior_name,
+            dtype=self.variable_dtype,
+        )
+        self.adopt(self.unit, "unit")
+        self.adopt(self.posterior, "posterior")
+        super().build(input_shape)
+
+    @property
+    def unit_names(self) -> tuple[str, ...]:
+        """`"global"`, the name of the only unit."""
+        return ("global",)
+
+    @property
+    def is_probit(self) -> bool:
+        """Whether p(y = 1) of two classes is a probit of one Gaussian latent function."""
+        return super().is_probit and self.num_components == 1
+
+    @property
+    def posterior_units(self) -> tuple[MixturePosterior, ...]:
+        """The posterior, whose parameters stay while the kernel learns by leaving out."""
+        return (self.posterior,)
+
+    def describe(self) -> tuple[UnitDescription, ...]:
+        """Return a description of the unit."""
+        return (UnitDescription("global", self.num_inducing, self.unit.variance.numpy()[0]),)
+
+    def lengthscales(self) -> npt.NDArray[np.floating[Any]]:
+        """Return ℓ of the unit, `[1, J, D]`."""
+        return self.unit.lengthscales.numpy()
+
+    def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
+        """Place inducing inputs and lengthscales by `features [N, D]`; set several means apart."""
+        rng = np.random.default_rng(seed)
+        self.unit.place(*place_global(features, self.num_inducing, rng))
+        if self.num_components > 1:
+            shape = self.posterior.q_mean.shape
+            self.posterior.q_mean.assign(START_DEVIATION * rng.standard_normal(shape))
+
+    def prior_kl(self) -> tf.Tensor:
+        """Return -H[q] - E_q[log p(v)] with a lower bound of the entropy H, nats, `[1]`."""
+        return self.posterior.prior_kl(self.entropy)[None]
+
+    def penalty(self) -> tf.Tensor:
+        """Return what the objective subtracts from the points' terms: KL and the prior of lengthscales."""
+        return super().penalty() + tf.reduce_sum(self.unit.lengthscale_penalty())
+
+    def latent(self, features: tf.Tensor) -> Latent:
+        """Return the marginals (11), (12) of the components at features `[B, D]`."""
+        marginals = self.component_marginals(features)
+        return self._latent(marginals.mean, marginals.inducing_variance + marginals.conditional_variance)
+
+    def _latent(self, mean: tf.Tensor, variance: tf.Tensor) -> Latent:
+        """Return marginals `[K, B, P]` as the likelihood takes them."""
+        variance = tf.maximum(variance, self.variance_floor)
+        if self.num_components == 1:
+            return Latent(mean[0], variance[0])
+        log_weight = tf.broadcast_to(self.posterior.log_weights()[:, None], tf.shape(mean)[:2])
+        return Latent(mean, variance, log_weight)
+
+    def component_marginals(
+        self, features: tf.Tensor, held: HeldPosterior | None = None
+    ) -> ComponentMarginals:
+        """Return the marginals of each component at features `[B, D]`.
+
+        Args:
+            features: The points.
+            held: q(u) to use instead of the head's q(v).
+        """
+        whitening = self.unit.whitening()
+        b, conditional = whitened_features(whitening, 0, features, self.unit.kernel)  # [J, B, M], [J, B]
+        if held is None and self.posterior.is_diagonal:
+            mean = self._by_kernel(self.posterior.q_mean)
+            variances = tf.square(self._by_kernel(self.posterior.q_sqrt))
+            inducing = tf.matmul(tf.square(b), variances, transpose_b=True)  # [J, B, Q]
+        else:
+            if held is None:
+                mean, roots = (
+                    self._by_kernel(part) for part in (self.posterior.q_mean, self.posterior.q_sqrt)
+                )
+            else:
+                factor = whitening.factor[0][:, None]  # G, [J, 1, M, M]
+                mean = tf.linalg.matvec(factor, held.mean)
+                roots = tf.matmul(factor, held.roots)
+            inducing = _squared_lengths(b, roots)
+        mean = tf.matmul(b, mean, transpose_b=True)
+        conditional = tf.repeat(conditional[..., None], mean.shape[-1], axis=-1)
+        return ComponentMarginals(*(self._by_component(part) for part in (mean, inducing, conditional)))
+
+    def _by_kernel(self, values: Any) -> tf.Tensor:
+        """Return parameters `[P, K, ...]` as those of each kernel's Q = P K/J functions, `[J, Q, ...]`."""
+        values = tf.convert_to_tensor(values)
+        return tf.reshape(values, [self.unit.num_kernels, -1, *values.shape[2:]])
+
+    def _by_component(self, values: tf.Tensor) -> tf.Tensor:
+        """Return values of each kernel's functions `[J, B, Q]` as those of components, `[K, B, P]`."""
+        j, k = self.unit.num_kernels, self.num_components
+        parts = tf.reshape(values, [j, -1, self.likelihood.num_latents // j, k])  # [J, B, P/J, K]
+        parts = tf.transpose(parts, [3, 1, 0, 2])
+        return tf.reshape(parts, [k, -1, self.likelihood.num_latents])
+
+    def for_inference(self) -> Callable[[tf.Tensor], Latent]:
+        """Return `latent` with unit and posterior folded once."""
+        mean, roots = (
+            self._by_kernel(part) for part in (self.posterior.q_mean, self.posterior.dense_roots())
+        )
+        units = compact_functions(self.unit, mean.numpy()[None], roots.numpy()[None])
+        log_weight = tf.constant(self.posterior.log_weights().numpy())
+
+        def latent(features: tf.Tensor) -> Latent:
+            parts = compact_marginal(units, features[None], self.unit.kernel)
+            mean, variance = (self._folded_by_component(part[0]) for part in parts)
+            variance = tf.maximum(variance, self.variance_floor)
+            if self.num_components == 1:
+                return Latent(mean[0], variance[0])
+            return Latent(mean, variance, tf.broadcast_to(log_weight[:, None], tf.shape(mean)[:2]))
+
+        return latent
+
+    def _folded_by_component(self, values: tf.Tensor) -> tf.Tensor:
+        """Return values `[B, J Q]` as those of components, `[K, B, P]`."""
+        parts = tf.reshape(values, [-1, self.likelihood.num_latents, self.num_components])
+        return tf.transpose(parts, [2, 0, 1])
+
+    # Leaving out, and learning by it
+
+    def leaving_out(self, points: Points) -> Callable[[Points], Latent]:
+        """Return a function from some training points to their marginals without their own labels.
+
+        One full Gaussian under a softmax leaves its logits out together, see
+        `gpmodels.heads.left_out_logits`; components and diagonal covariances leave each out alone.
+        """
+        is_gaussian = self.num_components == 1 and not self.posterior.is_diagonal
+        if not is_gaussian or not moves_logits_together(self.likelihood, self.num_inducing, len(points.y)):
+            return lambda part: self.left_out_latent(part.x, part.y, part.weight)
+        means = logit_means(self._whitened(points.x), None, self._slopes(points))
+
+        def left_out(part: Points) -> Latent:
+            alone = self.left_out_latent(part.x, part.y, part.weight)
+            _, change = mean_changes(self._whitened(part.x), means, None, self._slopes(part))
+            mean = self.component_marginals(part.x).mean - change
+            return self._latent(mean, tf.reshape(alone.variance, tf.shape(mean)))
+
+        return left_out
+
+    def _whitened(self, x: tf.Tensor) -> HeadFeatures:
+        b, conditional = whitened_features(self.unit.whitening(), 0, x, self.unit.kernel)
+        return HeadFeatures(UnitFeatures(b, conditional, tf.range(tf.shape(x)[0])), ())
+
+    def _slopes(self, points: Points) -> Slopes:
+        """Return the slopes of the only component's expected log-likelihood."""
+        mean, inducing, conditional = (part[0] for part in self.component_marginals(points.x))
+        variance = tf.maximum(inducing + conditional, self.variance_floor)
+        return slopes_at(self.likelihood, mean, variance, points.y, points.weight)
+
+    def left_out_latent(
+        self, features: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, held: HeldPosterior | None = None
+    ) -> Latent:
+        """Return marginals at training points, each without its own label: its site is divided out.
+
+        The sites are those of each component, and the weights of the components stay.
+
+        Args:
+            features: The points, `[B, D]`.
+            label: Their labels, `[B]`.
+            weight: How often each counts, `[B]`.
+            held: q(u) to use instead of the head's q(v).
+
+        Source:
+            `gpmodels.heads.leave_one_out`.
+        """
+        mean, inducing, conditional = self.component_marginals(features, held)
+        flat_mean, flat_inducing, flat_conditional = (
+            tf.reshape(part, [-1, part.shape[-1]]) for part in (mean, inducing, conditional)
+        )
+        labels, weights = (tf.tile(part, [self.num_components]) for part in (label, weight))
+        variance = tf.maximum(flat_inducing + flat_conditional, self.variance_floor)
+        unit = tf.zeros_like(labels, tf.int32)
+        site = sites_at(self.likelihood, flat_mean, variance, labels, weights, unit)
+        out_mean, out_variance = without_site(flat_mean, flat_inducing, site)
+        shape = tf.shape(mean)
+        return self._latent(tf.reshape(out_mean, shape), tf.reshape(out_variance + flat_conditional, shape))
+
+    @check_shapes("features: [B, D]", "label: [B]", "weight: [B]", "return: [B]")
+    def leave_one_out_terms(
+        self, features: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, held: HeldPosterior | None = None
+    ) -> tf.Tensor:
+        """Return log p(y) of each training point by what the others say, nats; arguments as above."""
+        return self.log_predictive_density(self.left_out_latent(features, label, weight, held), label)
+
+    @check_shapes("features: [B, D]", "label: [B]", "return: [B]")
+    def paper_leave_one_out_terms(
+        self, features: tf.Tensor, label: tf.Tensor, held: HeldPosterior | None = None
+    ) -> tf.Tensor:
+        """Return -log E_q[1/p(y | f)] of each training point, nats: the leave-one-out term of AutoGP, (16).
+
+        Raises:
+            ValueError: The likelihood's E[1/p] is infinite or has no closed form.
+        """
+        mean, inducing, conditional = self.component_marginals(features, held)
+        latent = self._latent(mean, inducing + conditional)
+        marginals = (latent.mean, latent.variance, latent.log_weight)
+        return -mixture.log_expected_inverse(
+            self.likelihood, *marginals, label, self.responsible_unit(latent)
+        )
+
+    def hold(self) -> HeldPosterior:
+        """Return q(u) as it is now: u = L v."""
+        factor = self.unit.whitening().factor[0][:, None]  # G = L⁻¹, [J, 1, M, M]
+        mean = self._by_kernel(self.posterior.q_mean)
+        roots = self._by_kernel(self.posterior.dense_roots())
+        identity = tf.eye(self.num_inducing, dtype=factor.dtype) + tf.zeros_like(factor)
+        lower = tf.linalg.triangular_solve(factor, identity)  # L
+        return HeldPosterior(tf.linalg.matvec(lower, mean), tf.matmul(lower, roots))
+
+    def release(self, held: HeldPosterior) -> None:
+        """Set q(v) to what q(u) is under the present kernel.
+
+        A diagonal posterior keeps the diagonal of its covariance: L moves between `hold` and `release`, and
+        G L L_S is no longer diagonal.
+        """
+        factor = self.unit.whitening().factor[0][:, None]
+        mean, roots = tf.linalg.matvec(factor, held.mean), tf.matmul(factor, held.roots)
+        self.posterior.q_mean.assign(tf.reshape(mean, self.posterior.q_mean.shape))
+        if self.posterior.is_diagonal:
+            roots = tf.linalg.norm(roots, axis=-1)
+        self.posterior.q_sqrt.assign(tf.reshape(roots, self.posterior.q_sqrt.shape))
+
+
+@check_shapes("b: [J, B, M]", "roots: [J, Q, M, M]", "return: [J, B, Q]")
+def _squared_lengths(b: tf.Tensor, roots: tf.Tensor) -> tf.Tensor:
+    """Return |L_Sᵀ b|² of each function."""
+    j, q, m, _ = roots.shape
+    side_by_side = tf.reshape(tf.transpose(roots, [0, 2, 1, 3]), [j, m, q * m])
+    squares = tf.square(tf.matmul(b, side_by_side))  # [J, B, Q M]
+    return tf.reduce_sum(tf.reshape(squares, [j, -1, q, m]), axis=-1)

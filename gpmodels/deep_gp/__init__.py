@@ -1,0 +1,1 @@
+"""Doubly stochastic deep Gaussian processes of sparse layers."""

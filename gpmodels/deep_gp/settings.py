@@ -1,0 +1,14 @@
+"""Settings of the deep Gaussian process head; no TensorFlow here."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpmodels.heads.layer_settings import LayerSettings
+from gpmodels.heads.settings import UnitSettings
+
+
+class DeepGPSettings(UnitSettings, LayerSettings):
+    """Settings of `gpmodels.DeepGPHead` in a run."""
+
+    num_inducing: int = Field(default=100, ge=1, description="Inducing points of each layer.")

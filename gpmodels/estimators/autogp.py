@@ -1,0 +1,266 @@
+"""AutoGP: classifier and regressor that can learn their hyper-parameters by leaving out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from gpmodels.autogp.head import AutoGPHead
+from gpmodels.estimators.alternation import OBJECTIVES, AlternatingSteps
+from gpmodels.estimators.base import ConjugateEstimator, is_count
+from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
+from gpmodels.estimators.engine import Engine, FloatArray, engine_for
+from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier, LeavesOneOutRegressor
+from gpmodels.estimators.mini_batch import BoundSteps, Rows, TrainingSteps, mean_log_density, warm_start
+from gpmodels.estimators.refit import refit_posterior_by_chunks
+from gpmodels.estimators.regressors import _GPRegressor
+from gpmodels.estimators.temperature import (
+    best_temperature,
+    check_temperature,
+    log_probabilities,
+    tempered,
+)
+
+SVGP_SETTINGS = (
+    *("num_inducing", "kernel", "kernel_depth", "lengthscale_spread"),
+    *("num_classes", "likelihood", "class_kernels", "dtype"),
+)
+"""Settings that an AutoGP head shares with the SVGP head that it starts from."""
+
+WORTH_KEEPING = 0.01
+"""Nats per held-out row by which the posterior that was held must be better for it to stay."""
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class _AutoGP(ConjugateEstimator):
+    """What classifier and regressor share."""
+
+    _model: ClassVar[str] = "autogp"
+    _adam_iterations: ClassVar[int] = 4000
+
+    num_components: int = 1
+    posterior: str = "full"
+    entropy: str = "pairwise"
+    objective: str = "loo"
+    block_epochs: int = 50
+    validation_fraction: float = 0.2
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective must be one of {OBJECTIVES}, but is {self.objective!r}.")
+        for name in ("num_components", "block_epochs"):
+            if not is_count(getattr(self, name)):
+                raise ValueError(f"{name} must be a positive integer, but is {getattr(self, name)!r}.")
+        if self.optimizer == "lbfgs" and self.objective != "elbo":
+            raise ValueError(
+                f"objective={self.objective!r} alternates two objectives on mini-batches, which "
+                "optimizer='lbfgs' cannot. Leave optimizer at 'auto', or choose objective='elbo'."
+            )
+
+    def _head_settings(self) -> dict[str, Any]:
+        return {
+            **super()._head_settings(),
+            "num_components": self.num_components,
+            "posterior": self.posterior,
+            "entropy": self.entropy,
+        }
+
+    def _least_weights(self, settings: Mapping[str, Any]) -> int:
+        classes = settings.get("num_classes", 1)
+        inducing = settings["num_inducing"]
+        root = inducing if settings["posterior"] == "diagonal" else inducing * (inducing + 1) // 2
+        functions = settings["num_components"] * (classes if classes > 2 else 1)
+        return functions * (inducing + root) + inducing * self.n_features_in_
+
+    def _takes_full_batch(self, num_rows: int) -> bool:  # noqa: ARG002 - the base class has it
+        return self.optimizer == "lbfgs"
+
+    def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
+        """Start from an SVGP fitted to a sample of the rows, whose posterior follows from sites."""
+        head = engine.head
+        if not isinstance(head, AutoGPHead):
+            raise TypeError(f"An AutoGP estimator needs an AutoGPHead, but has {head.name}.")
+        settings = {name: value for name, value in self.head_settings_.items() if name in SVGP_SETTINGS}
+        start = engine_for("svgp", settings, self.n_features_in_)
+        start.reset()
+        unit = start.head.posterior_units[0]
+        names = ["inducing_inputs", "lengthscales", "variance"]
+        if unit.typical_lengthscales is not None:
+            names.append("typical_lengthscales")
+        for name in names:
+            getattr(unit, name).assign(getattr(head.unit, name).numpy())
+        warm_start(start, rows, rng)
+        _copy_start(start, head, names)
+
+    def _finish(self, engine: Engine, training: Rows, held_out: Rows | None, everything: Rows) -> None:
+        """Solve the posterior anew at all rows, unless held-out rows like the one that was held better."""
+        self.posterior_is_solved_, self._held_temperature = False, 1.0
+        if self.num_components > 1:
+            return
+        if held_out is not None:
+            weights = engine.head.get_weights()
+            density, self._held_temperature = self._judged(engine, held_out)
+            refit_posterior_by_chunks(engine, training)
+            if self._judged(engine, held_out)[0] < density - WORTH_KEEPING:
+                engine.head.set_weights(weights)
+                return
+        refit_posterior_by_chunks(engine, everything)
+        self.posterior_is_solved_ = True
+
+    def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
+        """Return the mean log density of held-out rows, nats, at the temperature they ask for, and that."""
+        return mean_log_density(engine, rows), 1.0
+
+    def _training_steps(self, engine: Engine, steps_per_epoch: int, total: int) -> TrainingSteps:
+        if self.objective == "elbo":
+            return BoundSteps(engine.adam_step)
+        # At least one block of each objective, however short the fit.
+        block = max(min(self.block_epochs * steps_per_epoch, total // 2), 1)
+        return AlternatingSteps(engine, is_papers=self.objective == "loo_paper", block=block)
+
+
+def _copy_start(start: Engine, head: AutoGPHead, names: list[str]) -> None:
+    """Give a head the kernel, likelihood and posterior of a fitted SVGP, for every component alike."""
+    unit = start.head.posterior_units[0]
+    bias = ["bias"] if unit.bias is not None else []
+    for name in (*names, *bias):
+        getattr(head.unit, name).assign(getattr(unit, name).numpy())
+    for ours, theirs in zip(head.likelihood.parameters, start.head.likelihood.parameters, strict=True):
+        ours.assign(theirs.numpy())
+    apart = head.posterior.q_mean.numpy()  # what `initialize` set the components apart by
+    head.posterior.q_mean.assign(apart + unit.q_mean.numpy()[0][:, None])
+    roots = np.broadcast_to(unit.q_sqrt.numpy()[0][:, None], head.posterior.dense_roots().shape)
+    if head.posterior.is_diagonal:
+        roots = np.linalg.norm(roots, axis=-1)
+    head.posterior.q_sqrt.assign(roots)
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the first one's defaults count
+    """Sparse GP classifier whose hyper-parameters are learned by leaving out, for probabilities that hold.
+
+    It starts from an SVGP on a sample of the rows, and goes on by Adam on mini-batches: blocks of epochs on
+    the bound, which fit the posterior, in turn with blocks on the leave-one-out density of the training rows,
+    which fit the kernel while the posterior of the inducing values stays. That can overfit some thousand
+    rows, so that rows are held out to stop by (`early_stopping`). At the end the posterior of one component
+    is solved anew at all rows, where the held-out rows do not like the one that was held better.
+
+    Args:
+        objective: `"loo"`, leaving rows out through their sites; `"elbo"`, the bound alone; `"loo_paper"`,
+            the paper's -log E[1/p], which exists for softmax, logistic and robust max.
+        block_epochs: Epochs of a block of either objective. Leaving out gains slowly, and the bound takes
+            much of it back: rows held out of MNIST preferred 50 to 20. The paper's experiments have 100.
+        num_components: K, Gaussians in the posterior.
+        posterior: `"full"` or `"diagonal"` covariance of each.
+        entropy: `"pairwise"` or `"jensen"`, see `gpmodels.AutoGPHead`.
+        num_inducing: M, `"auto"` for 2.5 % of the rows within 50 and 250.
+        kernel: As of `gpmodels.SVGPClassifier`.
+        kernel_depth: Layers of an arc-cosine kernel.
+        lengthscale_spread: As of `gpmodels.SVGPClassifier`.
+        likelihood: `"auto"`, which is logistic for two classes and a softmax for more; or `"bernoulli"`,
+            `"logistic"`, `"softmax"`, `"robust_max"`.
+        class_kernels: `"shared"`, or `"separate"` for one kernel of each class.
+        temperature: `"auto"` for the temperature that left-out rows ask for, see `leave_one_out` and
+            `gpmodels.estimators.temperature`; where the posterior was not solved anew, that of the rows held
+            out for early stopping. A number sets it.
+        optimizer: `"auto"` or `"adam"` for mini-batches; `"lbfgs"` for the bound on all rows.
+        max_iterations: Steps; None takes 4000.
+        learning_rate: Learning rate of Adam, at the start of its cosine schedule.
+        batch_size: Rows of a step.
+        tolerance: Of L-BFGS.
+        effective_observations: As of `gpmodels.SVGPClassifier`.
+        early_stopping: Whether rows are held out, and the best weights on them kept.
+        validation_fraction: Share of the rows held out.
+        class_weight: `"balanced"`, or `{label: weight}`.
+        random_state: Seed.
+        dtype: `"float64"` or `"float32"`.
+        verbose: 1 shows a progress bar.
+        log_dir: Folder for TensorBoard.
+
+    Attributes:
+        classes_: Labels, sorted.
+        temperature_: Temperature of the probabilities.
+        posterior_is_solved_: Whether the posterior was solved anew; `leave_one_out` is good only then.
+        n_iter_: Steps done.
+        learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each step, whose bound is the
+            objective of its block.
+        weights_: What was learned.
+
+    Source:
+        Krauth, Bonilla, Cutajar and Filippone (2017), AutoGP, section 4 and Algorithm 1; docs/theory.md,
+        "AutoGP", tells what differs.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = AutoGPClassifier(num_inducing=10, max_iterations=40, random_state=0).fit(X, y)
+        >>> model.leave_one_out(X, y).mean() > -0.3
+        True
+    """
+
+    likelihood: str = "auto"
+    temperature: float | str = "auto"
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_temperature(self.temperature)
+
+    def _fit(
+        self,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
+        callback: Callable[[Any, int], None] | None,
+    ) -> Self:
+        super()._fit(x, targets, weight, groups, callback)
+        self.temperature_ = 1.0 if self.temperature == "auto" else float(self.temperature)
+        if self.temperature == "auto" and getattr(self, "posterior_is_solved_", False):
+            logs = self._left_out_rows(x, targets, weight, self._log_probabilities_of)
+            self.temperature_ = best_temperature(logs, targets.astype(np.intp), weight)
+        elif self.temperature == "auto":
+            self.temperature_ = self._held_temperature
+        return self
+
+    def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
+        """A posterior that is solved anew is as much surer or less sure as its temperature undoes."""
+        x, label, weight = (part.numpy() for part in rows.take(slice(None), engine.dtype))
+        logs, own = log_probabilities(engine, x), label.astype(np.intp)
+        temperature = best_temperature(logs, own, weight)
+        of_label = tempered(logs, temperature)[np.arange(len(own)), own]
+        return float(np.average(of_label, weights=weight)), temperature
+
+    def _head_settings(self) -> dict[str, Any]:
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {self.likelihood!r}.")
+        automatic = "logistic" if len(self.classes_) == 2 else "softmax"
+        return {
+            **super()._head_settings(),
+            "num_classes": len(self.classes_),
+            "likelihood": automatic if self.likelihood == "auto" else self.likelihood,
+            "class_kernels": self.class_kernels,
+        }
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class AutoGPRegressor(_AutoGP, LeavesOneOutRegressor, _GPRegressor):
+    """Sparse GP regressor whose hyper-parameters are learned by leaving out.
+
+    Parameters as for `AutoGPClassifier`, without those of the classes; `objective="loo_paper"` exists only
+    where the posterior's variance stays below the noise.
+
+    Attributes:
+        target_mean_: Mean of the targets.
+        target_scale_: Their standard deviation.
+
+    Example:
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> AutoGPRegressor(num_inducing=10, max_iterations=40, random_state=0).fit(X, y).score(X, y) > 0.3
+        True
+    """

@@ -1,0 +1,1 @@
+"""Deep Gaussian processes of random features: Bayesian linear models on random functions of their inputs."""

@@ -1,0 +1,73 @@
+"""Views: the columns of the features that each of several units sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from check_shapes import check_shapes
+
+Views = tuple[tuple[int, ...], ...]
+"""Columns of each unit's view."""
+
+
+def normalised_views(views: Sequence[Sequence[int] | slice]) -> Views:
+    """Return the views as tuples of column indices.
+
+    Args:
+        views: Column indices, or a slice with an end, for each view.
+
+    Raises:
+        ValueError: There is no view, one is empty, or names something that is no column.
+
+    Example:
+        >>> normalised_views([[0, 2], slice(3, 5)])
+        ((0, 2), (3, 4))
+    """
+    if not len(views):
+        raise ValueError(f"views must name the columns of at least one view, but is {views!r}.")
+    columns = tuple(_columns(view) for view in views)
+    for view in columns:
+        if not view or min(view) < 0 or len(set(view)) < len(view):
+            raise ValueError(
+                f"Each view must hold different column indices from 0, at least one, but one is {list(view)}."
+            )
+    return columns
+
+
+def _columns(view: Sequence[int] | slice) -> tuple[int, ...]:
+    if isinstance(view, slice):
+        if view.stop is None or view.stop < 0 or (view.start or 0) < 0:
+            raise ValueError(f"A view given as a slice needs an end, counted from 0, but is {view}.")
+        return tuple(range(view.start or 0, view.stop, view.step or 1))
+    values = np.asarray(view)
+    if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
+        raise ValueError(f"A view must be a sequence of column indices or a slice, but is {view!r}.")
+    return tuple(int(value) for value in values)
+
+
+def padded_columns(views: Views, num_features: int) -> npt.NDArray[np.int32]:
+    """Return the views' columns `[K, W]`, W of the widest view, filled up with the column number D.
+
+    Example:
+        >>> padded_columns(((0, 1), (2,)), 3).tolist()
+        [[0, 1], [2, 3]]
+    """
+    columns = np.full([len(views), max(map(len, views))], num_features, np.int32)
+    for row, view in zip(columns, views, strict=True):
+        row[: len(view)] = view
+    return columns
+
+
+@check_shapes("x: [N, D]", "columns: [K, W]", "return: [K, N, W]")
+def view_blocks(x: tf.Tensor, columns: npt.NDArray[np.int32]) -> tf.Tensor:
+    """Return what each unit sees of the features; the column number D is a column of zeros.
+
+    Args:
+        x: Features.
+        columns: From `padded_columns`.
+    """
+    with_zeros = tf.pad(x, [[0, 0], [0, 1]])
+    return tf.transpose(tf.gather(with_zeros, columns, axis=1), [1, 0, 2])

@@ -1,0 +1,131 @@
+"""The files to predict; apart from the loop that predicts, so that naming one does not import TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from data_prep.errors import InputError
+from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
+from data_prep.files.videos import VIDEO_SUFFIXES
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to predict and the stem of its outputs."""
+
+    path: Path
+    stem: str
+
+    @property
+    def is_video(self) -> bool:
+        """Return whether the file is read frame by frame."""
+        return self.path.suffix.lower() in VIDEO_SUFFIXES
+
+
+def find_sources(
+    inputs: Sequence[Path],
+    *,
+    suffixes: Collection[str] = IMAGE_SUFFIXES | VIDEO_SUFFIXES,
+    kind: str = "image or video",
+) -> list[Source]:
+    """Return the files given and the known files in folders given, each path once.
+
+    They are in the order given, those of a folder by name. Then come files of a folder that look like
+    pictures and cannot be read, such as a GIF or a pipe named like an image: their lines say so.
+
+    Args:
+        inputs: Files and folders.
+        suffixes: Suffixes of the files that are taken from a folder, in lower case.
+        kind: What these files are, for messages.
+
+    Raises:
+        InputError: A path does not exist, or nothing is there to predict.
+    """
+    paths: list[Path] = []
+    unreadable: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            files = sorted(path.iterdir())
+            paths += [file for file in files if _is_known_file(file, suffixes)]
+            unreadable += [file for file in files if _looks_readable(file, suffixes)]
+        elif path.exists():
+            paths.append(path)
+        else:
+            raise InputError(f"{path} does not exist. Pass image files, video files, or a folder of them.")
+    if not (paths or unreadable):
+        raise InputError(
+            f"No {kind} in {', '.join(map(str, inputs))}. Expected files ending in "
+            f"{', '.join(sorted(suffixes))}.{_filled_folders(inputs, suffixes)}"
+        )
+    # These leave no files behind, so that the others need not make room for their names.
+    others = [Source(path, path.name) for path in dict.fromkeys(unreadable) if path not in paths]
+    return _unique_sources(list(dict.fromkeys(paths))) + others
+
+
+def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
+    """Return a sentence on sub-folders that hold such files, which nothing descends into; "" without any."""
+    filled = [
+        str(folder)
+        for path in inputs
+        for folder in sorted(path.iterdir())
+        if _holds_known_files(folder, suffixes)
+    ]
+    if not filled:
+        return ""
+    return f" Folders within a folder are not searched: pass them by name, such as {', '.join(filled[:3])}."
+
+
+def _holds_known_files(folder: Path, suffixes: Collection[str]) -> bool:
+    """Whether it is a folder, neither hidden nor closed to the user, with such files directly in it."""
+    if folder.name.startswith(".") or not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        return False
+    return any(_is_known_file(file, suffixes) for file in folder.iterdir())
+
+
+def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:
+    return path.suffix.lower() in suffixes and not path.name.startswith(".") and path.is_file()
+
+
+def _looks_readable(path: Path, suffixes: Collection[str]) -> bool:
+    """Whether a visible entry of a folder is named like a picture, but is of no kind that is read."""
+    if path.name.startswith(".") or path.is_dir() or _is_known_file(path, suffixes):
+        return False
+    others = OTHER_IMAGE_SUFFIXES if frozenset(suffixes) >= IMAGE_SUFFIXES else frozenset[str]()
+    return path.suffix.lower() in others.union(suffixes)
+
+
+def _unique_sources(paths: Sequence[Path]) -> list[Source]:
+    """Return sources whose outputs cannot replace each other; a video's frames are its stem and a number."""
+    stems = Counter(path.stem for path in paths)
+    names = Counter(path.name for path in paths)
+    chosen: dict[Path, Source] = {}
+    taken: set[str] = set()
+    videos: set[str] = set()
+    # Videos choose first: then an image can keep clear of their frames.
+    for path in sorted(paths, key=lambda path: path.suffix.lower() not in VIDEO_SUFFIXES):
+        source = next(
+            Source(path, stem)
+            for stem in _possible_stems(path, stems, names)
+            if stem not in taken and re.sub(r"_\d{6,}$", "", stem) not in videos
+        )
+        chosen[path] = source
+        taken.add(source.stem)
+        if source.is_video:
+            videos.add(source.stem)
+    return [chosen[path] for path in paths]
+
+
+def _possible_stems(path: Path, stems: Counter[str], names: Counter[str]) -> Iterator[str]:
+    """Yield names for a source's outputs, the shortest first."""
+    if stems[path.stem] == 1:
+        yield path.stem
+    if names[path.name] == 1:
+        yield path.name
+    yield f"{path.parent.name}_{path.name}"
+    yield from (f"{path.name}_{number}" for number in count(2))

@@ -1,0 +1,53 @@
+"""The benchmark of deep GPs: its cells, how it judges mixtures, and its tables."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from benchmarks.deep_gp.plan import METHODS, PARTS, cells_of
+from benchmarks.deep_gp.regression import judged, load
+from benchmarks.deep_gp.report import TITLES, rows_of
+
+
+def test_cells_have_files_of_their_own():
+    cells = [cell for part in PARTS for cell in cells_of(part)]
+    assert len({cell.file for cell in cells}) == len(cells)
+    assert {cell.part for cell in cells} == set(PARTS)
+    assert {method for method, _ in METHODS} == set(TITLES)
+
+
+def test_density_of_a_mixture_is_the_mean_of_densities():
+    means, variances = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[1.0, 0.5], [4.0, 0.5]])
+    target = np.array([0.5, 2.0])
+    densities = scipy.stats.norm.pdf(target, means, np.sqrt(variances)).mean(axis=0)
+    scores = judged(means, variances, target)
+    assert scores["nlp"] == pytest.approx(-np.log(densities).mean())
+    assert scores["smse"] == pytest.approx(np.mean([0.25, 1.0]) / target.var())
+
+
+def test_data_are_standardised_by_their_training_part(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "tabular").mkdir()
+    parts = {"X_train": rng.normal(3.0, 2.0, (50, 2)), "y_train": rng.normal(5.0, 1.0, 50)}
+    tests = {"X_test": parts["X_train"][:5], "y_test": parts["y_train"][:5]}
+    np.savez(tmp_path / "tabular" / "toy.npz", **parts, **tests)
+    scaled = load(tmp_path, "toy")
+    np.testing.assert_allclose(scaled["X_train"].mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(scaled["y_train"].std(), 1.0)
+    np.testing.assert_allclose(scaled["X_test"], scaled["X_train"][:5])
+    with pytest.raises(SystemExit, match=r"other\.npz is missing"):
+        load(tmp_path, "other")
+
+
+def test_tables_have_a_row_for_each_method_and_size():
+    record = {"data": "kin40k", "seed": 0, "nlp": 0.25, "smse": 0.1, "seconds": 3.0}
+    records = [record | {"method": "deep_gp", "layers": layers} for layers in (2, 1)]
+    records.append(record | {"method": "deep_gp", "layers": 2, "seed": 1, "nlp": 0.35})
+    rows = rows_of("regression", records)
+    assert [row["layers"] for row in rows] == [1, 2]
+    assert rows[1]["NLP"] == "0.300 (0.250, 0.350)"
+    times = [
+        {"method": name, "milliseconds": value, "spread": 1.0}
+        for name, value in (("deep_gp", 20.0), ("gpytorch", 40.0))
+    ]
+    assert rows_of("speed", times)[0]["over GPyTorch's"] == "0.50"

@@ -1,0 +1,221 @@
+"""AutoGP estimators: starts, blocks of objectives, files, and what they refuse."""
+
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gpmodels import AutoGPClassifier, AutoGPRegressor, SVGPClassifier
+from gpmodels.estimators.alternation import AlternatingSteps, LeaveOneOutStep
+
+SMALL = {"num_inducing": 8, "max_iterations": 25, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def two_classes():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    return x, np.where(x[:, 0] + 0.3 * rng.normal(size=120) > 0, "yes", "no")
+
+
+@pytest.mark.parametrize("objective", ["elbo", "loo", "loo_paper"])
+@pytest.mark.parametrize("settings", [{}, {"num_components": 2, "posterior": "diagonal"}], ids=str)
+def test_learns_each_objective(iris, objective, settings):
+    model = AutoGPClassifier(objective=objective, **SMALL, **settings).fit(*iris)
+    assert model.score(*iris) > 0.9
+    assert model.n_iter_ == len(model.learning_curve_) <= 25
+    probability = model.predict_proba(iris[0])
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_logistic_is_the_likelihood_of_two_classes_and_both_probabilities_are_the_heads(two_classes):
+    model = AutoGPClassifier(temperature=1.0, **SMALL).fit(*two_classes)
+    assert model.head_settings_["likelihood"] == "logistic"
+    outputs = model.predict_distribution(two_classes[0])
+    engine = model._trained_engine()
+    scaled = (two_classes[0] - model.input_mean_) / model.input_scale_
+    expected = engine.head(scaled)["probability"].numpy()
+    np.testing.assert_allclose(outputs["probability"][:, 1], expected, rtol=1e-6)
+    assert list(model.classes_) == ["no", "yes"]
+
+
+def test_no_step_is_the_svgp_of_the_same_start(iris):
+    """A rate of almost nothing leaves what the SVGP's fit to the rows gave."""
+    model = AutoGPClassifier(
+        objective="elbo",
+        num_inducing=8,
+        max_iterations=1,
+        learning_rate=1e-12,
+        early_stopping=False,
+        random_state=0,
+    ).fit(*iris)
+    twin = SVGPClassifier(num_inducing=8, max_iterations=40, tolerance=1e-4, random_state=0).fit(*iris)
+    lengthscales, theirs = (one.weights_[1].ravel() for one in (model, twin))
+    np.testing.assert_allclose(lengthscales, theirs, rtol=1e-6)
+    # The posterior is solved anew at the end, so that the bound can only be better.
+    assert twin.bound(*iris) - 0.01 < model.bound(*iris) < twin.bound(*iris) + 1.0
+
+
+def test_temperature_is_what_left_out_rows_ask_for(two_classes):
+    settings = {"early_stopping": False, **SMALL}  # no held-out rows that might keep the posterior held
+    model = AutoGPClassifier(**settings).fit(*two_classes)
+    own = AutoGPClassifier(temperature=1.0, **settings).fit(*two_classes)
+    assert own.temperature_ == 1.0
+    assert 0.5 < model.temperature_ < 2.0
+    assert model.temperature_ != 1.0
+    assert model.leave_one_out(*two_classes).mean() > own.leave_one_out(*two_classes).mean()
+    assert AutoGPClassifier(num_components=2, **SMALL).fit(*two_classes).temperature_ == 1.0
+
+
+def test_separable_classes_and_a_probit_are_no_trouble():
+    """Leaving out differentiates the sites, hence log Φ twice, far in its tail too."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    y = x[:, 0] > 0
+    model = AutoGPClassifier(likelihood="bernoulli", num_inducing=10, max_iterations=120, random_state=0)
+    probability = model.fit(x[:60], y[:60]).predict_proba(x[60:])
+    assert -np.log(probability[np.arange(20), y[60:].astype(int)]).mean() < 0.35
+
+
+class Log:
+    """Stands for engine and step: notes what is called."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        def call(*_):
+            self.calls.append(name)
+            return 0.0
+
+        return call
+
+
+def alternating(block):
+    steps = object.__new__(AlternatingSteps)
+    steps._engine, steps._leave_one_out, steps._block, steps._holds = Log(), Log(), block, False
+    return steps
+
+
+def test_blocks_alternate_and_hold_q_of_u_between():
+    steps = alternating(2)
+    kinds = []
+    for number in range(6):
+        before = len(steps._engine.calls)
+        steps.take(number, (), None, None)
+        kinds.append("elbo" if len(steps._engine.calls) > before else "loo")
+    assert kinds == ["elbo", "elbo", "loo", "loo", "elbo", "elbo"]
+    assert steps._leave_one_out.calls == ["hold", "take", "take", "release"]
+    steps.settle()  # nothing is held now
+    assert steps._leave_one_out.calls[-1] == "release"
+    assert len(steps._leave_one_out.calls) == 4
+
+
+def test_early_stopping_waits_for_a_cycle_of_blocks(iris):
+    """Ten looks fit into a cycle, in whose other half the held-out rows may gain."""
+    settings = {"num_inducing": 8, "max_iterations": 400, "block_epochs": 50, "random_state": 0}
+    model = AutoGPClassifier(objective="loo", **settings).fit(*iris)
+    looks = [point.iteration for point in model.learning_curve_ if point.validation == point.validation]
+    values = [point.validation for point in model.learning_curve_ if point.validation == point.validation]
+    last_gain = looks[int(np.argmax(values))]
+    assert model.n_iter_ == 400 or model.n_iter_ - last_gain >= 100 + 60
+
+
+def test_settling_in_a_block_of_leaving_out_keeps_holding():
+    steps = alternating(1)
+    for number in (0, 1):
+        steps.take(number, (), None, None)
+    steps.settle()
+    steps.take(2, (), None, None)
+    assert steps._leave_one_out.calls == ["hold", "take", "release", "release"]
+
+
+@pytest.mark.parametrize("model", [AutoGPClassifier(), AutoGPRegressor()])
+def test_a_fifth_of_the_rows_is_held_out_if_nothing_is_said(model):
+    """Leaving out overfits few rows; a tenth of five hundred chose a model that had."""
+    assert model.validation_fraction == 0.2
+
+
+def test_a_held_posterior_has_the_temperature_of_the_held_out_rows(iris, monkeypatch):
+    def keep(engine, *_):
+        engine.head.posterior.q_mean.assign(0.0 * engine.head.posterior.q_mean)  # worse than what was held
+
+    monkeypatch.setattr("gpmodels.estimators.autogp.refit_posterior_by_chunks", keep)
+    model = AutoGPClassifier(objective="loo", **SMALL).fit(*iris)
+    assert not model.posterior_is_solved_
+    assert model.temperature_ == model._held_temperature != 1.0
+
+
+def test_leaving_out_improves_its_own_objective(iris):
+    """Steps with q(u) held raise the density of left-out rows; the q that is solved at the end is another."""
+    x, y = iris
+    model = AutoGPClassifier(objective="elbo", **SMALL).fit(x, y)
+    engine = model._trained_engine()
+    with engine.unchanged():
+        scaled = tf.constant((x - model.input_mean_) / model.input_scale_, engine.dtype)
+        labels = tf.constant(y, engine.dtype)
+        step = LeaveOneOutStep(engine, is_papers=False)
+        step.hold()
+        rate = tf.constant(0.01, engine.dtype)
+        losses = [float(step.take((scaled, labels, tf.ones_like(labels)), rate)) for _ in range(20)]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_regression_predicts_and_leaves_out_in_the_units_of_the_targets():
+    x, y = load_diabetes(return_X_y=True)
+    model = AutoGPRegressor(**SMALL).fit(x, y)
+    assert model.score(x, y) > 0.3
+    density = model.leave_one_out(x, y)
+    mean, deviation = model.predict(x, return_std=True)
+    seen = -0.5 * np.log(2 * np.pi * deviation**2) - 0.5 * ((y - mean) / deviation) ** 2
+    assert density.shape == y.shape
+    assert np.mean(density) == pytest.approx(np.mean(seen), abs=0.1)
+    assert np.mean(density) < np.mean(seen)
+
+
+@pytest.mark.parametrize("posterior", ["full", "diagonal"])
+@pytest.mark.parametrize("kind", [AutoGPClassifier, AutoGPRegressor])
+def test_file_and_copy_predict_the_same(kind, posterior, iris, tmp_path):
+    settings = {"num_components": 2, "posterior": posterior, "kernel": "arc_cosine1", "kernel_depth": 2}
+    model = kind(**settings, **SMALL).fit(*iris)
+    model.save(tmp_path / "model.npz")
+    for other in (kind.load(tmp_path / "model.npz"), copy.deepcopy(model)):
+        np.testing.assert_allclose(other.predict(iris[0]), model.predict(iris[0]))
+        assert other.kernel_depth == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"objective": "map"}, "objective must be one of .*, but is 'map'"),
+        ({"num_components": 0}, "num_components must be a positive integer, but is 0"),
+        ({"block_epochs": 1.5}, "block_epochs must be a positive integer, but is 1.5"),
+        ({"optimizer": "lbfgs"}, "alternates two objectives on mini-batches"),
+        ({"likelihood": "poisson"}, "likelihood must be one of .*, but is 'poisson'"),
+        ({"objective": "loo_paper", "likelihood": "bernoulli"}, "Choose objective='loo'"),
+        ({"kernel": "arc_cosine2", "kernel_depth": 4}, "limited to kernel_depth 2"),
+    ],
+)
+def test_refuses_and_a_failed_refit_leaves_no_old_model(two_classes, arguments, message):
+    model = AutoGPClassifier(**SMALL).fit(*two_classes)
+    model.set_params(**arguments)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*two_classes)
+    assert not hasattr(model, "weights_")
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [AutoGPClassifier(num_inducing=8, max_iterations=5), AutoGPRegressor(num_inducing=8, max_iterations=5)]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,108 @@
+"""Leave-one-out of fitted estimators: against q solved without a row, and the list of suspicious labels."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+
+from gpmodels import DFGPClassifier, HGPClassifier, HGPRegressor, SVGPClassifier, SVGPRegressor
+
+SMALL = {"num_inducing": 8, "max_iterations": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize(
+    "model", [SVGPClassifier(**SMALL), HGPClassifier(num_experts=2, **SMALL)], ids=["svgp", "hgp"]
+)
+def test_classes_are_a_little_worse_than_seen(model, iris):
+    left_out = model.fit(*iris).leave_one_out(*iris)
+    seen = np.log(model.predict_proba(iris[0])[np.arange(150), iris[1]])
+    assert left_out.shape == (150,)
+    assert seen.mean() - 0.2 < left_out.mean() < seen.mean()
+
+
+@pytest.mark.parametrize(
+    "model", [SVGPRegressor(**SMALL), HGPRegressor(num_experts=2, **SMALL)], ids=["svgp", "hgp"]
+)
+def test_regression_is_in_the_units_of_the_targets(model):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=80)
+    small = model.fit(x, y).leave_one_out(x, y)
+    large = model.fit(x, 10 * y).leave_one_out(x, 10 * y)
+    np.testing.assert_allclose(small - np.log(10.0), large, atol=1e-3)
+
+
+def test_equals_the_posterior_solved_without_the_row():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 2))
+    y = np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=40)
+    model = SVGPRegressor(**SMALL).fit(x, y)
+    left_out = model.leave_one_out(x, y)
+    engine = model._trained_engine()
+    scaled, targets = (x - model.input_mean_) / model.input_scale_, model._targets(y)
+    for n in (0, 7, 39):
+        weight = np.ones(40)
+        weight[n] = 0.0
+        points = engine.points(scaled, targets, weight)
+        engine.set_best_posterior(points)
+        latent = engine.head.latent(points.x[n : n + 1])
+        expected = float(engine.head.log_predictive_density(latent, points.y[n : n + 1])[0])
+        assert left_out[n] == pytest.approx(expected - np.log(model.target_scale_), abs=1e-7)
+
+
+def test_a_column_of_labels_and_some_of_the_rows(iris):
+    model = SVGPClassifier(**SMALL).fit(*iris)
+    column = iris[1][:, None]
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):  # as in fit
+        left_out = model.leave_one_out(iris[0], column)
+    np.testing.assert_array_equal(left_out, model.leave_one_out(*iris))
+    with pytest.raises(ValueError, match=r"These are 10 rows, but the fit had 150\. Pass"):
+        model.leave_one_out(iris[0][:10], iris[1][:10])
+
+
+def test_weights_count_as_in_the_fit(iris):
+    weight = np.ones(150)
+    weight[:20] = 0.0
+    model = SVGPClassifier(temperature=1.0, **SMALL).fit(*iris, sample_weight=weight)
+    left_out = model.leave_one_out(*iris, sample_weight=weight)
+    seen = np.log(model.predict_proba(iris[0])[np.arange(150), iris[1]])
+    np.testing.assert_allclose(left_out[:20], seen[:20], atol=1e-8)  # they had no part in it
+    assert left_out[20:].mean() < seen[20:].mean()
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_exchanged_labels_head_the_list(iris, class_weight):
+    x, y = iris
+    wrong = y.copy()
+    exchanged = [3, 40, 110]
+    wrong[exchanged] = [2, 1, 0]
+    model = SVGPClassifier(class_weight=class_weight, **SMALL).fit(x, wrong)
+    listed = model.suspicious_labels(x, wrong)
+    assert set(listed[:3]) == set(exchanged)
+    assert list(model.suspicious_labels(x, wrong, limit=2)) == list(listed[:2])
+    left_out = model.leave_one_out(x, wrong)
+    assert (np.diff(left_out[listed]) >= 0).all()
+
+
+def test_labels_may_be_strings(iris):
+    names = np.array(["setosa", "versicolor", "virginica"])[iris[1]]
+    model = SVGPClassifier(**SMALL).fit(iris[0], names)
+    numbers = SVGPClassifier(**SMALL).fit(*iris)
+    np.testing.assert_allclose(model.leave_one_out(iris[0], names), numbers.leave_one_out(*iris))
+
+
+def test_says_what_is_wrong(iris):
+    model = SVGPClassifier(**SMALL)
+    with pytest.raises(NotFittedError):
+        model.leave_one_out(*iris)
+    model.fit(*iris)
+    with pytest.raises(ValueError, match="limit must be at least 1, or None for all rows, but is 0"):
+        model.suspicious_labels(*iris, limit=0)
+    with pytest.raises(ValueError, match="were not seen in fit"):
+        model.leave_one_out(iris[0], iris[1] + 1)
+    assert not hasattr(DFGPClassifier(), "leave_one_out")

@@ -1,0 +1,122 @@
+"""Leave-one-out without training again: against refits, and against the formulas of exact GPs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpmodels import DFGPHead, SVGPHead
+from gpmodels.heads.conjugate import gaussian_posterior
+from gpmodels.heads.gp import Points
+from tests.gpmodels.heads.test_conjugate import HEADS, make_head, make_problem
+
+
+def densities(head, points):
+    return head.log_predictive_density(head.leaving_out(points)(points), points.y).numpy()
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_regression_equals_the_refit_without_the_row(name):
+    head = make_head(name, likelihood="gaussian")
+    points = Points(*make_problem(head))
+    gaussian_posterior(head, *points)
+    ours = densities(head, points)
+    for n in np.flatnonzero(points.weight.numpy() > 0)[:8]:
+        without = points.weight.numpy().copy()
+        without[n] = 0.0
+        gaussian_posterior(head, points.x, points.y, tf.constant(without), points.expert)
+        latent = head.routed_latent(points.x[n : n + 1], points.expert[n : n + 1])
+        refit = head.log_predictive_density(latent, points.y[n : n + 1]).numpy()[0]
+        assert ours[n] == pytest.approx(refit, abs=1e-8)
+
+
+def test_some_of_the_rows_give_the_same_as_all():
+    head = make_head("hgp w=0.3", likelihood="gaussian")
+    points = Points(*make_problem(head))
+    gaussian_posterior(head, *points)
+    part = Points(*(value[5:9] for value in points))
+    left_out = head.leaving_out(points)
+    np.testing.assert_allclose(left_out(part).mean, left_out(points).mean[5:9], rtol=1e-10)
+
+
+def test_exact_gp_equals_rasmussen_and_williams():
+    """(5.12) of Rasmussen and Williams, for all rows as inducing inputs."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(25, 2)), rng.normal(size=25)
+    head = SVGPHead(num_inducing=25, likelihood="gaussian", dtype="float64")
+    head.build((None, 2))
+    head.global_unit.place(x[None], np.ones((1, 2)))
+    one = tf.ones(25, tf.float64)
+    points = Points(tf.constant(x), tf.constant(y), one, tf.zeros(25, tf.int32))
+    gaussian_posterior(head, *points)
+    noise = float(head.likelihood.noise_variance.numpy()[0])
+    squares = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
+    inverse = np.linalg.inv(np.exp(-0.5 * squares) + noise * np.eye(25))
+    mean = y - inverse @ y / np.diag(inverse)
+    variance = 1.0 / np.diag(inverse)
+    expected = -0.5 * np.log(2 * np.pi * variance) - 0.5 * (y - mean) ** 2 / variance
+    np.testing.assert_allclose(densities(head, points), expected, atol=2e-4)  # but for the jitter
+
+
+def refit_classes(head, points, steps=60):
+    """Return a compiled function of the points' weights that solves for q; eagerly it takes minutes."""
+
+    @tf.function
+    def solve(weight):
+        part = points._replace(weight=weight)
+        for _ in tf.range(steps):
+            sites = head.matching_sites(head.routed_latent(part.x, part.expert), part)
+            head.set_posterior_of_sites(part, sites)
+
+    return solve
+
+
+def two_class_problem(size=40):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(size, 2))
+    y = (x[:, 0] + 0.5 * rng.normal(size=size) > 0).astype("float64")
+    expert = tf.zeros(size, tf.int32)
+    return Points(tf.constant(x), tf.constant(y), tf.ones(size, tf.float64), expert)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "logistic", "softmax"])
+def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihood):
+    head = SVGPHead(num_inducing=6, likelihood=likelihood, kernel_variance=3.0, dtype="float64")
+    head.build((None, 2))
+    points = two_class_problem()
+    head.initialize(points.x.numpy())
+    refit = refit_classes(head, points)
+    refit(points.weight)
+    ours = densities(head, points)
+    latent = head.latent(points.x)
+    refits = []
+    for n in range(len(ours)):
+        weight = np.ones(len(ours))
+        weight[n] = 0.0
+        refit(tf.constant(weight))
+        row = head.latent(points.x[n : n + 1])
+        refits.append(head.log_predictive_density(row, points.y[n : n + 1]).numpy()[0])
+    assert np.isfinite(ours).all()
+    assert np.mean(ours) == pytest.approx(np.mean(refits), abs=0.01)
+    if likelihood != "bernoulli":
+        unit = tf.zeros(len(ours), tf.int32)
+        papers = -head.likelihood.log_expected_inverse(latent.mean, latent.variance, points.y, unit).numpy()
+        assert abs(np.mean(papers) - np.mean(refits)) > 3.0 * abs(np.mean(ours) - np.mean(refits))
+
+
+@pytest.mark.parametrize("name", ["hgp w=0.3", "vmgp"])
+def test_softmax_with_experts_is_finite_and_worse_than_the_fit(name):
+    head = make_head(name, num_classes=3)
+    points = Points(*make_problem(head))
+    refit_classes(head, points, steps=5)(points.weight)
+    fitted = head.log_predictive_density(head.routed_latent(points.x, points.expert), points.y).numpy()
+    left_out = densities(head, points)
+    used = points.weight.numpy() > 0
+    assert np.isfinite(left_out).all()
+    assert np.mean(left_out[used]) < np.mean(fitted[used])
+    np.testing.assert_allclose(left_out[~used], fitted[~used], rtol=1e-6)  # rows that were never in
+
+
+def test_a_head_without_sites_says_so():
+    head = DFGPHead(num_inducing=3)
+    with pytest.raises(NotImplementedError, match="DFGPHead cannot leave points out"):
+        head.leaving_out(two_class_problem())

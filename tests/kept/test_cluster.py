@@ -1,0 +1,133 @@
+"""Workers of a cluster write what `predict` writes in one process, with bundles that were kept."""
+
+import io
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.prepared.workers import Cluster
+from pipelines.bundles import remote
+from pipelines.bundles.prediction_run import RECORDS
+
+ROOT = Path(__file__).parents[2]
+
+BUNDLES = [
+    ("lane", "bundle"),
+    ("sonar", "bundle"),
+    ("histopathology", "bundle"),
+    pytest.param("histopathology", "towers_bundle", marks=pytest.mark.slow),
+    pytest.param("video", "clips_bundle", marks=pytest.mark.slow),
+]
+
+
+def predict(application: str, inputs: Path, model: Path, out: Path, cluster: Cluster | None) -> str:
+    """Predict a folder with default settings; return what was said."""
+    settings = import_module(f"pipelines.{application}.settings").PredictSettings()
+    console = Console(file=io.StringIO(), width=200)
+    step = import_module(f"pipelines.{application}.predict")
+    step.predict(settings, inputs=[inputs], model=model, out=out, console=console, cluster=cluster)
+    return console.file.getvalue()
+
+
+def assert_same_files(one: Path, other: Path) -> None:
+    """Equal to the byte, but for the column of seconds and the records that repeat it."""
+    names = [sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()) for out in (one, other)]
+    assert names[0] == names[1]
+    assert "predictions.csv" in names[0]
+    for name in names[0]:
+        if name == "predictions.csv":
+            assert without_seconds(one / name) == without_seconds(other / name)
+        elif name != RECORDS:
+            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def without_seconds(table: Path) -> list[list[str]]:
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    seconds = rows[0].index("seconds")
+    return [row[:seconds] + row[seconds + 1 :] for row in rows]
+
+
+@pytest.fixture
+def inputs(kept, tmp_path: Path):
+    """A function that returns a folder with three copies of what was kept, and a broken file."""
+
+    def copied(application: str) -> Path:
+        folder = tmp_path / "inputs"
+        folder.mkdir()
+        for path in sorted((kept(application) / "input").iterdir()):
+            for number in range(3):
+                shutil.copyfile(path, folder / f"{path.stem} {number}{path.suffix}")
+            (folder / f"broken{path.suffix}").write_bytes(b"broken")
+        return folder
+
+    return copied
+
+
+@pytest.mark.parametrize(("application", "bundle"), BUNDLES)
+def test_a_cluster_writes_what_one_process_writes(application, bundle, inputs, kept, cluster, tmp_path):
+    folder, model = inputs(application), kept(application) / bundle
+    predict(application, folder, model, tmp_path / "one", None)
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / ".partial-0-of-a-killed-worker").touch()
+    said = predict(application, folder, model, tmp_path / "cluster", cluster)
+    assert_same_files(tmp_path / "one", tmp_path / "cluster")
+    assert said.count("Left out: ") == 1
+
+
+def test_a_cluster_goes_on_where_a_process_stopped_and_a_worker_opens_the_bundle_once(
+    inputs, kept, cluster, tmp_path, monkeypatch
+):
+    folder, model, out = inputs("lane"), kept("lane") / "bundle", tmp_path / "out"
+    (folder / "broken.jpg").unlink()
+    predict("lane", folder, model, tmp_path / "one", None)
+    rest = sorted(folder.iterdir())[1:]
+    for path in rest:
+        path.rename(tmp_path / path.name)
+    predict("lane", folder, model, out, None)
+    for path in rest:
+        (tmp_path / path.name).rename(path)
+    predicted = []  # TensorFlow is started before each file
+    start = remote.start_tensorflow
+    monkeypatch.setattr(
+        remote, "start_tensorflow", lambda threads: predicted.append(threads) or start(threads)
+    )
+    before = remote._opened.cache_info().misses
+    predict("lane", folder, model, out, cluster)
+    assert predicted == [1] * len(rest)
+    assert remote._opened.cache_info().misses <= before + 2  # the two workers are threads of one process
+    assert_same_files(tmp_path / "one", out)
+
+
+def test_true_boxes_are_judged_in_one_process(inputs, kept, cluster, tmp_path):
+    step = import_module("pipelines.sonar.predict")
+    settings = import_module("pipelines.sonar.settings").PredictSettings()
+    folder = inputs("sonar")
+    table = tmp_path / "boxes.csv"
+    table.write_text("image,x,y,w,h,class\nfull 0.png,0,0,4,4,ball\n")
+    options = {"inputs": [folder], "model": kept("sonar") / "bundle", "out": tmp_path / "out"}
+    with pytest.raises(InputError, match="leave --cluster out, or --annotations"):
+        step.predict(settings, **options, console=Console(), annotations=table, cluster=cluster)
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_same_with_processes_and_says_nothing_of_dask(inputs, kept, tmp_path):
+    pytest.importorskip("distributed", reason="Dask is optional (gpimaging[cluster])")
+    folder, model = inputs("lane"), kept("lane") / "bundle"
+    for out, where in (("one", ("--jobs", "1")), ("cluster", ("--cluster", "local:2"))):
+        command = [sys.executable, "-m", "pipelines", "lane", "predict", "--input", folder, "--model", model]
+        ended = subprocess.run(
+            [*command, "--out", tmp_path / out, *where],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "distributed" not in ended.stdout
+    assert_same_files(tmp_path / "one", tmp_path / "cluster")

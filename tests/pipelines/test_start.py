@@ -1,0 +1,26 @@
+"""`predict` starts without the libraries that training alone needs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+APPLICATIONS = ("lane", "classify", "sonar", "cells")
+
+TRAINING = ("gpflow", "tensorflow_probability", "pipelines.runs.train", "gpmodels.hybrid")
+
+
+def test_predict_imports_nothing_of_the_training() -> None:
+    imports = [f"pipelines.{name}.{part}" for part in ("commands", "predict") for name in APPLICATIONS]
+    program = (
+        f"import json, sys, {', '.join(imports)};"
+        f"print(json.dumps([name for name in {TRAINING!r} if name in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == []
