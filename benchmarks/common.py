@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-_STATUS = Path("/proc/self/status")
-
 
 def host(*peers: str) -> dict[str, Any]:
     """Processor count and the versions that matter for timing; of `peers` those that are installed."""
@@ -48,25 +46,30 @@ def fingerprint(*parts: object) -> str:
     return digest.hexdigest()
 
 
-def peak_memory() -> float:
-    """Peak resident memory of this process so far, MiB.
+def peak_memory(pid: int | None = None) -> float:
+    """Peak resident memory so far, MiB: of this process or of a child, 0 of a child that has ended.
 
-    Linux's own figure where there is one: `getrusage` gives a child its parent's peak to begin with.
+    Linux's own figure where there is one: `getrusage` and `wait4` count the parent's peak as the child's.
     """
-    if _STATUS.exists():
-        fields = dict(line.split(":", 1) for line in _STATUS.read_text(encoding="utf-8").splitlines())
-        if "VmHWM" in fields:
-            return int(fields["VmHWM"].split()[0]) / 1024.0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    peak = _status_field("VmHWM", pid)
+    if peak is None and pid is None:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    return peak or 0.0
 
 
 def resident_memory() -> float:
     """Resident memory of this process now, MiB; its peak so far where the system does not tell."""
-    if _STATUS.exists():
-        fields = dict(line.split(":", 1) for line in _STATUS.read_text(encoding="utf-8").splitlines())
-        if "VmRSS" in fields:
-            return int(fields["VmRSS"].split()[0]) / 1024.0
-    return peak_memory()
+    return _status_field("VmRSS") or peak_memory()
+
+
+def _status_field(name: str, pid: int | None = None) -> float | None:
+    """Return a size in Linux's account of a process, MiB; None where there is no account or no such size."""
+    try:
+        account = Path(f"/proc/{'self' if pid is None else pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = dict(line.split(":", 1) for line in account.splitlines())
+    return int(fields[name].split()[0]) / 1024.0 if name in fields else None
 
 
 def median_and_spread(values: list[float]) -> tuple[float, float]:
