@@ -1,7 +1,8 @@
 """Runs a benchmark that consists of cells: one method on one problem with one seed.
 
 Every cell is a process of its own, so that its memory is its own too, and one file in OUT/cells; a second run
-computes only what is missing. Then the tables of all cells that are done are written.
+computes only what is missing. Then the tables of all cells that are done are written, with the cells in the
+JSON file, from which a run in another folder or on another machine goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import importlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +60,7 @@ class CellBenchmark:
         rows_of: Returns the rows of a part's table from the part and its records.
         needs_package: Package that a cell needs and that may be missing; None where it needs none.
         peers: Distributions whose versions the tables name.
+        one_thread: Whether NumPy and TensorFlow get one thread in a cell, as where peers are timed.
     """
 
     package: str
@@ -68,6 +71,7 @@ class CellBenchmark:
     rows_of: Callable[[str, list[Record]], list[dict[str, Any]]]
     needs_package: Callable[[Any], str | None]
     peers: tuple[str, ...] = ()
+    one_thread: bool = False
 
     def main(self) -> None:
         """Compute what is missing and write the report of what there is."""
@@ -80,6 +84,7 @@ class CellBenchmark:
             self._compute(cell, arguments.data, folder)
             return
         for part in arguments.parts:
+            self._restore(part, arguments.out, folder)
             cells = [cell for cell in self.cells[part] if self._is_wanted(cell, arguments)]
             for cell in cells:
                 if not (folder / cell.file).exists() and not arguments.report:
@@ -93,6 +98,7 @@ class CellBenchmark:
                     title=f"{self.title}: {part.replace('_', ' ')}",
                     rows=self.rows_of(part, records),
                     host=host(*self.peers),
+                    cells=records,
                 )
 
     def _parse(self) -> argparse.Namespace:
@@ -120,14 +126,30 @@ class CellBenchmark:
         is_named = arguments.methods is None or cell.method in arguments.methods
         return is_named and (arguments.seeds is None or cell.seed in arguments.seeds)
 
+    def _restore(self, part: str, out: Path, folder: Path) -> None:
+        """Write the records that a part's JSON file keeps and that have no file."""
+        report = out / f"{part}.json"
+        if not report.exists():
+            return
+        files = {tuple(cell): folder / cell.file for cell in self.cells[part]}
+        for record in json.loads(report.read_text(encoding="utf-8")).get("cells", []):
+            # A cell of an earlier plan has no file in this one.
+            file = files.get(tuple(record[name] for name in self.cells[part][0]._fields))
+            if file is not None and not file.exists():
+                _write(file, record)
+
     def _run(self, cell: Any, arguments: argparse.Namespace) -> None:
         command = [sys.executable, "-m", self.package, "--data", str(arguments.data)]
         command += ["--out", str(arguments.out), "--cell", json.dumps(list(cell))]
-        subprocess.run(command, check=True)
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1") if self.one_thread else {}
+        subprocess.run(command, check=True, env=os.environ | threads)
 
     def _compute(self, cell: Any, data: Path, folder: Path) -> None:
         # A part imports TensorFlow, which the parent does not need.
         module: Any = importlib.import_module(f"{self.package}.{cell.part}")
-        record = cell._asdict() | module.compute(cell, data)
-        with atomic_file(folder / cell.file) as temporary:
-            temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
+        _write(folder / cell.file, cell._asdict() | module.compute(cell, data))
+
+
+def _write(file: Path, record: Record) -> None:
+    with atomic_file(file) as temporary:
+        temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")

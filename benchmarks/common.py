@@ -78,12 +78,20 @@ def median_and_spread(values: list[float]) -> tuple[float, float]:
     return float(middle), float(high - low)
 
 
-def write_results(stem: Path, *, title: str, rows: list[dict[str, Any]], host: dict[str, Any]) -> None:
-    """Write `stem.json` and `stem.md` and show the table."""
+def write_results(
+    stem: Path,
+    *,
+    title: str,
+    rows: list[dict[str, Any]],
+    host: dict[str, Any],
+    cells: list[dict[str, Any]] | None = None,
+) -> None:
+    """Write `stem.json` and `stem.md` and show the table; `cells` are the numbers that its rows sum up."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(
-        json.dumps({"title": title, "host": host, "rows": rows}, indent=1) + "\n"
-    )
+    content: dict[str, Any] = {"title": title, "host": host, "rows": rows}
+    if cells is not None:
+        content["cells"] = cells
+    stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
     columns = list(rows[0])
     lines = [f"# {title}", "", f"Host: {', '.join(f'{k} {v}' for k, v in host.items())}.", ""]
     lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
-
-PARTS = ("regression", "mnist", "speed")
 
 SEEDS = range(3)
 
@@ -20,7 +19,7 @@ class Cell(NamedTuple):
     Attributes:
         part: Part of the benchmark.
         data: Name of the data.
-        method: Name of the method, see `cells_of`.
+        method: Name of the method, see `METHODS`.
         layers: L.
         seed: Of the model and of its batches.
     """
@@ -35,11 +34,6 @@ class Cell(NamedTuple):
     def file(self) -> str:
         """Name of its record."""
         return f"{self.part}--{self.data}--{self.method}-{self.layers}--{self.seed}.json"
-
-    @property
-    def needs(self) -> str | None:
-        """Package of the extra `peers` that it needs."""
-        return "gpytorch" if self.method == "gpytorch" else None
 
 
 METHODS = (
@@ -57,16 +51,18 @@ METHODS = (
 """Of the regression part. `deep_gp` has natural gradients, `deep_gp_adam` has none from the same start."""
 
 
-def cells_of(part: str) -> list[Cell]:
-    """Return the cells of a part."""
-    if part == "regression":
-        return [
-            Cell(part, data, method, layers, seed)
-            for seed in SEEDS
-            for data in DATA
-            for method, layers in METHODS
-        ]
-    if part == "mnist":
-        models = (("deep_gp", 2), ("deep_gp_separate", 2), ("deep_gp", 3))
-        return [Cell(part, "mnist", method, layers, 0) for method, layers in models]
-    return [Cell(part, "kin40k", method, 2, 0) for method in ("deep_gp", "deep_gp_separate", "gpytorch")]
+CELLS: Mapping[str, list[Cell]] = {
+    "regression": [
+        Cell("regression", data, method, layers, seed)
+        for seed in SEEDS
+        for data in DATA
+        for method, layers in METHODS
+    ],
+    "mnist": [
+        Cell("mnist", "mnist", method, layers, 0)
+        for method, layers in (("deep_gp", 2), ("deep_gp_separate", 2), ("deep_gp", 3))
+    ],
+    "speed": [
+        Cell("speed", "kin40k", method, 2, 0) for method in ("deep_gp", "deep_gp_separate", "gpytorch")
+    ],
+}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-Record = dict[str, Any]
+from benchmarks.cell_runner import Record
 
 TITLES = {
     "deep_gp": "deep GP, natural gradients",
@@ -27,6 +27,7 @@ def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
     if part == "mnist":
         return [
             {
+                "method": TITLES[record["method"]],
                 "layers": record["layers"],
                 "accuracy": f"{record['accuracy']:.2%}",
                 "NLL": f"{record['nll']:.4f}",

@@ -1,6 +1,7 @@
 """The benchmark of AutoGP, and the runner of cells that it shares."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -90,8 +91,17 @@ def test_runner_computes_what_is_missing_once(package, monkeypatch, capsys):
     benchmark.main()
     assert [path.name for path in (out / "cells").iterdir()] == ["one--a--b--1.json"]
     assert json.loads((out / "one.json").read_text())["rows"] == [{"value": 2}]
-    (out / "cells" / "one--a--b--1.json").write_text(json.dumps({"value": 7}))
+    changed = Cell("one", "a", "b", 1)._asdict() | {"value": 7}
+    (out / "cells" / "one--a--b--1.json").write_text(json.dumps(changed))
     capsys.readouterr()
+    benchmark.main()
+    assert json.loads((out / "one.json").read_text())["rows"] == [{"value": 7}]
+    assert "one--a--b--1.json" not in capsys.readouterr().out
+    # Another machine has the report alone; a cell of an earlier plan in it is left out.
+    report = json.loads((out / "one.json").read_text())
+    report["cells"].append(report["cells"][0] | {"seed": 5})
+    (out / "one.json").write_text(json.dumps(report))
+    shutil.rmtree(out / "cells")
     benchmark.main()
     assert json.loads((out / "one.json").read_text())["rows"] == [{"value": 7}]
     assert "one--a--b--1.json" not in capsys.readouterr().out
