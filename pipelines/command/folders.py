@@ -7,11 +7,13 @@ checks, for they have other callers too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import refuse_existing
+from data_prep.files.sole_writer import sole_writer
 from data_prep.prepared.manifest import check_destination, read_manifest
 
 RUN, METADATA, METRICS, PREDICTIONS = "run.json", "metadata.json", "metrics.json", "predictions.csv"
@@ -51,6 +53,19 @@ def require_no_predictions(out: Path) -> None:
     """Raise `InputError` where a folder holds predictions that no command can go on with."""
     if (out / PREDICTIONS).exists() and not (out / PREDICT_RUN).is_file():
         raise InputError(f"{out} already holds predictions. Give another --out, or remove that folder.")
+
+
+def only_command(step: str, values: Values) -> AbstractContextManager[None]:
+    """Return a block in which no other command may write to a step's folder.
+
+    A step that writes its files one after another shares the folder with nobody, see `sole_writer`. Others
+    write under a temporary name of their own and rename it.
+
+    Args:
+        step: Its name, e.g. `train`.
+        values: The values of its parameters, of which `out` is used.
+    """
+    return sole_writer(values["out"]) if step in _IN_PLACE else nullcontext()
 
 
 def check_explored(out: Path, sources: Iterable[Path], *, overwrite: bool) -> None:
@@ -133,6 +148,9 @@ def _check_explored(out: Path, values: Values) -> None:
 
 _ANY_DATA: Final = frozenset({"explore"})
 """Steps that take other folders than prepared ones as well."""
+
+_IN_PLACE: Final = frozenset({"train", "evaluate", "predict", "features", "pairs", "transfer"})
+"""Steps whose folder grows file by file."""
 
 _DESTINATIONS: Final[dict[str, Callable[[Path, Values], None]]] = {
     "prepare": _check_prepared,

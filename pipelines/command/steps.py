@@ -24,7 +24,7 @@ from rich.console import Console
 from data_prep.prepared.workers import Cluster, Workers, open_cluster
 from pipelines.command.config import CONFIG_NAME, load_settings
 from pipelines.command.console import configure_logging, exit_codes, make_console, show_note, show_settings
-from pipelines.command.folders import PREDICT_RUN, PREDICTIONS, check_paths
+from pipelines.command.folders import PREDICT_RUN, PREDICTIONS, check_paths, only_command
 from pipelines.command.options import read_options, setting_options
 from pipelines.command.strategies import StrategyName, read_task
 from pipelines.command.tensorflow_start import start_tensorflow
@@ -249,9 +249,11 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 if values.pop(shared):
                     _note_unused(name, shared)
             del values["help_settings"]
-            check_paths(name.rpartition(" ")[2], values)
+            step = name.rpartition(" ")[2]
+            check_paths(step, values)
+            is_writer = True
             if values.get("strategy") is StrategyName.MULTI_WORKER:
-                read_task()  # refuses a TF_CONFIG before TensorFlow is imported
+                is_writer = read_task().is_chief  # refuses a TF_CONFIG before TensorFlow is imported
             given = {option: values.pop(option) for option in options}
             config, overrides, seed, jobs = (values.pop(shared) for shared in _ALWAYS)
             cluster = values.pop("cluster")
@@ -274,7 +276,10 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 overrides=overrides or (),
                 options=chosen,
             )
-            with nullcontext() if cluster is None else open_cluster(cluster) as opened:
+            with (
+                only_command(step, values) if is_writer else nullcontext(),
+                nullcontext() if cluster is None else open_cluster(cluster) as opened,
+            ):
                 start_tensorflow(jobs)
                 command.function(StepCall(settings, console, jobs, former, given, opened), **values)
 

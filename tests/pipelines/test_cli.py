@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import pipelines
 from data_prep.errors import InputError
+from data_prep.files.sole_writer import sole_writer
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.cli import APPLICATIONS, make_app
 from pipelines.command.config import dump_settings
@@ -350,6 +351,26 @@ def test_options_of_a_step_become_its_parameters(tmp_path):
     assert seen == {"data": tmp_path, "times": 4, "jobs": 3, "settings": TrainSettings(seed=1)}
     assert "How often." in CliRunner().invoke(app, ["--help"]).stdout
     assert CliRunner().invoke(app, []).exit_code == 2
+
+
+def test_a_second_command_is_kept_out_of_a_folder(tmp_path):
+    out, met = tmp_path / "out", []
+
+    def features(call: StepCall, out: Path) -> None:
+        """Count."""
+        met.append(call.jobs)
+        (out / "features.npz").touch()
+
+    app = typer.Typer()
+    app.command()(make_command("numbers features", Command(TrainSettings, features)))
+    with sole_writer(out):
+        refused = CliRunner().invoke(app, ["--out", str(out)])
+        (out / "log").touch()
+    assert refused.exit_code == 2
+    assert f"{out}: another command is writing to this folder." in refused.stderr
+    assert not met
+    assert CliRunner().invoke(app, ["--out", str(out)]).exit_code == 0
+    assert met
 
 
 def test_the_settings_of_a_step_can_be_shown_without_its_required_options(steps):
