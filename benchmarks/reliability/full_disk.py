@@ -34,7 +34,7 @@ from benchmarks.reliability.obstacles import (
     small_disk,
     small_files,
 )
-from benchmarks.reliability.undisturbed import APPLICATIONS, link_way, undisturbed_seconds
+from benchmarks.reliability.undisturbed import APPLICATIONS, CONTENT, link_way, undisturbed_seconds
 from benchmarks.reliability.ways import STEPS, Ended, arguments_of, clear, start
 from data_prep.prepared.preparing import SKIPPED_NAME
 
@@ -128,7 +128,7 @@ def hinder(planned: Plan, way: Path) -> Hindered:
     out = place / step
     arguments = arguments_of(planned.application, step, out=str(out))
     arguments += ["--overwrite"] if planned.overwrite else []
-    expected, others = compared(way / step), digests(way, without=place.name)
+    expected, others = compared(way / step), digests(way)
     with ExitStack() as stack:
         if planned.obstacle in {FULL, READ_ONLY}:
             stack.enter_context(small_disk(place))
@@ -140,7 +140,7 @@ def hinder(planned: Plan, way: Path) -> Hindered:
         obstacle.lift()
         has_skipped = first.code == 0 and names_skipped(out / SKIPPED_NAME, named)
         faults = list(faults_of(first, named))
-        if digests(way, without=place.name) != others:
+        if digests(way) != others:
             faults.append("the output of another step was changed")
         if planned.overwrite and first.code != 0:
             faults += [f"earlier output: {each}" for each in differences(expected, compared(out))]
@@ -174,13 +174,12 @@ def _hide(planned: Plan, way: Path, stack: ExitStack) -> tuple[Obstacle, str]:
     return stack.enter_context(forbidden(path, 0)), path.name
 
 
-def digests(way: Path, *, without: str) -> dict[str, str]:
-    """Return the SHA-256 of every file of a way by its name, but those of one folder."""
+def digests(way: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a way by its name; of what steps are tried in, nothing."""
     return {
         path.relative_to(way).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for each in way.iterdir()
-        if each.name != without
-        for path in (each, *each.rglob("*"))
+        for name in CONTENT
+        for path in (way / name, *(way / name).rglob("*"))
         if path.is_file()
     }
 

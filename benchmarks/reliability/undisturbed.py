@@ -17,6 +17,9 @@ from benchmarks.reliability.ways import STEPS, clear, go, write_video
 
 APPLICATIONS = ("classify", "lane", "sonar", "histopathology", "video")
 
+CONTENT = ("data", "new", "boxes.csv", "labels.csv", *STEPS)
+"""Names in the folder of a way: its data, and what its steps wrote."""
+
 _SECONDS = "seconds.json"
 
 
@@ -59,6 +62,6 @@ def link_way(way: Path, place: Path, *, without: str) -> None:
         place: Folder of the try.
         without: Step whose output is not linked, for the try is to write it.
     """
-    for name in ("data", "new", "boxes.csv", "labels.csv", *STEPS):
+    for name in CONTENT:
         if name != without and (way / name).exists():
             (place / name).symlink_to(way / name)
