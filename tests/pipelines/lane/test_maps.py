@@ -6,29 +6,40 @@ import tensorflow as tf
 
 from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.prediction import UnreadableSourceError, run_signature
-from pipelines.bundles.saved_model import load_signatures
+from pipelines.bundles.saved_model import Signature, load_signatures
+from pipelines.bundles.serving import MapServer
 from pipelines.lane import maps as lane_maps
 from pipelines.lane.maps import MAPS, image_maps, network_size, sixteen_bit
 from tests.kept.conftest import kept  # noqa: F401 - a fixture
 
+SIZES = ((1, 1), (1, 30), (47, 21), (24, 32), (240, 320), (33, 500))
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 30), (47, 21), (240, 320), (33, 500)])
-@pytest.mark.parametrize("bundle", ["new", "kept"])
-def test_maps_are_those_of_the_bundle(request, bundle, size):
-    if bundle == "new":
-        folder = request.getfixturevalue("lane_bundle")
-    else:
-        folder = request.getfixturevalue("kept")("lane") / "bundle"
-    signature = load_signatures(folder)["serving_default"]
+
+def assert_maps_are_those_of(signature: Signature, own: tuple[int, int]) -> None:
+    for size in SIZES:
+        image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+        expected = run_signature(signature, image, "a.png")
+        found = image_maps(signature, own, image, "a.png")
+        assert set(found) == {name for name in MAPS if name in expected}
+        for name, values in found.items():
+            assert values.dtype == np.float32
+            np.testing.assert_array_equal(values, expected[name])
+
+
+def test_maps_are_those_of_a_graph_as_it_is_exported():
+    def predict(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        p = images[..., 0] / 255.0
+        return {"probability": p, "predictive_entropy": tf.sin(p), "latent_mean": images[..., 1]}
+
+    server = MapServer(predict, (24, 32), [])  # its function does not keep it
+    assert_maps_are_those_of(server.serving_default, (24, 32))
+
+
+def test_maps_are_those_of_a_bundle_of_before(kept):  # noqa: F811 - the fixture
+    folder = kept("lane") / "bundle"
     own = network_size(load_metadata(folder))
     assert own is not None
-    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
-    expected = run_signature(signature, image, "a.png")
-    found = image_maps(signature, own, image, "a.png")
-    assert set(found) == {name for name in MAPS if name in expected}
-    for name, values in found.items():
-        assert values.dtype == np.float32
-        np.testing.assert_array_equal(values, expected[name])
+    assert_maps_are_those_of(load_signatures(folder)["serving_default"], own)
 
 
 def test_the_bundle_predicts_no_more_than_the_network_takes():
