@@ -92,7 +92,6 @@ def test_rows_count_tries_of_each_obstacle():
 @pytest.mark.slow
 def test_a_hindered_prepare_shows_no_fault(tmp_path):
     go("classify", tmp_path, ("prepare",))
-    for obstacle in (NO_WRITING, FILES):
-        found = full_disk.hinder(Plan(0, "classify", "prepare", obstacle, 0.5, overwrite=True), tmp_path)
-        assert found.code in {1, 2}
-        assert not found.faults
+    found = full_disk.hinder(Plan(0, "classify", "prepare", FILES, 0.5, overwrite=True), tmp_path)
+    assert found.code in {1, 2}
+    assert not found.faults
