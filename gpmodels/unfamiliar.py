@@ -6,6 +6,8 @@ tells how a familiarity is computed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +17,7 @@ UNFAMILIAR_BELOW = 0.01
 POOLED_FACTOR = 2
 """The familiarity of several examples as one is so many times their median."""
 
-FloatArray = npt.NDArray[np.floating[npt.NBitBase]]
+FloatArray = npt.NDArray[np.floating[Any]]
 
 
 def flagged(familiarity: npt.ArrayLike) -> npt.NDArray[np.bool_]:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.common import host, write_results
-from benchmarks.reliability import hostile_bundles, hostile_files, kills
+from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
 from benchmarks.reliability.altered_cases import REFUSED, SAME
+from benchmarks.reliability.undisturbed import APPLICATIONS
 from data_prep.files.atomic import atomic_file
 
 Rows = list[dict[str, Any]]
@@ -96,9 +97,23 @@ def run_hostile_bundles(task: Task) -> tuple[Rows, Rows]:
 
 def run_kills(task: Task) -> tuple[Rows, Rows]:
     """Kill steps at random moments and give their commands again."""
-    applications = task.applications or kills.APPLICATIONS
+    applications = task.applications or APPLICATIONS
     found = list(shown(kills.run(task.count, task.seed, task.work, applications)))
     return kills.rows_of(found), [asdict(each) for each in found if each.faults]
+
+
+def run_full_disk(task: Task) -> tuple[Rows, Rows]:
+    """Put obstacles in the way of steps, and give their commands again without them."""
+    applications = task.applications or APPLICATIONS
+    found = list(shown(full_disk.run(task.count, task.seed, task.work, applications)))
+    return full_disk.rows_of(found), [asdict(each) for each in found if each.faults]
+
+
+def run_same_again(task: Task) -> tuple[Rows, Rows]:
+    """Run each step again with its seed; nothing is drawn, so that the part's own seed has no say."""
+    applications = task.applications or APPLICATIONS
+    found = list(shown(same_again.run(task.count, task.work, applications)))
+    return same_again.rows_of(found), [asdict(each) for each in found if each.on_one or each.on_two]
 
 
 def shown(items: Iterable[Item]) -> Iterator[Item]:
@@ -115,6 +130,8 @@ PARTS: Mapping[str, Part] = {
         "altered bundles, runs, prepared folders and estimator files", 300, run_hostile_bundles
     ),
     "kills": Part("kills", 200, run_kills),
+    "full_disk": Part("full disks and missing permissions", 50, run_full_disk),
+    "same_again": Part("steps again, at most", 25, run_same_again),
 }
 
 

@@ -150,18 +150,22 @@ def _recording(path: Path, rng: Rng) -> Path:
     header[0] = 123
     struct.pack_into("<H", header, 166, int(rng.choice([2, 2, 2, 0, 65_535])))
     for number in range(2):
-        struct.pack_into("<BBHHH", header, 256 + 128 * number, number + 1, number, 0, 0, 2)
+        size = int(rng.choice([2, 2, 2, 2, 2, 1, 0, 3, 65_535]))
+        struct.pack_into("<BBHHH", header, 256 + 128 * number, number + 1, number, 0, 0, size)
     content = bytes(header)
-    for _ in range(int(rng.integers(0, 4))):
+    for _ in range(int(rng.integers(1, 4))):
         record, samples = bytearray(256), rng.integers(0, 65_536, 8).astype("<u2").tobytes()
-        lies = int(rng.choice([0, 0, 2**31, -10]))
+        lies = int(rng.choice([0, 0, 0, 0, 0, 0, 2**31, -10]))
         length = max(256 + 2 * (64 + len(samples)) + lies, 0)
-        struct.pack_into("<HBBHHHI", record, 0, 0xFACE, 0, 0, int(rng.choice([2, 2, 0, 9])), 0, 0, length)
+        channels = int(rng.choice([2, 2, 2, 2, 0, 9]))
+        struct.pack_into("<HBBHHHI", record, 0, 0xFACE, 0, 0, channels, 0, 0, length)
+        record[16:18] = bytes([1, 1])  # month and day
         content += bytes(record)
         for number in range(2):
             channel = bytearray(64)
-            struct.pack_into("<H", channel, 0, number)
-            struct.pack_into("<I", channel, 42, int(rng.choice([8, 8, 0, 2**32 - 1])))
+            struct.pack_into("<H", channel, 0, int(rng.choice([number] * 8 + [7, 65_535])))
+            struct.pack_into("<I", channel, 42, int(rng.choice([8] * 8 + [0, 2**32 - 1])))
+            struct.pack_into("<h", channel, 58, int(rng.choice([0] * 8 + [3, -32_768])))
             content += bytes(channel) + samples
     return put(path, ".xtf", content if rng.random() < 0.7 else truncated(content, rng))
 

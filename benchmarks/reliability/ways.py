@@ -266,7 +266,9 @@ STEPS = ("prepare", "train", "evaluate", "export", "predict")
 """Steps of a way; the output of each is the folder of its name."""
 
 
-def arguments_of(application: str, step: str, *, out: str | None = None, new: str = "new") -> list[object]:
+def arguments_of(
+    application: str, step: str, *, out: str | None = None, new: str = "new", jobs: int = 1
+) -> list[object]:
     """Return the arguments of a step's command in the folder of its way.
 
     Args:
@@ -274,17 +276,18 @@ def arguments_of(application: str, step: str, *, out: str | None = None, new: st
         step: One of `STEPS`.
         out: Folder to write to; by default the step's name.
         new: Folder of what is predicted.
+        jobs: Workers, and threads of TensorFlow.
     """
     way = WAYS[application]
     settings = [text for key, value in way.train.items() for text in ("--set", f"{key}={value}")]
     options = {
-        "prepare": [*way.prepare, "--jobs", 1],
-        "train": ["--data", "prepare", *settings, "--jobs", 1],
-        "evaluate": ["--data", "prepare", "--model", "train", "--jobs", 1],
-        "export": ["--model", "train", "--jobs", 1],
-        "predict": ["--model", "export", "--input", new, *way.predict, "--jobs", 1],
+        "prepare": way.prepare,
+        "train": ["--data", "prepare", *settings],
+        "evaluate": ["--data", "prepare", "--model", "train"],
+        "export": ["--model", "train"],
+        "predict": ["--model", "export", "--input", new, *way.predict],
     }
-    return [application, step, *options[step], "--out", out or step]
+    return [application, step, *options[step], "--jobs", jobs, "--out", out or step]
 
 
 def clear(*folders: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.files.images import MAX_PIXELS
 
 XTF_SUFFIX = ".xtf"
 
@@ -28,6 +29,8 @@ _PORT, _STARBOARD = 1, 2  # types of channels
 _HIGHEST = 65535
 _USUAL = 99  # percentile of the pings' highest levels
 _HEADROOM = 4.0  # times that level; what is higher is a spike, which must not make all else dark
+_LARGEST_WEIGHT = 512  # a power of two; recorders write a few, and products with larger ones leave float64
+_MOST_EMPTY = 16  # pixels for each sample of a large image; where there are more, a ping's length is a lie
 _KEPT = {np.dtype(np.uint8), np.dtype(np.uint16)}
 
 
@@ -46,7 +49,8 @@ def read_xtf(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         Shorter pings are filled up with 0 on the outer side.
 
     Raises:
-        InputError: `pyxtf` is not installed, or the file is damaged or has no side-scan ping.
+        InputError: `pyxtf` is not installed, the file is damaged or has no side-scan ping, or its pings
+            differ so much in length that an image of them would be empty for the most part.
 
     Example:
         >>> read_xtf(Path("line_07.xtf")).shape  # doctest: +SKIP
@@ -60,6 +64,7 @@ def read_xtf(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
             raise InputError(
                 f"{path}: no side-scan ping found. Expected a side-scan recording. Leave it out."
             )
+        _require_few_empty_pixels(path, survey)
         image = _empty_image((survey.num_pings, survey.port + survey.starboard), survey.kept_type)
         for row, ping in zip(image, _pings(pyxtf, link), strict=True):
             _fill(row, ping, survey)
@@ -84,6 +89,7 @@ class _Survey:
         num_pings: Number of the pings.
         port: Largest number of samples on the port side.
         starboard: Largest number of samples on the starboard side.
+        num_samples: Number of all samples.
         highest: Weighted level that becomes 65535: the highest one, unless it is a spike.
         kept_type: Type of the samples if they are stored as they are, else None.
     """
@@ -91,6 +97,7 @@ class _Survey:
     num_pings: int
     port: int
     starboard: int
+    num_samples: int
     highest: float
     kept_type: np.dtype[Any] | None
 
@@ -159,7 +166,10 @@ def _explained(path: Path) -> Iterator[None]:
         NotImplementedError,
         struct.error,
     ) as error:
-        raise InputError(_damaged(path, str(error))) from error
+        # pyxtf's own words for a wrong number are the number alone, or "list index out of range".
+        unknown = isinstance(error, LookupError)
+        reason = f"a header has a number that stands for nothing: {error}" if unknown else str(error)
+        raise InputError(_damaged(path, reason)) from error
 
 
 def _pings(pyxtf: ModuleType, path: Path) -> Iterator[_Ping]:
@@ -180,17 +190,21 @@ def _channel(packet: Any, sides: list[int], side: int) -> tuple[npt.NDArray[Any]
         if sides[header.ChannelNumber] == side:
             floating = samples.dtype.kind == "f"
             finite = np.nan_to_num(samples, posinf=0.0, neginf=0.0) if floating else samples
-            return finite, 2.0 ** -int(header.Weight)
+            weight = int(header.Weight)
+            if abs(weight) > _LARGEST_WEIGHT:
+                raise ValueError(f"a ping has the weight {weight}")
+            return finite, 2.0**-weight
     return np.empty(0, np.uint8), 1.0
 
 
 def _survey(pings: Iterator[_Ping]) -> _Survey:
-    num_pings, port, starboard = 0, 0, 0
+    num_pings, num_samples, port, starboard = 0, 0, 0, 0
     peaks = [0.0]
     types: set[np.dtype[Any]] = set()
     unweighted = True
     for ping in pings:
         num_pings += 1
+        num_samples += len(ping.port) + len(ping.starboard)
         port, starboard = max(port, len(ping.port)), max(starboard, len(ping.starboard))
         for samples, weight in ((ping.port, ping.port_weight), (ping.starboard, ping.starboard_weight)):
             if len(samples):
@@ -200,7 +214,17 @@ def _survey(pings: Iterator[_Ping]) -> _Survey:
     kept = types.pop() if unweighted and len(types) == 1 and types <= _KEPT else None
     usual = float(np.percentile(peaks, _USUAL, method="higher"))
     highest = min(max(peaks), _HEADROOM * usual) or max(peaks)
-    return _Survey(num_pings, port, starboard, highest, kept)
+    return _Survey(num_pings, port, starboard, num_samples, highest, kept)
+
+
+def _require_few_empty_pixels(path: Path, survey: _Survey) -> None:
+    """Refuse a large image that is little more than what fills up its pings: it would take hours."""
+    width = survey.port + survey.starboard
+    if survey.num_pings * width > max(MAX_PIXELS, _MOST_EMPTY * survey.num_samples):
+        raise InputError(
+            f"{path}: {survey.num_pings:,} pings hold {survey.num_samples:,} samples, and the longest ones "
+            f"{width:,}. Expected pings of about one length. Export the recording again, or leave it out."
+        )
 
 
 def _empty_image(shape: tuple[int, int], kept_type: np.dtype[Any] | None) -> npt.NDArray[Any]:

@@ -458,9 +458,24 @@ def run_signature(signature: Signature, image: Picture, file: str) -> Outputs:
     Raises:
         UnreadableSourceError: There is not enough memory.
     """
-    try:
+    with enough_memory(image, file):
         outputs = signature(images=tf.constant(image[None]))
         return {name: value.numpy()[0] for name, value in outputs.items()}
+
+
+@contextmanager
+def enough_memory(image: Picture, file: str) -> Iterator[None]:
+    """Name the image where TensorFlow has not enough memory for it.
+
+    Args:
+        image: `[H, W, 3]`.
+        file: Name of the image's file.
+
+    Raises:
+        UnreadableSourceError: There is not enough memory.
+    """
+    try:
+        yield
     except tf.errors.ResourceExhaustedError as error:
         raise UnreadableSourceError(
             f"{file}: {image.shape[1]} x {image.shape[0]} pixels need more memory than there is. Reduce the "

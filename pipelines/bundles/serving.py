@@ -281,11 +281,12 @@ def to_network_size(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 
 def at_size(maps: Tensors, size: tf.Tensor) -> Tensors:
     """Return maps resized bilinearly; the label is thresholded afterwards, so its edge is not blocky."""
+    return with_label({name: enlarged_map(values, size) for name, values in maps.items() if name != "label"})
 
-    def resize(values: tf.Tensor) -> tf.Tensor:
-        return tf.image.resize(values[..., None], size, method="bilinear")[..., 0]
 
-    return with_label({name: resize(values) for name, values in maps.items() if name != "label"})
+def enlarged_map(values: tf.Tensor, size: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    """Return maps `[B, H, W]` resized bilinearly, float32 `[B, *size]`; those of that size as they are."""
+    return tf.image.resize(values[..., None], size, method="bilinear")[..., 0]
 
 
 def with_label(maps: Tensors) -> Tensors:

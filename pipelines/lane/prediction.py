@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr
 
 from data_prep.errors import Skipped
@@ -26,22 +24,25 @@ from pipelines.bundles.prediction import (
     is_referred,
     printable,
     reading,
-    run_signature,
 )
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
 from pipelines.lane.corridor import Corridor, FloatMap, Mask, View, corridor
+from pipelines.lane.maps import image_maps, network_size, sixteen_bit
 from pipelines.lane.settings import PredictSettings
 from pipelines.lane.smoothing import TimeSmoother
-from pipelines.lane.throughput import Throughput
+from pipelines.lane.throughput import Stopwatch, Throughput
 from pipelines.lane.video_pictures import FrameSheet, corridor_overlay
 from pipelines.scores.pictures import Outputs, Picture, lane_overlay, unfamiliar_outline
 
 FOLDERS = ("masks", "probability", "uncertainty", "overlays")
+"""Folders of the files of each image.
+
+Masks have 0 and 255. Probability and uncertainty (predictive entropy) have 16 bits; 65535 means a probability
+of 1, and log 2 nats. Overlays are pictures to look at.
+"""
 SHEETS = "sheets"
 """Folder with one picture of each video."""
-
-SIXTEEN_BIT = 65535
 
 _LONGEST_JPEG_SIDE = 65500  # pixels, of OpenCV's encoder
 
@@ -138,12 +139,14 @@ class LanePredictor:
         out: Output folder.
         settings: Threshold, referral, smoothing, direction.
         left_out: Frames that could not be used; filled while predicting.
+        network_size: Height and width of the bundle's own maps, see `pipelines.lane.maps.network_size`.
     """
 
     signature: Signature
     out: Path
     settings: PredictSettings
     left_out: list[Skipped] = field(default_factory=list)
+    network_size: tuple[int, int] | None = None
 
     _throughput: Throughput = field(default_factory=Throughput, init=False)
 
@@ -186,23 +189,38 @@ class LanePredictor:
     def _predicted(
         self, file: str, stem: str, image: Picture, smooth: Callable[[FloatMap, Picture], FloatMap] | None
     ) -> tuple[LanePrediction, Picture]:
-        """Write the files of an image or frame; return its line and its overlay."""
-        settings = self.settings
-        started = time.perf_counter()
-        maps = run_signature(self.signature, image, file)
-        predicted = time.perf_counter()
-        if smooth is not None and settings.time_constant:
-            maps = smoothed_maps(maps, smooth(maps["probability"], image))
-        lane = maps["probability"] > settings.threshold
-        entropy = float(maps["predictive_entropy"].mean())
-        found = self._corridor(maps["probability"])
-        seconds = time.perf_counter() - started
-        overlay = lane_picture(image, lane, maps, found, self._view)
-        write_maps(self.out, stem, lane, maps, overlay)
+        """Write the files of an image or frame; return its line and its overlay.
+
+        One map is in memory at a time, unless maps are smoothed.
+        """
+        settings, limit = self.settings, math.log(2.0)
+        predicting, looking, whole = Stopwatch(), Stopwatch(), Stopwatch()
+        with whole:
+            with predicting:
+                maps: Mapping[str, FloatMap] = image_maps(self.signature, self.network_size, image, file)
+                if smooth is not None:  # asks for some of them more than once
+                    maps = dict(maps)
+                values = maps["probability"]
+            with looking:
+                if smooth is not None and settings.time_constant:
+                    maps = smoothed_maps(maps, smooth(values, image))
+                    values = maps["probability"]
+                lane = values > settings.threshold
+                found = self._corridor(values)
+            write_picture(self.out / "masks" / f"{stem}.png", np.where(lane, np.uint8(255), np.uint8(0)))
+            write_picture(self.out / "probability" / f"{stem}.png", sixteen_bit(values))
+            del values
+            with looking:
+                values = maps["predictive_entropy"]
+                entropy = float(values.mean())
+            write_picture(self.out / "uncertainty" / f"{stem}.png", sixteen_bit(values, limit))
+            del values
+            familiar, unfamiliar = self._familiarity(maps)
+            overlay = lane_picture(image, lane, unfamiliar, found, self._view)
+            write_picture(self.out / "overlays" / f"{stem}{overlay_suffix(image)}", overlay)
+        seconds = predicting.seconds + looking.seconds
         if smooth is not None:
-            rest = time.perf_counter() - started - seconds
-            self._throughput.add(predicted - started, seconds - (predicted - started), rest)
-        familiarity = maps.get(FAMILIARITY)
+            self._throughput.add(predicting.seconds, looking.seconds, whole.seconds - seconds)
         line = line_class(settings)(
             file=printable(file),
             height=image.shape[0],
@@ -210,12 +228,19 @@ class LanePredictor:
             lane_fraction=float(lane.mean()),
             mean_entropy=entropy,
             referred=is_referred(entropy, settings.refer_above),
-            **familiarity_fields(None if familiarity is None else pooled_familiarity(familiarity)),
-            unfamiliar_fraction=None if familiarity is None else float(flagged(familiarity).mean()),
+            **familiarity_fields(familiar),
+            unfamiliar_fraction=None if unfamiliar is None else float(unfamiliar.mean()),
             seconds=seconds,
             **({} if found is None else corridor_fields(found)),
         )
         return line, overlay
+
+    def _familiarity(self, maps: Mapping[str, FloatMap]) -> tuple[float | None, Mask | None]:
+        """Return how familiar an image is, and which pixels are not; None where the bundle does not say."""
+        if FAMILIARITY not in maps:
+            return None, None
+        values = maps[FAMILIARITY]
+        return pooled_familiarity(values), flagged(values)
 
     @property
     def _view(self) -> View:
@@ -225,7 +250,7 @@ class LanePredictor:
         return corridor(probability, self._view) if self.settings.direction else None
 
 
-def smoothed_maps(maps: Outputs, probability: FloatMap) -> Outputs:
+def smoothed_maps(maps: Mapping[str, FloatMap], probability: FloatMap) -> Outputs:
     """Return the maps of a frame with a smoothed probability and the entropy that belongs to it.
 
     The entropy changes by as much as that of the probability. It is not this one itself, for the bundle
@@ -240,51 +265,27 @@ def _entropy(probability: FloatMap) -> FloatMap:
     return np.asarray(entr(probability) + entr(1.0 - probability), np.float32)
 
 
-def lane_picture(image: Picture, lane: Mask, maps: Outputs, found: Corridor | None, view: View) -> Picture:
+def lane_picture(
+    image: Picture, lane: Mask, unfamiliar: Mask | None, found: Corridor | None, view: View
+) -> Picture:
     """Return the image with its lane, what is unfamiliar, and the way ahead where it was asked for."""
     overlay = lane_overlay(image, lane)
-    if FAMILIARITY in maps:
-        overlay = unfamiliar_outline(overlay, flagged(maps[FAMILIARITY]))
+    if unfamiliar is not None:
+        overlay = unfamiliar_outline(overlay, unfamiliar)
     return overlay if found is None else corridor_overlay(overlay, found, view)
 
 
-def write_maps(out: Path, stem: str, lane: Mask, maps: Outputs, overlay: Picture) -> None:
-    """Write the files of one image into `FOLDERS`.
-
-    The mask has 0 and 255. Probability and uncertainty (predictive entropy) have 16 bits; 65535 means
-    a probability of 1, and log 2 nats. The overlay is a JPEG, or a PNG where the image is too long for one.
-
-    Args:
-        out: Output folder.
-        stem: Name of the files without suffix.
-        lane: `[H, W]`, the mask.
-        maps: `probability` and `predictive_entropy`, `[H, W]` each.
-        overlay: `[H, W, 3]`, see `lane_picture`.
-
-    Raises:
-        InputError: A file cannot be written.
-    """
-    overlay_suffix = ".jpg" if max(lane.shape) <= _LONGEST_JPEG_SIDE else ".png"
-    pictures: dict[str, tuple[str, NDArray[Any]]] = {
-        "masks": (".png", np.where(lane, 255, 0).astype(np.uint8)),
-        "probability": (".png", _sixteen_bit(maps["probability"])),
-        "uncertainty": (".png", _sixteen_bit(maps["predictive_entropy"] / math.log(2.0))),
-        "overlays": (overlay_suffix, overlay),
-    }
-    for folder, (suffix, picture) in pictures.items():
-        write_picture(out / folder / f"{stem}{suffix}", picture)
-
-
-def _sixteen_bit(share: NDArray[Any]) -> NDArray[np.uint16]:
-    return np.round(np.clip(share, 0.0, 1.0) * SIXTEEN_BIT).astype(np.uint16)
+def overlay_suffix(image: Picture) -> str:
+    """Return the format of an image's overlay: a JPEG, or a PNG where it is too long for one."""
+    return ".jpg" if max(image.shape[:2]) <= _LONGEST_JPEG_SIDE else ".png"
 
 
 def make_predictor(
     signature: Signature,
-    metadata: Metadata,  # noqa: ARG001 - other applications need it
-    bundle: Path,  # noqa: ARG001 - likewise
+    metadata: Metadata,
+    bundle: Path,  # noqa: ARG001 - other applications need it
     settings: PredictSettings,
     out: Path,
 ) -> LanePredictor:
     """Return what predicts with an opened bundle, here or on a worker of a cluster."""
-    return LanePredictor(signature, out, settings)
+    return LanePredictor(signature, out, settings, network_size=network_size(metadata))

@@ -11,6 +11,24 @@ Item = TypeVar("Item")
 
 
 @dataclass
+class Stopwatch:
+    """Seconds spent in its `with` blocks so far.
+
+    Attributes:
+        seconds: The sum; the current block counts when it ends.
+    """
+
+    seconds: float = 0.0
+    _began: float = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._began
+
+
+@dataclass
 class Throughput:
     """Seconds that the parts of predicting videos took.
 

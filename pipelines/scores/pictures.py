@@ -7,7 +7,7 @@ uncertainty have perceptually uniform colour maps with fixed ends, so that pictu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -42,6 +42,7 @@ OTHER_COLOUR = (140, 140, 140)
 """Colours of the bars of the true class and of the other classes."""
 
 _TINT = 0.5
+_STRIPE = 1_000_000  # pixels
 _PANEL_GAP = 4
 _SIDE = 160
 _BAR_WIDTH = 120
@@ -73,10 +74,7 @@ def unfamiliar_outline(image: Picture, unfamiliar: NDArray[np.bool_]) -> Picture
     Raises:
         ValueError: Sizes differ.
     """
-    rows, columns = np.indices(unfamiliar.shape, sparse=True)
-    width = 2 * _line_width(image)
-    hatched = unfamiliar & ((rows + columns) // width % 4 == 0)
-    picture = _tinted(image, hatched, REFERRED_COLOUR)
+    picture = _tinted(image, _hatched(unfamiliar, 2 * _line_width(image)), REFERRED_COLOUR)
     outlines, _ = cv2.findContours(unfamiliar.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     cv2.drawContours(picture, outlines, -1, REFERRED_COLOUR, thickness=_line_width(image))
     return picture
@@ -191,14 +189,35 @@ def probability_bars(probability: AnyFloatArray, label: int) -> Picture:
     return picture
 
 
+def stripes(height: int, width: int) -> Iterator[slice]:
+    """Yield ranges of rows of about a million pixels, so that what is computed of them needs little memory.
+
+    Example:
+        >>> list(stripes(5, 500_000))
+        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    rows = max(1, _STRIPE // max(width, 1))
+    yield from (slice(first, min(first + rows, height)) for first in range(0, height, rows))
+
+
+def _hatched(region: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
+    """Return the pixels of a region that lie on diagonal lines of a width."""
+    hatched, columns = np.empty_like(region), np.arange(region.shape[1])
+    for rows in stripes(*region.shape):
+        diagonals = np.arange(rows.start, rows.stop)[:, None] + columns
+        hatched[rows] = region[rows] & (diagonals // width % 4 == 0)
+    return hatched
+
+
 def _tinted(image: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> Picture:
     if image.ndim != 3 or image.shape[:2] != region.shape:
         raise ValueError(
             f"image {image.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
         )
     picture = image.copy()
-    mixed = (1.0 - _TINT) * image[region] + _TINT * np.array(colour)
-    picture[region] = np.round(mixed).astype(np.uint8)
+    for rows in stripes(*region.shape):
+        mixed = (1.0 - _TINT) * image[rows][region[rows]] + _TINT * np.array(colour)
+        picture[rows][region[rows]] = np.round(mixed).astype(np.uint8)
     return picture
 
 

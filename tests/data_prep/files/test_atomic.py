@@ -54,7 +54,7 @@ def test_refusal_by_the_system_is_one_clear_message(
     tmp_path: Path, write: Callable[[Path, BaseException], None], number: int, text: str
 ) -> None:
     with pytest.raises(
-        InputError, match=rf"out: cannot be written \({text}\)\. Nothing was kept\. Free some space"
+        InputError, match=rf"out: cannot be written \({text}\)\. Nothing of it was kept\. Free some space"
     ):
         write(tmp_path / "out", OSError(number, text))
     assert entries(tmp_path) == []

@@ -333,7 +333,7 @@ def test_full_disk_leaves_nothing(
 
     monkeypatch.setattr(tf.io.TFRecordWriter, "write", full_after_three)
     with pytest.raises(
-        InputError, match=rf"out: cannot be written \({reason}\)\. Nothing was kept\. Free some space"
+        InputError, match=rf"out: cannot be written \({reason}\)\. Nothing of it was kept\. Free some space"
     ):
         prepare_lane(images, masks, tmp_path / "out", SMALL)
     assert left_over(tmp_path) == []

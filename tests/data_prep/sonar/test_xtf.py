@@ -161,6 +161,60 @@ def test_damaged_recordings_are_refused(tmp_path: Path) -> None:
             read_sonar(path)
 
 
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("weight", [-32768, -513, 513, 32767])
+def test_a_weight_that_leaves_the_range_of_numbers_is_refused(tmp_path: Path, weight: int) -> None:
+    write_recording(tmp_path / "line.xtf", pings("<u2"), weight)
+    with pytest.raises(InputError, match=rf"line\.xtf: damaged .*a ping has the weight {weight}"):
+        read_sonar(tmp_path / "line.xtf")
+
+
+@pytest.mark.usefixtures("reader")
+def test_one_endless_ping_makes_no_endless_image(tmp_path: Path) -> None:
+    short, long = np.ones(1, np.uint8), np.ones(30_000, np.uint8)
+    write_recording(tmp_path / "line.xtf", [(long, long), *[(short, short)] * 1400])
+    with pytest.raises(InputError, match=r"line\.xtf: 1,401 pings hold 62,800 samples, .* 60,000\. Expected"):
+        read_sonar(tmp_path / "line.xtf")
+
+
+LIES = (0, 1, 2, 3, 8, 255, 32_767, 32_768, 65_535)
+"""What altered fields claim."""
+
+FIELDS = {
+    "format of the file": 0,
+    "number of channels": 166,
+    "side of a channel": 256,
+    "bytes of a sample": 262,
+    "type of a record": 1024 + 2,
+    "channels of a record": 1024 + 4,
+    "length of a record": 1024 + 10,
+    "month": 1024 + 16,
+    "number of a channel": 1024 + 256,
+    "number of samples": 1024 + 256 + 42,
+    "weight": 1024 + 256 + 58,
+}
+"""Where these stand that a reader believes."""
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_headers_that_lie_are_read_or_refused(tmp_path: Path, field: str) -> None:
+    pytest.importorskip("pyxtf", reason="pyxtf is optional (gpimaging[sonar])")
+    path = tmp_path / "line.xtf"
+    for lie in LIES:
+        for size in ("<H", "<I"):
+            write_recording(path, pings("<u2"))
+            content = bytearray(path.read_bytes())
+            struct.pack_into(size, content, FIELDS[field], lie)
+            path.write_bytes(content)
+            try:
+                image = read_sonar(path)
+            except InputError as error:
+                assert "line.xtf" in str(error)  # noqa: PT017 - both a good end and this one are allowed
+            else:
+                assert image.ndim == 2
+                assert image.size <= 3 * 65_535 * 2
+
+
 def test_the_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyxtf", None)
     with pytest.raises(InputError, match=r"line\.xtf: .* package pyxtf, which is not installed.*\[sonar\]"):

@@ -25,7 +25,7 @@ from pipelines.bundles.saved_model import load_signatures
 from pipelines.bundles.sources import Source, find_sources
 from pipelines.lane import predict as lane
 from pipelines.lane import prediction as lane_prediction
-from pipelines.lane.prediction import FOLDERS, LanePrediction, LanePredictor, write_maps
+from pipelines.lane.prediction import FOLDERS, LanePrediction, LanePredictor
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.tiny_lane import quiet
 from tests.pipelines.written import rows
@@ -117,11 +117,13 @@ def test_the_table_has_exactly_the_agreed_columns(tmp_path):
 
 
 def test_maps_have_sixteen_bits_and_fixed_ends(tmp_path):
-    probability = np.array([[0.0, 0.25, 0.5, 1.0]], np.float32)
-    entropy = np.array([[0.0, 0.1, math.log(2), math.log(2) + 1e-6]], np.float32)
-    image = np.zeros((1, 4, 3), np.uint8)
-    maps = {"probability": probability, "predictive_entropy": entropy}
-    write_maps(tmp_path, "a", probability > 0.4, maps, image)
+    probability = tf.constant([[[0.0, 0.25, 0.5, 1.0]]])
+    entropy = tf.constant([[[0.0, 0.1, math.log(2), math.log(2) + 1e-6]]])
+
+    def maps(**_: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"probability": probability, "predictive_entropy": entropy}
+
+    predict_sources(maps, find_sources([write_image(tmp_path / "a.png", (1, 4))]), tmp_path, threshold=0.4)
     written = {folder: read_png(tmp_path / folder / "a.png") for folder in FOLDERS[:3]}
     assert written["masks"].dtype == np.uint8
     assert written["masks"].tolist() == [[0, 0, 255, 255]]
@@ -338,7 +340,9 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
 @pytest.fixture
 def without_bundle(monkeypatch) -> None:
     monkeypatch.setattr(
-        lane, "open_bundle", lambda *_: (redness, SimpleNamespace(promise=None, least_familiarity=None))
+        lane,
+        "open_bundle",
+        lambda *_: (redness, SimpleNamespace(promise=None, least_familiarity=None, signatures={})),
     )
 
 

@@ -558,7 +558,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, target, name, failure
     out = tmp_path / "new" / "bundle"
     out.parent.mkdir()
     with pytest.raises(
-        InputError, match=r"bundle: cannot be written \(No space left on device\)\. Nothing was kept"
+        InputError, match=r"bundle: cannot be written \(No space left on device\)\. Nothing of it was kept"
     ):
         write_brightness(out, 1.0)
     assert [path.name for path in out.parent.iterdir()] == ["config.yaml"]

@@ -108,3 +108,14 @@ def test_unfamiliar_regions_are_hatched_and_outlined():
     assert 0.2 < changed[unfamiliar].mean() < 0.8  # what lies below stays visible
     assert (picture[10, 20:50] == REFERRED_COLOUR).all()
     np.testing.assert_array_equal(unfamiliar_outline(image, np.zeros((40, 60), bool)), image)
+
+
+def test_large_pictures_are_made_in_stripes(monkeypatch):
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (60, 50, 3), np.uint8)
+    region = rng.random((60, 50)) < 0.5
+    whole = lane_overlay(image, region), unfamiliar_outline(image, region)
+    monkeypatch.setattr(overlays, "_STRIPE", 170)
+    assert len(list(overlays.stripes(60, 50))) == 20
+    np.testing.assert_array_equal(lane_overlay(image, region), whole[0])
+    np.testing.assert_array_equal(unfamiliar_outline(image, region), whole[1])
