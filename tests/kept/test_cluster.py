@@ -21,14 +21,21 @@ BUNDLES = [
     ("lane", "bundle"),
     ("sonar", "bundle"),
     ("histopathology", "bundle"),
+    ("cells", "bundle"),
     pytest.param("histopathology", "towers_bundle", marks=pytest.mark.slow),
     pytest.param("video", "clips_bundle", marks=pytest.mark.slow),
 ]
 
 
+SETTINGS = {"cells": {"threshold": 0.1}}
+"""Other settings than the default ones, with which nothing would be found."""
+
+
 def predict(application: str, inputs: Path, model: Path, out: Path, cluster: Cluster | None) -> str:
-    """Predict a folder with default settings; return what was said."""
-    settings = import_module(f"pipelines.{application}.settings").PredictSettings()
+    """Predict a folder; return what was said."""
+    settings = import_module(f"pipelines.{application}.settings").PredictSettings(
+        **SETTINGS.get(application, {})
+    )
     console = Console(file=io.StringIO(), width=200)
     step = import_module(f"pipelines.{application}.predict")
     step.predict(settings, inputs=[inputs], model=model, out=out, console=console, cluster=cluster)
@@ -61,9 +68,10 @@ def inputs(kept, tmp_path: Path):
         folder = tmp_path / "inputs"
         folder.mkdir()
         for path in sorted((kept(application) / "input").iterdir()):
+            copy = shutil.copytree if path.is_dir() else shutil.copyfile
             for number in range(3):
-                shutil.copyfile(path, folder / f"{path.stem} {number}{path.suffix}")
-            (folder / f"broken{path.suffix}").write_bytes(b"broken")
+                copy(path, folder / f"{path.stem} {number}{path.suffix}")
+            (folder / f"broken{path.suffix or '.avi'}").write_bytes(b"broken")
         return folder
 
     return copied

@@ -14,9 +14,9 @@ from rich.console import Console
 from data_prep.errors import ClusterLost, InputError, Skipped
 from pipelines.bundles import prediction_run
 from pipelines.bundles.prediction import predict_files, predict_sources, recorded
-from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run
+from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run, source_sha256
 from pipelines.bundles.remote import Recipe, predict_on_worker
-from pipelines.bundles.sources import find_sources
+from pipelines.bundles.sources import Source, find_sources
 from pipelines.command.folders import METADATA, check_paths
 from pipelines.lane.prediction import LanePrediction, LanePredictor, make_predictor
 from pipelines.lane.settings import PredictSettings
@@ -298,3 +298,18 @@ def test_a_file_that_ends_every_worker_is_named_and_tried_again(images, bundle, 
     assert (out / "skipped.csv").read_text().count("every worker ended") == 1
     predict(Network(), images, bundle, out)
     assert not (out / "skipped.csv").exists()
+
+
+def test_files_of_one_source_count_by_names_contents_and_order(images):
+    a, b = images / "a.png", images / "b.png"
+
+    def digest(*files: Path) -> str:
+        return source_sha256(Source(images, "images", files=files))
+
+    found = [digest(a, b), digest(b, a), digest(a)]
+    a.rename(images / "c.png")
+    found += [digest(images / "c.png", b), digest(a, b)]  # the last one cannot be read
+    (images / "c.png").rename(a)
+    b.write_bytes(b"other")
+    found += [digest(a, b)]
+    assert len(set(found)) == len(found)
