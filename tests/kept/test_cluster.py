@@ -12,8 +12,8 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles import remote
 from pipelines.bundles.prediction_run import RECORDS
+from pipelines.command import remote
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,10 +105,10 @@ def test_a_cluster_goes_on_where_a_process_stopped_and_a_worker_opens_the_bundle
     monkeypatch.setattr(
         remote, "start_tensorflow", lambda threads: predicted.append(threads) or start(threads)
     )
-    before = remote._opened.cache_info().misses
+    before = remote.made.cache_info().misses
     predict("lane", folder, model, out, cluster)
     assert predicted == [1] * len(rest)
-    assert remote._opened.cache_info().misses <= before + 2  # the two workers are threads of one process
+    assert remote.made.cache_info().misses <= before + 2  # the two workers are threads of one process
     assert_same_files(tmp_path / "one", out)
 
 

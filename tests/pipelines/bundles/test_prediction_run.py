@@ -1,7 +1,6 @@
 """A predict step goes on where an earlier one stopped, and only where nothing has changed."""
 
 import json
-import pickle
 from io import StringIO
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from data_prep.errors import ClusterLost, InputError, Skipped
 from pipelines.bundles import prediction_run
 from pipelines.bundles.prediction import predict_files, predict_sources, recorded
 from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run, source_sha256
-from pipelines.bundles.remote import Recipe, predict_on_worker
+from pipelines.bundles.remote import Recipe
 from pipelines.bundles.sources import Source, find_sources
 from pipelines.command.folders import METADATA, check_paths
 from pipelines.lane.prediction import LanePrediction, LanePredictor, make_predictor
@@ -282,10 +281,10 @@ def test_a_lost_cluster_keeps_what_is_done_and_the_same_command_goes_on(images, 
     assert without_seconds(tmp_path / "once") == without_seconds(out)
 
 
-def test_a_worker_refuses_another_bundle_at_the_same_path(images, bundle, tmp_path):
+def test_a_worker_refuses_another_bundle_at_the_same_path(bundle, tmp_path):
     recipe = Recipe(make_predictor, LanePrediction, "lane", bundle, "0" * 64, SETTINGS, tmp_path / "out")
     with pytest.raises(InputError, match=r"bundle: a worker sees another bundle at this path"):
-        predict_on_worker(find_sources([images])[0], pickle.dumps(recipe))
+        recipe.open()
 
 
 def test_a_file_that_ends_every_worker_is_named_and_tried_again(images, bundle, tmp_path):
