@@ -1,7 +1,8 @@
 """Runs a benchmark that consists of cells: one method on one problem with one seed.
 
 Every cell is a process of its own, so that its memory is its own too, and one file in OUT/cells; a second run
-computes only what is missing. Then the tables of all cells that are done are written.
+computes only what is missing. Then the tables of all cells that are done are written. With --cluster the
+processes are started by the workers of a Dask cluster, which see all folders under the same paths.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.common import host, write_results
+from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.files.atomic import atomic_file
+from data_prep.prepared.workers import open_cluster, work_in_order
 
 Record = dict[str, Any]
 
@@ -80,11 +83,9 @@ class CellBenchmark:
             self._compute(cell, arguments.data, folder)
             return
         for part in arguments.parts:
-            cells = [cell for cell in self.cells[part] if self._is_wanted(cell, arguments)]
-            for cell in cells:
-                if not (folder / cell.file).exists() and not arguments.report:
-                    print(cell.file, flush=True)
-                    self._run(cell, arguments)
+            wanted = [cell for cell in self.cells[part] if self._is_wanted(cell, arguments)]
+            if not arguments.report:
+                self._run([cell for cell in wanted if not (folder / cell.file).exists()], arguments)
             done = [cell for cell in self.cells[part] if (folder / cell.file).exists()]
             records = [json.loads((folder / cell.file).read_text(encoding="utf-8")) for cell in done]
             if records:
@@ -106,6 +107,11 @@ class CellBenchmark:
         parser.add_argument("--parts", nargs="+", choices=list(self.cells), default=list(self.cells))
         parser.add_argument("--methods", nargs="+", help="only these methods")
         parser.add_argument("--seeds", nargs="+", type=int, help="only these seeds")
+        parser.add_argument(
+            "--cluster",
+            metavar="ADDRESS",
+            help="tcp://HOST:PORT of a Dask scheduler, or local:N for N at once",
+        )
         parser.add_argument("--report", action="store_true", help="only write the tables of what there is")
         parser.add_argument("--cell", help=argparse.SUPPRESS)  # one cell, in a process of its own
         arguments = parser.parse_args()
@@ -120,10 +126,27 @@ class CellBenchmark:
         is_named = arguments.methods is None or cell.method in arguments.methods
         return is_named and (arguments.seeds is None or cell.seed in arguments.seeds)
 
-    def _run(self, cell: Any, arguments: argparse.Namespace) -> None:
+    def _run(self, cells: Sequence[Any], arguments: argparse.Namespace) -> None:
+        """Compute cells, one after another here or several at once on a cluster."""
+        commands = [self._command(cell, arguments) for cell in cells]
+        if arguments.cluster is None or not cells:
+            for cell, command in zip(cells, commands, strict=True):
+                print(cell.file, flush=True)
+                subprocess.check_call(command)
+            return
+        try:
+            with open_cluster(arguments.cluster) as cluster:
+                results = work_in_order(cluster, subprocess.check_call, commands, (), _named)
+                for cell, (_, result) in zip(cells, results, strict=True):
+                    print(cell.file, flush=True)
+                    if isinstance(result, Skipped):
+                        raise SystemExit(result.reason)
+        except (ClusterLost, InputError) as error:
+            raise SystemExit(str(error)) from error
+
+    def _command(self, cell: Any, arguments: argparse.Namespace) -> list[str]:
         command = [sys.executable, "-m", self.package, "--data", str(arguments.data)]
-        command += ["--out", str(arguments.out), "--cell", json.dumps(list(cell))]
-        subprocess.run(command, check=True)
+        return [*command, "--out", str(arguments.out), "--cell", json.dumps(list(cell))]
 
     def _compute(self, cell: Any, data: Path, folder: Path) -> None:
         # A part imports TensorFlow, which the parent does not need.
@@ -131,3 +154,8 @@ class CellBenchmark:
         record = cell._asdict() | module.compute(cell, data)
         with atomic_file(folder / cell.file) as temporary:
             temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
+def _named(command: Sequence[str]) -> Path:
+    """Return the cell that a command computes, as messages call it."""
+    return Path(command[-1])
