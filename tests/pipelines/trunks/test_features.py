@@ -16,6 +16,9 @@ from data_prep.prepared.workers import Cluster, ended_its_workers
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings
+from pipelines.command.steps import Command, StepCall, Steps, all_commands
+from pipelines.runs.steps import RunSteps
+from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import TrainSettings
 from pipelines.tasks.data import open_images
 from pipelines.trunks import features as module
@@ -202,6 +205,33 @@ def test_only_the_training_of_a_frozen_trunk_has_use_for_a_cluster() -> None:
     random = trunk.model_copy(update={"weights": "none"})
     assert train_off_cluster({}, random) == "train --set weights=none"
     assert "without --set network=" in train_off_cluster({}, TrainSettings())
+
+
+def test_the_cluster_of_a_command_reaches_what_sees_the_images(tmp_path) -> None:
+    seen = []
+
+    def through(_data, _settings, _run_folder, _console, cluster):
+        seen.append(cluster)
+        raise InputError("no further")
+
+    inputs = replace(SONAR.inputs, open=lambda _: None, through=through)
+    steps = RunSteps(replace(SONAR, inputs=inputs))
+    unused = Command(TrainSettings, print)
+    commands = all_commands(
+        lambda: Steps(train=steps.train, evaluate=print, export=print),
+        prepare=unused,
+        train=TrainSettings,
+        evaluate=TrainSettings,
+        predict=unused,
+        export=TrainSettings,
+        train_off_cluster=train_off_cluster,
+    )
+    assert commands["train"].on_cluster
+    cluster = Cluster("tcp://host:8786", None)
+    call = StepCall(TrainSettings(), Console(quiet=True), None, None, {}, cluster)
+    with pytest.raises(InputError, match="no further"):
+        commands["train"].function(call, data=tmp_path, out=tmp_path / "run")
+    assert seen == [cluster]
 
 
 def test_an_example_is_shown_and_told_apart_by_its_image(prepared):
