@@ -2,7 +2,8 @@
 
 Every cell is a process of its own, so that its memory is its own too, and one file in OUT/cells; a second run
 computes only what is missing. Then the tables of all cells that are done are written, with the cells in the
-JSON file, from which a run in another folder or on another machine goes on.
+JSON file, from which a run in another folder or on another machine goes on. With --cluster the processes are
+started by the workers of a Dask cluster, which see all folders under the same paths.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import importlib
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.common import host, write_results
+from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.files.atomic import atomic_file
+from data_prep.prepared.workers import open_cluster, work_in_order
 
 Record = dict[str, Any]
 
@@ -85,11 +87,9 @@ class CellBenchmark:
             return
         for part in arguments.parts:
             self._restore(part, arguments.out, folder)
-            cells = [cell for cell in self.cells[part] if self._is_wanted(cell, arguments)]
-            for cell in cells:
-                if not (folder / cell.file).exists() and not arguments.report:
-                    print(cell.file, flush=True)
-                    self._run(cell, arguments)
+            wanted = [cell for cell in self.cells[part] if self._is_wanted(cell, arguments)]
+            if not arguments.report:
+                self._run([cell for cell in wanted if not (folder / cell.file).exists()], arguments)
             done = [cell for cell in self.cells[part] if (folder / cell.file).exists()]
             records = [json.loads((folder / cell.file).read_text(encoding="utf-8")) for cell in done]
             if records:
@@ -112,6 +112,11 @@ class CellBenchmark:
         parser.add_argument("--parts", nargs="+", choices=list(self.cells), default=list(self.cells))
         parser.add_argument("--methods", nargs="+", help="only these methods")
         parser.add_argument("--seeds", nargs="+", type=int, help="only these seeds")
+        parser.add_argument(
+            "--cluster",
+            metavar="ADDRESS",
+            help="tcp://HOST:PORT of a Dask scheduler, or local:N for N at once",
+        )
         parser.add_argument("--report", action="store_true", help="only write the tables of what there is")
         parser.add_argument("--cell", help=argparse.SUPPRESS)  # one cell, in a process of its own
         arguments = parser.parse_args()
@@ -138,11 +143,28 @@ class CellBenchmark:
             if file is not None and not file.exists():
                 _write(file, record)
 
-    def _run(self, cell: Any, arguments: argparse.Namespace) -> None:
-        command = [sys.executable, "-m", self.package, "--data", str(arguments.data)]
-        command += ["--out", str(arguments.out), "--cell", json.dumps(list(cell))]
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1") if self.one_thread else {}
-        subprocess.run(command, check=True, env=os.environ | threads)
+    def _run(self, cells: Sequence[Any], arguments: argparse.Namespace) -> None:
+        """Compute cells, one after another here or several at once on a cluster."""
+        commands = [self._command(cell, arguments) for cell in cells]
+        if arguments.cluster is None or not cells:
+            for cell, command in zip(cells, commands, strict=True):
+                print(cell.file, flush=True)
+                subprocess.check_call(command)
+            return
+        try:
+            with open_cluster(arguments.cluster) as cluster:
+                results = work_in_order(cluster, subprocess.check_call, commands, (), _named)
+                for cell, (_, result) in zip(cells, results, strict=True):
+                    print(cell.file, flush=True)
+                    if isinstance(result, Skipped):
+                        raise SystemExit(result.reason)
+        except (ClusterLost, InputError) as error:
+            raise SystemExit(str(error)) from error
+
+    def _command(self, cell: Any, arguments: argparse.Namespace) -> list[str]:
+        threads = ("OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1") if self.one_thread else ()
+        command = ["env", *threads, sys.executable, "-m", self.package, "--data", str(arguments.data)]
+        return [*command, "--out", str(arguments.out), "--cell", json.dumps(list(cell))]
 
     def _compute(self, cell: Any, data: Path, folder: Path) -> None:
         # A part imports TensorFlow, which the parent does not need.
@@ -153,3 +175,8 @@ class CellBenchmark:
 def _write(file: Path, record: Record) -> None:
     with atomic_file(file) as temporary:
         temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
+def _named(command: Sequence[str]) -> Path:
+    """Return the cell that a command computes, as messages call it."""
+    return Path(command[-1])

@@ -199,6 +199,6 @@ def _explained(path: Path) -> Iterator[None]:
             raise  # the file is in a folder under its temporary name, and that folder's message says it
         reason = error.strerror or str(error)
         raise InputError(
-            f"{path}: cannot be written ({reason}). Nothing of it was kept. Free some space, check that you may "
-            "write there, or choose another output folder."
+            f"{path}: cannot be written ({reason}). Nothing of it was kept. Free some space, check that you "
+            "may write there, or choose another output folder."
         ) from error

@@ -23,10 +23,9 @@ from rich.markup import escape
 from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.files.atomic import atomic_file, files_written, remove_partial
 from data_prep.files.tables import cell_text, write_table
-from data_prep.prepared.manifest import file_sha256
 from gpmodels.unfamiliar import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, load_metadata
-from pipelines.bundles.prediction_run import PredictionRun, Record
+from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha256
 from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.bundles.sources import Source
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
@@ -187,6 +186,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
     remote: Remote | None = None,
+    write_more: Callable[[Sequence[Line]], None] = lambda _: None,
 ) -> list[Line]:
     """Predict every source and write `predictions.csv`.
 
@@ -203,6 +203,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
         run: What an earlier command has done, and where to remember what is done now; None to begin anew and
             to remember nothing.
         remote: Predicts sources elsewhere, in their order, instead of `predict`; needs a run.
+        write_more: Writes further tables from all lines, or from those that are complete when it is stopped.
 
     Returns:
         The lines.
@@ -254,6 +255,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
             raise stopped or InputError(
                 f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}"
             )
+        write_more(lines)
     if stopped is not None:
         LOGGER.warning(
             "Stopped: %s lists the %d predictions that are complete", out / PREDICTIONS, len(lines)
@@ -292,6 +294,7 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
     remote: Remote | None = None,
+    write_more: Callable[[Sequence[Line]], None] = lambda _: None,
 ) -> list[Line]:
     """Predict every source, show the last one's name on the console; arguments as `predict_files`.
 
@@ -314,6 +317,7 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
             left_out=left_out,
             run=run,
             remote=remote,
+            write_more=write_more,
         )
     kept = 0 if run is None else sum(len(record.lines) for record in run.kept.values())
     summarise_predictions(lines, out, console, left_out or (), kept=kept)
@@ -427,7 +431,7 @@ def record_of(
     return Record(
         file=str(source.path),
         stem=source.stem,
-        sha256=file_sha256(source.path) if is_good else "",
+        sha256=source_sha256(source) if is_good else "",
         lines=[asdict(line) for line in lines],
         files=[(path.relative_to(out).as_posix(), path.stat().st_size) for path in files],
         left_out=[(str(entry.file), entry.reason) for entry in left_out],

@@ -6,8 +6,10 @@ for each file that is done, in the order in which they were. Neither needs Tenso
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -36,9 +38,9 @@ class Record:
     """What was predicted of a file.
 
     Attributes:
-        file: The file.
+        file: The file, or the folder of several.
         stem: Stem of its outputs.
-        sha256: Of the file's content when it was predicted.
+        sha256: Of the content when it was predicted, see `source_sha256`.
         lines: Fields of its lines in `predictions.csv`.
         files: Names within the output folder and sizes, bytes, of the files that were written of it.
         left_out: File and reason of parts of it that could not be used, such as frames.
@@ -228,9 +230,10 @@ def _checked(
                 f"{out} already holds predictions of {record.file} as {record.stem}, which is not among the "
                 "files to predict, or under another name. Pass the same --input, or give another --out."
             )
-        if file_sha256(given[key].path) != record.sha256:
+        if source_sha256(given[key]) != record.sha256:
+            back = "its files" if given[key].files else "the file"
             raise InputError(
-                f"{record.file}: has changed since {out} was predicted. Give another --out, or put the file "
+                f"{record.file}: has changed since {out} was predicted. Give another --out, or put {back} "
                 "back."
             )
     incomplete = {key: path for key, record in kept.items() if (path := record.missing(out)) is not None}
@@ -241,6 +244,37 @@ def _checked(
             next(iter(incomplete.values())),
         )
     return {key: record for key, record in kept.items() if key not in incomplete}
+
+
+def source_sha256(source: Source) -> str:
+    """Return the SHA-256 of what is read of a source, as hexadecimal digits.
+
+    Of a folder's files it is that of their names and digests in order; a file that cannot be read has none.
+
+    Args:
+        source: The source.
+
+    Raises:
+        OSError: The source is one file, which cannot be read.
+
+    Example:
+        >>> frames = (Path("well/0.png"), Path("well/1.png"))
+        >>> source_sha256(Source(Path("well"), "well", files=frames))  # doctest: +SKIP
+        '5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef'
+    """
+    if not source.files:
+        return file_sha256(source.path)
+    digest = hashlib.sha256()
+    for file in source.files:
+        digest.update(os.fsencode(file.name) + b"\0" + _sha256_if_readable(file).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _sha256_if_readable(file: Path) -> str:
+    try:
+        return file_sha256(file)
+    except OSError:
+        return ""  # the predictor leaves such a file out and names it
 
 
 def bundle_sha256(bundle: Path) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from data_prep.errors import InputError, Skipped
-from data_prep.prepared.workers import Cluster, work_in_order
+from data_prep.prepared.workers import Cluster
 from pipelines.bundles.prediction_run import PredictionRun, Record, bundle_sha256
 from pipelines.bundles.sources import Source
-from pipelines.command.tensorflow_start import start_tensorflow
+from pipelines.command.remote import work_with_tensorflow
 
 if TYPE_CHECKING:
     from pipelines.bundles.prediction import PredictionLine
@@ -43,29 +42,23 @@ class Recipe:
     settings: BaseModel
     out: Path
 
+    def open(self) -> Callable[[Source], Record]:
+        """Return what predicts a file and writes the files of it, after the bundle is opened.
 
-def records_in_order(
-    cluster: Cluster, recipe: Recipe, sources: Sequence[Source]
-) -> Iterator[Record | Skipped]:
-    """Predict files on the workers of a cluster, which also write the files of each.
+        Raises:
+            InputError: The worker sees another bundle than the command, or cannot open it.
+        """
+        from pipelines.bundles.prediction import open_bundle, recorded  # noqa: PLC0415 - imports TensorFlow
 
-    Args:
-        cluster: The cluster.
-        recipe: How a worker makes what predicts.
-        sources: Files to predict.
-
-    Yields:
-        What was predicted of each file, in their order; or a `Skipped` where each worker that took it ended.
-
-    Raises:
-        InputError: A file cannot be written, or a worker cannot be used.
-        ClusterLost: The cluster no longer answers.
-    """
-    arguments = (pickle.dumps(recipe),)
-    for _, result in work_in_order(
-        cluster, predict_on_worker, sources, arguments, lambda source: source.path
-    ):
-        yield result
+        if bundle_sha256(self.bundle) != self.sha256:
+            raise InputError(
+                f"{self.bundle}: a worker sees another bundle at this path than the command, or it has "
+                "changed since the command began. All machines of a cluster must see the files under the "
+                "same paths; run the command again when they do."
+            )
+        signature, metadata = open_bundle(self.bundle, self.application)
+        predict = self.make(signature, metadata, self.bundle, self.settings, self.out)
+        return partial(recorded, self.line_class, predict, self.out)
 
 
 def on_cluster(
@@ -77,7 +70,10 @@ def on_cluster(
     bundle: Path,
     settings: BaseModel,
 ) -> Callable[[Sequence[Source]], Iterator[Record | Skipped]] | None:
-    """Return what predicts the files of a run on a cluster, None without a cluster.
+    """Return what predicts the files of a run on a cluster, in their order; None without a cluster.
+
+    It raises `InputError` where a file cannot be written or a worker cannot be used, and `ClusterLost` where
+    the cluster no longer answers.
 
     Args:
         cluster: The cluster.
@@ -91,37 +87,8 @@ def on_cluster(
         return None
     application, sha256 = run.header["application"], run.header["bundle"]
     recipe = Recipe(make, line_class, application, bundle, sha256, settings, run.out)
-    return partial(records_in_order, cluster, recipe)
 
+    def records(sources: Sequence[Source]) -> Iterator[Record | Skipped]:
+        return work_with_tensorflow(cluster, recipe.open, sources, lambda source: source.path)
 
-def predict_on_worker(source: Source, recipe: bytes) -> Record:
-    """Predict one file in a worker process.
-
-    Args:
-        source: The file.
-        recipe: A pickled `Recipe`: unpickled by Dask, it would import TensorFlow before it is kept quiet.
-    """
-    start_tensorflow(1)
-    record: Record = _opened(recipe)(source)
-    return record
-
-
-@lru_cache(maxsize=1)
-def _opened(recipe: bytes) -> Callable[[Source], Record]:
-    """Open a bundle, once in a worker process.
-
-    Raises:
-        InputError: The worker sees another bundle than the command, or cannot open it.
-    """
-    from pipelines.bundles.prediction import open_bundle, recorded  # noqa: PLC0415 - imports TensorFlow
-
-    made: Recipe = pickle.loads(recipe)  # noqa: S301 - by the command itself, and Dask pickles all it sends
-    if bundle_sha256(made.bundle) != made.sha256:
-        raise InputError(
-            f"{made.bundle}: a worker sees another bundle at this path than the command, or it has changed "
-            "since the command began. All machines of a cluster must see the files under the same paths; run "
-            "the command again when they do."
-        )
-    signature, metadata = open_bundle(made.bundle, made.application)
-    predict = made.make(signature, metadata, made.bundle, made.settings, made.out)
-    return partial(recorded, made.line_class, predict, made.out)
+    return records

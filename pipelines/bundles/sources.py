@@ -17,10 +17,19 @@ from data_prep.files.videos import VIDEO_SUFFIXES
 
 @dataclass(frozen=True)
 class Source:
-    """A file to predict and the stem of its outputs."""
+    """A file to predict and the stem of its outputs.
+
+    Attributes:
+        path: The file, or the folder of `files`.
+        stem: Stem of its outputs.
+        name: What tables call it beside its path; nothing where they call it by its path alone.
+        files: What is read in place of the path, where that is a folder.
+    """
 
     path: Path
     stem: str
+    name: str = ""
+    files: tuple[Path, ...] = ()
 
     @property
     def is_video(self) -> bool:

@@ -65,7 +65,9 @@ def predict(
     """Write the events of sequences as a table and as marked frames, with an exported bundle."""
     from pipelines.cells.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    predict_with(call.settings, inputs=inputs, model=model, out=out, console=call.console)
+    predict_with(
+        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+    )
 
 
 COMMANDS = all_commands(
@@ -74,6 +76,6 @@ COMMANDS = all_commands(
     between={"pairs": Command(PairsSettings, pairs, continues=True)},
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict),
+    predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

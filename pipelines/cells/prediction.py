@@ -1,12 +1,17 @@
-"""What `cells predict` writes of sequences: a line for each, a table of all events, and marked frames."""
+"""What `cells predict` writes of sequences: a line for each, a table of all events, and marked frames.
+
+The rows of the table are part of a sequence's line, so that sequences are predicted each for itself, here or
+on the workers of a cluster, and the table of all is written at the end.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,11 +19,11 @@ import tensorflow as tf
 from data_prep.cells.candidates import SurveyedSequence, survey_sequence
 from data_prep.cells.sequences import CellSequence, find_sequences
 from data_prep.cells.settings import CandidateSettings
-from data_prep.cells.views import VIEWS, DescribedCandidate, candidates_of
+from data_prep.cells.views import EXTRACTOR, VIEWS, DescribedCandidate, candidates_of
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
-from pipelines.bundles.metadata import FAMILIARITY
+from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import (
     FAMILIARITY_COLUMNS,
     UNCERTAINTIES,
@@ -29,6 +34,7 @@ from pipelines.bundles.prediction import (
     probability_column,
     reading,
 )
+from pipelines.bundles.preprocessing import load_preprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
@@ -48,6 +54,7 @@ class CellsPrediction(PredictionLine):
         candidates: Predicted.
         events: Found among them.
         referred_events: Of these, which a person should look at.
+        rows: Of `events.csv`, by the names of its columns.
     """
 
     own_columns = ("sequence", "frames", "candidates", "events", "referred_events")
@@ -58,19 +65,25 @@ class CellsPrediction(PredictionLine):
     candidates: int | None = None
     events: int | None = None
     referred_events: int | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
 
 
-def sequence_sources(inputs: Sequence[Path]) -> tuple[dict[Source, CellSequence], list[Skipped]]:
-    """The sequences of files and folders, each under a name of its own: that of `prepare` where it is free.
+def sequence_sources(inputs: Sequence[Path]) -> tuple[list[Source], list[Skipped]]:
+    """Return the sequences of files and folders, each under a name of its own.
+
+    That is the name which `prepare` gives it, where that is free.
+
+    Args:
+        inputs: Videos, TIFF files, and folders as `find_sequences` takes them.
 
     Returns:
-        the sequences, and what cannot be used.
+        The sequences, and what cannot be used.
 
     Raises:
         InputError: A path does not exist, or none has a sequence.
     """
     left_out: list[Skipped] = []
-    found: dict[Source, CellSequence] = {}
+    found: list[Source] = []
     taken: set[str] = set()
     for path in inputs:
         try:
@@ -87,7 +100,7 @@ def sequence_sources(inputs: Sequence[Path]) -> tuple[dict[Source, CellSequence]
                 name, number = f"{sequence.name}_{number}", number + 1
             stem = name.replace("/", "_")
             taken.add(stem)
-            found[Source(sequence.path, stem)] = replace(sequence, name=name)
+            found.append(Source(sequence.path, stem, name, sequence.frames))
     if not found:
         raise InputError("\n".join(entry.reason for entry in left_out))
     return found, left_out
@@ -101,26 +114,22 @@ class CellsPredictor:
         signature: `serving_default` of the bundle.
         class_names: In the order of the labels; the first one is that of no event.
         candidates: How candidates are found and described.
-        sequences: To predict.
         settings: Of the step.
         out: Output folder.
         least_familiarity: The least familiarity of which the bundle is capable; None if it says none.
-        found: Events of the sequences that are done, by the name of each; filled while predicting.
         left_out: Frames that cannot be used; filled while predicting.
     """
 
     signature: Signature
     class_names: tuple[str, ...]
     candidates: CandidateSettings
-    sequences: Mapping[Source, CellSequence]
     settings: PredictSettings
     out: Path
     least_familiarity: float | None = None
-    found: dict[str, list[FoundEvent]] = field(default_factory=dict)
     left_out: list[Skipped] = field(default_factory=list)
 
     def __call__(self, source: Source) -> Iterator[CellsPrediction]:
-        """The line of a sequence, after its events and pictures are written.
+        """The line of a sequence, after its marked frames are written.
 
         Raises:
             UnreadableSourceError: The sequence cannot be read.
@@ -128,12 +137,11 @@ class CellsPredictor:
         """
         started = time.perf_counter()
         with reading():
-            surveyed = survey_sequence(self.sequences[source], self.candidates)
+            sequence = CellSequence(source.name, source.path, source.files)
+            surveyed = survey_sequence(sequence, self.candidates)
             events = self._events(surveyed)
         seconds = time.perf_counter() - started
         self.left_out.extend(surveyed.complaints)
-        self.found[surveyed.sequence.name] = events
-        self._write_events()
         if self.settings.annotate:
             with atomic_file(self.out / "marked" / f"{source.stem}.tif") as temporary:
                 temporary.parent.mkdir(exist_ok=True)
@@ -148,13 +156,14 @@ class CellsPredictor:
         referred = sum(self._is_referred(event) for event in events)
         yield CellsPrediction(
             file=printable(str(source.path)),
-            sequence=surveyed.sequence.name,
+            sequence=source.name,
             frames=surveyed.num_frames,
             candidates=len(surveyed.candidates),
             events=len(events),
             referred_events=referred,
             referred=referred > 0,
             seconds=seconds,
+            rows=[self._row(source.name, event) for event in events] or [{"sequence": source.name}],
         )
 
     def _events(self, surveyed: SurveyedSequence) -> list[FoundEvent]:
@@ -183,24 +192,66 @@ class CellsPredictor:
     def _is_referred(self, event: FoundEvent) -> bool:
         return is_referred(event.predictive_entropy, self.settings.refer_above)
 
-    def _write_events(self) -> None:
-        """`events.csv`: the events of all sequences so far, with the columns that `prepare` reads.
+    def _row(self, sequence: str, event: FoundEvent) -> dict[str, Any]:
+        """Return the row of `events.csv` of an event, with the columns that `prepare` reads."""
+        place = event.candidate
+        least = self.least_familiarity
+        return {
+            "sequence": sequence,
+            "frame": place.frame + self.settings.first_frame,
+            "x": round(place.column, 1),
+            "y": round(place.row, 1),
+            "kind": self.class_names[event.label],
+            "probability": event.event_probability,
+            "predictive_entropy": event.predictive_entropy,
+            "mutual_information": event.mutual_information,
+            "referred": self._is_referred(event),
+            **({} if least is None else familiarity_fields(event.familiarity, least)),
+            **dict(zip(map(probability_column, self.class_names), event.probability.tolist(), strict=True)),
+        }
 
-        A sequence without events has a row with its name and nothing else, as `prepare` wants it.
-        """
-        header = ["sequence", "frame", "x", "y", "kind", "probability", *UNCERTAINTIES, "referred"]
-        header += FAMILIARITY_COLUMNS if self.least_familiarity is not None else ()
-        header += map(probability_column, self.class_names)
-        rows: list[list[object]] = []
-        for name, events in self.found.items():
-            if not events:
-                rows.append([name, *[None] * (len(header) - 1)])
-            for event in events:
-                place = event.candidate
-                row = [name, place.frame + self.settings.first_frame, round(place.column, 1)]
-                row += [round(place.row, 1), self.class_names[event.label], event.event_probability]
-                row += [event.predictive_entropy, event.mutual_information, self._is_referred(event)]
-                if self.least_familiarity is not None:
-                    row += familiarity_fields(event.familiarity, self.least_familiarity).values()
-                rows.append([*row, *event.probability.tolist()])
-        write_table(self.out / EVENTS, header, rows)
+
+def write_events(
+    lines: Sequence[CellsPrediction], out: Path, class_names: Sequence[str], *, familiarity: bool
+) -> None:
+    """Write `events.csv`, the events of all sequences, which `prepare` reads.
+
+    A sequence without events has a row with its name and nothing else, as `prepare` wants it. Without a
+    sequence that could be predicted nothing is written.
+
+    Args:
+        lines: Of the sequences, in the order of the table.
+        out: Output folder.
+        class_names: In the order of the labels; the first one is that of no event.
+        familiarity: Whether the bundle says how familiar an input is.
+
+    Raises:
+        InputError: The table cannot be written.
+    """
+    rows = [row for line in lines for row in line.rows]
+    if not rows:
+        return
+    header = ["sequence", "frame", "x", "y", "kind", "probability", *UNCERTAINTIES, "referred"]
+    header += FAMILIARITY_COLUMNS if familiarity else ()
+    header += map(probability_column, class_names)
+    write_table(out / EVENTS, header, ([row.get(name) for name in header] for row in rows))
+
+
+def make_predictor(
+    signature: Signature, metadata: Metadata, bundle: Path, settings: PredictSettings, out: Path
+) -> CellsPredictor:
+    """Return what predicts with an opened bundle, here or on a worker of a cluster.
+
+    Raises:
+        InputError: The bundle does not say how candidates are found and described, or with features of
+            another version.
+    """
+    _, candidates = load_preprocessing(bundle, CandidateSettings, extractor=EXTRACTOR)
+    return CellsPredictor(
+        signature=signature,
+        class_names=metadata.class_names,
+        candidates=candidates,
+        settings=settings,
+        out=out,
+        least_familiarity=metadata.least_familiarity,
+    )

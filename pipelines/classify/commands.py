@@ -8,6 +8,7 @@ import typer
 from data_prep.classify.settings import ClassifyPrepareSettings
 from pipelines.classify.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.trunks.settings import train_off_cluster
 
 
 def prepare(
@@ -63,6 +64,7 @@ COMMANDS = all_commands(
     common_steps,
     prepare=Command(ClassifyPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
+    train_off_cluster=train_off_cluster,
     evaluate=EvaluateSettings,
     predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,

@@ -117,6 +117,10 @@ class StepCall(Generic[Settings]):
         return self.cluster or self.jobs or cpu_count()
 
 
+OffCluster = Callable[[Mapping[str, Any], Any], str | None]
+"""Function of the options and the settings of a command, see `Command.off_cluster`."""
+
+
 @dataclass(frozen=True)
 class Command:
     """One step of an application as a command.
@@ -127,15 +131,15 @@ class Command:
             the help. It imports the step when it is called, for that takes seconds.
         continues: Whether a resumed run goes on with the settings it was started with.
         on_cluster: Whether it can work on files on a cluster.
-        off_cluster: Returns how a step that can is called, where these options leave a cluster nothing to do;
-            None where there is work for it.
+        off_cluster: Returns how a step that can is called, where these options and settings leave a cluster
+            nothing to do; None where there is work for it.
     """
 
     settings: type[BaseModel]
     function: Callable[..., None]
     continues: bool = False
     on_cluster: bool = False
-    off_cluster: Callable[[Mapping[str, Any]], str | None] = lambda _: None
+    off_cluster: OffCluster = lambda _options, _settings: None
 
 
 Commands = Mapping[str, Command]
@@ -151,7 +155,7 @@ class Steps:
     export: Callable[..., object]
 
 
-def all_commands(
+def all_commands(  # noqa: PLR0913 - what the commands of applications differ in
     steps: Callable[[], Steps],
     *,
     prepare: Command,
@@ -160,6 +164,7 @@ def all_commands(
     predict: Command,
     export: type[BaseModel],
     between: Commands = MappingProxyType({}),
+    train_off_cluster: OffCluster | None = None,
     purpose: str = "Train the network with each head; write checkpoints and a TensorBoard log.",
 ) -> Commands:
     """Return the commands of an application.
@@ -172,6 +177,8 @@ def all_commands(
         predict: The command with the options of what is predicted.
         export: Class of the export step's settings.
         between: Commands between prepare and train that only this application has.
+        train_off_cluster: `Command.off_cluster` of the train step; None where no training has use for a
+            cluster.
         purpose: What the help says of the train command.
     """
 
@@ -190,6 +197,7 @@ def all_commands(
             former=call.former,
             console=call.console,
             strategy=strategy,
+            cluster=call.cluster,
         )
 
     def run_evaluate(call: StepCall[BaseModel], data: Path, model: Path, out: Path) -> None:
@@ -213,11 +221,19 @@ def all_commands(
     return {
         "prepare": prepare,
         **between,
-        "train": Command(train, run_train, continues=True),
+        "train": _train_command(train, run_train, train_off_cluster),
         "evaluate": Command(evaluate, run_evaluate),
         "predict": predict,
         "export": Command(export, run_export),
     }
+
+
+def _train_command(
+    settings: type[BaseModel], function: Callable[..., None], off_cluster: OffCluster | None
+) -> Command:
+    if off_cluster is None:
+        return Command(settings, function, continues=True)
+    return Command(settings, function, continues=True, on_cluster=True, off_cluster=off_cluster)
 
 
 def input_option(purpose: str) -> Any:
@@ -257,10 +273,6 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
             given = {option: values.pop(option) for option in options}
             config, overrides, seed, jobs = (values.pop(shared) for shared in _ALWAYS)
             cluster = values.pop("cluster")
-            without = command.off_cluster(values) if command.on_cluster else name
-            if cluster is not None and without is not None:
-                _note_unused(without, "cluster")
-                cluster = None
             if "inputs" in values:
                 values["inputs"] = [*values["inputs"], *(values.pop("more_inputs") or ())]
             former = _former_settings(command, values)
@@ -276,6 +288,10 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 overrides=overrides or (),
                 options=chosen,
             )
+            without = command.off_cluster(values, settings) if command.on_cluster else name
+            if cluster is not None and without is not None:
+                _note_unused(without, "cluster")
+                cluster = None
             with (
                 only_command(step, values) if is_writer else nullcontext(),
                 nullcontext() if cluster is None else open_cluster(cluster) as opened,

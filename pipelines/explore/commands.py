@@ -47,7 +47,7 @@ def explore(
     step(call.settings, inputs, out=out, jobs=call.workers, overwrite=overwrite, console=call.console)
 
 
-def _off_cluster(values: Mapping[str, Any]) -> str | None:
+def _off_cluster(values: Mapping[str, Any], _settings: ExploreSettings) -> str | None:
     from data_prep.video.features import has_features  # noqa: PLC0415 - imports NumPy
 
     if values["complete"]:

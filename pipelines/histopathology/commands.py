@@ -14,6 +14,7 @@ from pipelines.histopathology.settings import (
     TrainSettings,
     TransferSettings,
 )
+from pipelines.trunks.settings import train_off_cluster
 
 
 def prepare(
@@ -91,6 +92,7 @@ COMMANDS = all_commands(
     prepare=Command(HistopathologyPrepareSettings, prepare, on_cluster=True),
     between={"transfer": Command(TransferSettings, transfer, continues=True)},
     train=TrainSettings,
+    train_off_cluster=train_off_cluster,
     purpose="Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log.",
     evaluate=EvaluateSettings,
     predict=Command(PredictSettings, predict, on_cluster=True),

@@ -20,7 +20,7 @@ from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.prepare import prepare_histopathology
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.labelled.preparing import PrepareResult
-from data_prep.prepared.workers import Workers
+from data_prep.prepared.workers import Cluster, Workers
 from gpmodels.registry import head_family
 from pipelines.command.console import stage_bars
 from pipelines.command.folders import require_no_evaluation
@@ -106,6 +106,7 @@ def train(
     console: Console,
     former: TrainSettings | None = None,
     strategy: StrategyName = StrategyName.NONE,
+    cluster: Cluster | None = None,
 ) -> HistopathologyRun:
     """Train the heads on handmade features, with SVMs to compare, or with towers on the patches.
 
@@ -128,6 +129,7 @@ def train(
         console=console,
         former=former,
         strategy=strategy,
+        cluster=cluster,
     )
 
 

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.prepared.manifest import MANIFEST_NAME, Manifest, file_sha256
+from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from pipelines.bundles.metadata import Metadata
@@ -137,7 +138,8 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
         steps_per_epoch: Returns the training steps of an epoch from the settings and the number of examples.
         through: Returns an opened folder as the networks of a run see it, for example by the features of a
             network that is not trained, from the folder, the settings, the folder of the trained run (None
-            for a run that begins) and a console; None leaves it as it is.
+            for a run that begins), a console and a cluster to compute on (None for this process); None
+            leaves it as it is.
         sources: Returns the further folders that the settings name, from the data, the splits, the settings
             and these folders, opened and as the networks see them; None where an application takes none.
     """
@@ -151,18 +153,23 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
     fitting: tuple[Callable[[DataKind, Path, RunKind], None], ...]
     kept: tuple[Callable[[DataKind, Path], None], ...] = ()
     steps_per_epoch: Callable[[SettingsKind, int], int] = one_pass
-    through: Callable[[DataKind, SettingsKind, Path | None, Console], DataKind] | None = None
+    through: Callable[[DataKind, SettingsKind, Path | None, Console, Cluster | None], DataKind] | None = None
     sources: Callable[[DataKind, Splits, SettingsKind, Sequence[DataKind]], tuple[Source, ...]] | None = None
 
     def seen(
-        self, data: DataKind, settings: SettingsKind, run_folder: Path | None, console: Console
+        self,
+        data: DataKind,
+        settings: SettingsKind,
+        run_folder: Path | None,
+        console: Console,
+        cluster: Cluster | None = None,
     ) -> DataKind:
         """Return an opened folder as the networks of a run see it; see `through`.
 
         Raises:
             InputError: What makes features of the examples is missing or damaged.
         """
-        return data if self.through is None else self.through(data, settings, run_folder, console)
+        return data if self.through is None else self.through(data, settings, run_folder, console, cluster)
 
     def all_facts(self, data: DataKind, splits: Splits) -> dict[str, Any]:
         """Return what the run's description says of the data."""

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
 from gpmodels.heads.base import Gift
 from gpmodels.registry import families, in_order
@@ -44,6 +45,7 @@ def open_sources(
     data: DataKind,
     splits: Splits,
     console: Console,
+    cluster: Cluster | None = None,
 ) -> tuple[OpenedSource, ...]:
     """Return the sources that the settings name, checked; none where they name none.
 
@@ -57,7 +59,7 @@ def open_sources(
         return ()
     if inputs.sources is None:
         raise InputError(f"gpimaging {application.name} learns from no further folders. Leave --source out.")
-    opened = [inputs.seen(inputs.open(folder), settings, None, console) for folder in folders]
+    opened = [inputs.seen(inputs.open(folder), settings, None, console, cluster) for folder in folders]
     seen = {data.sha256: data.folder}
     for folder, one in zip(folders, opened, strict=True):
         if one.sha256 in seen:

@@ -9,6 +9,7 @@ from typing import Generic
 
 from rich.console import Console
 
+from data_prep.prepared.workers import Cluster
 from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.evaluate import evaluate
@@ -40,10 +41,12 @@ class RunSteps(Generic[DataKind, SettingsKind, RunKind]):
         console: Console,
         former: SettingsKind | None = None,
         strategy: StrategyName = StrategyName.NONE,
+        cluster: Cluster | None = None,
     ) -> RunKind:
         """Train the network with each head, and what it is compared with; see `pipelines.runs.train.train`.
 
         Raises:
+            ClusterLost: The cluster no longer answers.
             InputError: The data cannot be used, or `out` holds another run.
             TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
             ProcessLost: Another process of a training on several machines did not come, or ended.
@@ -58,6 +61,7 @@ class RunSteps(Generic[DataKind, SettingsKind, RunKind]):
             console=console,
             former=former,
             strategy=strategy,
+            cluster=cluster,
         )
 
     def evaluate(

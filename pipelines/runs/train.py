@@ -15,6 +15,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import remove_partial
+from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
 from gpmodels.heads.base import Gift
@@ -51,7 +52,7 @@ from pipelines.training.strategies import training_place
 from pipelines.training.tensorboard import TensorBoardHook
 
 
-def train(
+def train(  # noqa: PLR0913 - the last three have defaults
     application: Application[DataKind, SettingsKind, RunKind],
     settings: SettingsKind,
     *,
@@ -61,6 +62,7 @@ def train(
     console: Console,
     former: SettingsKind | None = None,
     strategy: StrategyName = StrategyName.NONE,
+    cluster: Cluster | None = None,
 ) -> RunKind:
     """Train the network with each head, then the methods the report compares them with; see `HeadTraining`.
 
@@ -73,8 +75,10 @@ def train(
         console: Where progress is shown.
         former: Settings that a resumed run was started with; None reads them.
         strategy: By which the steps run on several devices or machines; see `docs/scaling.md`.
+        cluster: Whose workers compute the features of a frozen trunk; None for this process.
 
     Raises:
+        ClusterLost: The cluster no longer answers.
         InputError: The data cannot be used, or `out` holds another run.
         TrainingDiverged: The loss became NaN; the last good checkpoint is kept.
         ProcessLost: Another process of a training on several machines did not come, or ended.
@@ -94,6 +98,7 @@ def train(
             console=place.console,
             former=former,
             replicas=place.replicas,
+            cluster=cluster,
         )
         make_deterministic(settings.seed)
         run = training.train()
@@ -120,6 +125,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         console: Where progress is shown.
         former: Settings that a resumed run was started with; None reads them.
         replicas: Devices that share the training steps; None for one device.
+        cluster: Whose workers compute the features of a frozen trunk; None for this process.
 
     Attributes:
         job: The run with its data; its description grows as stages are finished.
@@ -129,7 +135,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         InputError: The data cannot be used, or the run to resume was started on other data or settings.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as `train`
         self,
         application: Application[DataKind, SettingsKind, RunKind],
         settings: SettingsKind,
@@ -140,11 +146,12 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         console: Console,
         former: SettingsKind | None = None,
         replicas: Replicas | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.replicas = replicas
         self.application, self.resume, self.keeps_familiarity = application, resume, True
         settings = with_transfer_heads(settings)
-        opened = application.inputs.seen(application.inputs.open(data), settings, None, console)
+        opened = application.inputs.seen(application.inputs.open(data), settings, None, console, cluster)
         splits = manifest_splits(
             opened.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
         )
@@ -153,7 +160,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 f"{data} holds no training example for fold {settings.fold}. Prepare it with more images."
             )
         self.steps_per_epoch = application.inputs.steps_per_epoch(settings, len(splits.train))
-        checked = open_sources(application, settings, opened, splits, console)
+        checked = open_sources(application, settings, opened, splits, console, cluster)
         self.sources = tuple(one.source for one in checked)
         self.learned_from_sources = frozenset[str]().union(*(one.digests for one in checked))
         described_run = described(application, opened, splits, self.steps_per_epoch)

@@ -8,6 +8,7 @@ import typer
 from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
 from pipelines.sonar.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.trunks.settings import train_off_cluster
 
 
 def prepare(
@@ -75,6 +76,7 @@ COMMANDS = all_commands(
     common_steps,
     prepare=Command(SonarPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
+    train_off_cluster=train_off_cluster,
     evaluate=EvaluateSettings,
     predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.prepared.manifest import LabelledManifest
+from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from gpmodels.networks.trunks import make_trunk
@@ -76,7 +77,11 @@ def with_trunks(application: Application[Any, Any, Any]) -> Application[Any, Any
 
 
 def through_trunk(
-    data: LabelledData[Any], settings: Any, run_folder: Path | None, console: Console
+    data: LabelledData[Any],
+    settings: Any,
+    run_folder: Path | None,
+    console: Console,
+    cluster: Cluster | None = None,
 ) -> LabelledData[Any]:
     """Return prepared images as the run's trunk sees them; as they are where its network is no trunk.
 
@@ -86,6 +91,7 @@ def through_trunk(
         run_folder: Folder of a trained run, whose frozen trunk is taken; None begins with the weights that
             the settings name.
         console: Where it is said what is done to the images.
+        cluster: Whose workers compute the features; None for this process.
 
     Raises:
         InputError: The weights are not there, are damaged, or of another network.
@@ -108,12 +114,12 @@ def through_trunk(
         num_features=network.num_features,
         unfrozen_blocks=settings.unfreeze_blocks,
     )
-    loaded = LoadedTrunk(network=network, facts=facts)
+    loaded = LoadedTrunk(network=network, facts=facts, weights=weights)
     if run_folder is None and min(data.manifest.size) < settings.smallest_side:
         console.print(enlargement(data.manifest, settings.network, settings.smallest_side), markup=False)
     if settings.unfreeze_blocks:
         return TrunkImages(data.folder, data.manifest, loaded)
-    return TrunkFeatures(data.folder, data.manifest, loaded, console)
+    return TrunkFeatures(data.folder, data.manifest, loaded, console, cluster)
 
 
 def enlargement(manifest: LabelledManifest, network: str, smallest_side: int) -> str:

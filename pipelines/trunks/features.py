@@ -23,14 +23,17 @@ from rich.progress import Progress
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_file
 from data_prep.labelled.dataset import labelled_dataset, labelled_records
-from data_prep.prepared.manifest import LabelledManifest
+from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, read_manifest
+from data_prep.prepared.workers import Cluster
 from gpmodels.networks.trunks import Trunk
+from pipelines.command.remote import work_with_tensorflow
 from pipelines.tasks.data import PreparedImages, PreparedMatrix
 from pipelines.trunks.cache import CACHE_VARIABLE, cache_folder
 from pipelines.trunks.settings import TrunkFacts
+from pipelines.trunks.weights import arrays_sha256, load_trunk
 
 IMAGES_AT_ONCE = 32
 EXAMPLES_A_FILE = 512
@@ -42,10 +45,17 @@ ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTrunk:
-    """A trunk with its weights, and what distinguishes its features from others."""
+    """A trunk with its weights, and what distinguishes its features from others.
+
+    Attributes:
+        network: The trunk.
+        facts: What distinguishes its features.
+        weights: Where its weights came from, as `load_trunk` takes it.
+    """
 
     network: Trunk
     facts: TrunkFacts
+    weights: str | Path
 
 
 @dataclass(frozen=True)
@@ -55,10 +65,12 @@ class TrunkFeatures(PreparedMatrix[ManifestKind]):
     Attributes:
         trunk: The trunk.
         console: Where the pass over the images is shown, the first time that features are asked for.
+        cluster: Whose workers compute features that the cache does not have; None for this process.
     """
 
     trunk: LoadedTrunk
     console: Console = field(compare=False)
+    cluster: Cluster | None = field(default=None, compare=False)
 
     @cached_property
     def features(self) -> NDArray[np.float32]:
@@ -97,7 +109,8 @@ def frozen_features(data: TrunkFeatures[Any]) -> NDArray[np.float32]:
         Features `[examples, D]` in the order of the manifest.
 
     Raises:
-        InputError: The cache cannot be written.
+        ClusterLost: The cluster no longer answers; what is computed is in the cache.
+        InputError: The cache cannot be written, or the workers of a cluster see other files or weights.
     """
     names = [example.name for example in data.manifest.examples]
     parts = [names[start : start + EXAMPLES_A_FILE] for start in range(0, len(names), EXAMPLES_A_FILE)]
@@ -114,16 +127,9 @@ def frozen_features(data: TrunkFeatures[Any]) -> NDArray[np.float32]:
         )
         with Progress(console=data.console, transient=True, disable=not data.console.is_terminal) as bar:
             task = bar.add_task(f"Features of {name}", total=missing)
-            for file, part in zip(files, parts, strict=True):
-                if found[file] is not None:
-                    continue
-                batches = []
-                for images, _ in labelled_dataset(
-                    data.folder, data.manifest, part, batch_size=IMAGES_AT_ONCE
-                ):
-                    batches.append(data.predict(images).numpy())
-                    bar.advance(task, len(batches[-1]))
-                features = np.concatenate(batches)
+            todo = [(file, part) for file, part in zip(files, parts, strict=True) if found[file] is None]
+            computed = _computed(data, [part for _, part in todo], lambda number: bar.advance(task, number))
+            for (file, _), features in zip(todo, computed, strict=True):
                 _write(file, features)
                 found[file] = features
         seconds = time.perf_counter() - started
@@ -134,6 +140,106 @@ def frozen_features(data: TrunkFeatures[Any]) -> NDArray[np.float32]:
             soft_wrap=True,
         )
     return np.concatenate([found[file] for file in files])
+
+
+def _computed(
+    data: TrunkFeatures[Any], parts: Sequence[Sequence[str]], on_done: Callable[[int], None]
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the features of each of some parts of the examples, by this process or a cluster."""
+    if data.cluster is None:
+        pass_over = TrunkPass(data.folder, data.manifest, data.trunk.network)
+        yield from (pass_over(part, on_done) for part in parts)
+        return
+    recipe = PassRecipe(
+        folder=data.folder,
+        kind=type(data.manifest),
+        prepared_sha256=data.sha256,
+        weights=data.trunk.weights,
+        facts=data.trunk.facts,
+    )
+    results = work_with_tensorflow(data.cluster, recipe.open, parts, lambda part: data.folder / part[0])
+    for part, features in zip(parts, results, strict=True):
+        if isinstance(features, Skipped):
+            raise InputError(
+                f"{features.reason} What is computed is kept: the same command goes on from there."
+            )
+        on_done(len(part))
+        yield features
+
+
+class TrunkPass:
+    """Computes the features of some examples after others, here or on a worker of a cluster.
+
+    The same examples give the same features, whatever was computed before: the graph is traced once, for
+    batches of any length.
+
+    Args:
+        folder: Prepared images.
+        manifest: Their manifest.
+        network: The trunk.
+    """
+
+    def __init__(self, folder: Path, manifest: LabelledManifest, network: Trunk) -> None:
+        spec = tf.TensorSpec([None, *manifest.shape], tf.float32)
+        self._predict = tf.function(network, input_signature=[spec], autograph=False)
+        self._folder, self._manifest = folder, manifest
+
+    def __call__(
+        self, names: Sequence[str], on_done: Callable[[int], None] = lambda _: None
+    ) -> NDArray[np.float32]:
+        """Return features `[examples, D]` in the order of the names.
+
+        Args:
+            names: Names of examples.
+            on_done: Called after each batch with its number of images.
+        """
+        batches = []
+        for images, _ in labelled_dataset(self._folder, self._manifest, names, batch_size=IMAGES_AT_ONCE):
+            batches.append(self._predict(images).numpy())
+            on_done(len(batches[-1]))
+        return np.concatenate(batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassRecipe:
+    """How a worker makes what computes features; it opens the trunk and the manifest once.
+
+    Attributes:
+        folder: Prepared images, which all workers see.
+        kind: Class of their manifest.
+        prepared_sha256: Of the manifest, so that a worker never reads others.
+        weights: Where the trunk's weights come from; random ones would be others.
+        facts: Of the trunk, so that a worker never computes with another one.
+    """
+
+    folder: Path
+    kind: type[LabelledManifest]
+    prepared_sha256: str
+    weights: str | Path
+    facts: TrunkFacts
+
+    def open(self) -> TrunkPass:
+        """Return what computes features.
+
+        Raises:
+            InputError: The worker sees other files or weights than the command, or has none.
+        """
+        content = read_manifest(self.folder)
+        if hashlib.sha256(content).hexdigest() != self.prepared_sha256:
+            raise InputError(
+                f"{self.folder / MANIFEST_NAME}: a worker sees another file at this path than the command. "
+                "All machines of a cluster must see the files under the same paths; run the command again "
+                "when they do."
+            )
+        facts = self.facts
+        network = load_trunk(facts.name, self.weights, smallest_side=facts.smallest_side)
+        if (found := arrays_sha256(network.arrays())) != facts.sha256:
+            raise InputError(
+                f"{facts.name}: a worker finds other weights than the command: expected "
+                f"{facts.sha256[:12]}..., found {found[:12]}... Install the same weights on all machines, or "
+                "pass a file of them that all see."
+            )
+        return TrunkPass(self.folder, self.kind.model_validate_json(content), network)
 
 
 def _key(data: TrunkFeatures[Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -39,6 +40,22 @@ TrunkName = Annotated[str, Choices(trunk_names, words=TRUNKS_IN_WORDS)]
 def is_trunk(network: str | None) -> bool:
     """Whether a network is a trunk, and none of an application's own."""
     return network in trunk_names()
+
+
+def train_off_cluster(_options: Mapping[str, Any], settings: Any) -> str | None:
+    """Return how a training is called that leaves a cluster nothing to do; None for that of a frozen trunk.
+
+    The features of a frozen trunk are computed once, image after image; everything else is one training.
+    Random weights are drawn from what other threads draw from too, so that a worker would draw others.
+
+    Args:
+        settings: Settings of the training, with `network`, `weights` and `unfreeze_blocks`.
+    """
+    if not is_trunk(settings.network):
+        return "train without --set network=efficientnet_lite0 or another trunk"
+    if settings.weights == "none":
+        return "train --set weights=none"
+    return f"train --set unfreeze_blocks={settings.unfreeze_blocks}" if settings.unfreeze_blocks else None
 
 
 _TRUNK_ALONE = ("weights", "unfreeze_blocks", "smallest_side")

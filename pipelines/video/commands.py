@@ -45,7 +45,14 @@ def features(
     from pipelines.video import steps  # noqa: PLC0415 - imports TensorFlow
 
     steps.features(
-        call.settings, data=data, weights=weights, model=model, out=out, resume=resume, console=call.console
+        call.settings,
+        data=data,
+        weights=weights,
+        model=model,
+        out=out,
+        resume=resume,
+        console=call.console,
+        cluster=call.cluster,
     )
 
 
@@ -73,7 +80,7 @@ def predict(
 COMMANDS = all_commands(
     common_steps,
     prepare=Command(VideoPrepareSettings, prepare, on_cluster=True),
-    between={"features": Command(FeaturesSettings, features)},
+    between={"features": Command(FeaturesSettings, features, on_cluster=True)},
     train=TrainSettings,
     evaluate=EvaluateSettings,
     predict=Command(PredictSettings, predict, on_cluster=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,12 +13,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.files.fitting import fit_within
 from data_prep.files.images import encode_picture
 from data_prep.labelled.dataset import labelled_records
-from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256
+from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256, read_manifest
 from data_prep.prepared.preparing import Progress
+from data_prep.prepared.workers import Cluster
 from data_prep.video.features import (
     TRUNK_NAME,
     VideoFeatures,
@@ -34,6 +35,8 @@ from data_prep.video.manifest import (
     VideoManifest,
 )
 from gpmodels.networks.res3d import Res3D
+from pipelines.command.remote import work_with_tensorflow
+from pipelines.runs.precision import Precision, network_arithmetic
 from pipelines.scores.pictures import Picture
 from pipelines.video.application import PreparedClips, clip_strip
 from pipelines.video.trunk import load_trunk, save_trunk, trunk_facts
@@ -49,8 +52,9 @@ class Extraction:
         manifest: Of the folder of features.
         videos: Extracted now; the others were there already.
         frames: Extracted now.
-        reading_seconds: Reading prepared clips; they were decoded by `prepare`.
-        network_seconds: In the network, without its first call, which pays for tracing.
+        reading_seconds: Reading prepared clips; they were decoded by `prepare`. Of all workers together.
+        network_seconds: In the network, without its first call, which pays for tracing. Of all workers
+            together.
     """
 
     manifest: FeaturesManifest
@@ -58,6 +62,111 @@ class Extraction:
     frames: int
     reading_seconds: float
     network_seconds: float
+
+
+@dataclass(frozen=True)
+class ExtractedVideo:
+    """What was extracted of one video, and how long it took.
+
+    Attributes:
+        cached: Features and picture.
+        frames: Of all its clips.
+        reading_seconds: Reading its clips.
+        network_seconds: In the network.
+    """
+
+    cached: VideoFeatures
+    frames: int
+    reading_seconds: float
+    network_seconds: float
+
+
+class VideoExtractor:
+    """Extracts the features of one video after another, here or on a worker of a cluster.
+
+    Args:
+        folder: Prepared clips.
+        manifest: Their manifest.
+        trunk: The network.
+        clips_at_once: How many clips of one video the network takes at a time.
+    """
+
+    def __init__(self, folder: Path, manifest: VideoManifest, trunk: Res3D, clips_at_once: int) -> None:
+        shape = manifest.shape
+        spec = tf.TensorSpec([None, *shape], tf.uint8)
+        self._predict: Callable[[tf.Tensor], tf.Tensor] = tf.function(
+            lambda clips: trunk(clips, training=False), input_signature=[spec], autograph=False
+        )
+        self._predict(tf.zeros([1, *shape], tf.uint8))
+        self._folder, self._manifest, self._clips_at_once = folder, manifest, clips_at_once
+        self._clips = clips_of_videos(manifest)
+
+    def __call__(self, video: str) -> ExtractedVideo:
+        """Return the features and the picture of a video.
+
+        Args:
+            video: Name of the video.
+        """
+        started = time.perf_counter()
+        records = labelled_records(self._folder, self._manifest, self._clips[video])
+        images: Picture = np.stack([clip for _, clip, _ in records])
+        reading = time.perf_counter() - started
+        picture = encode_picture(fit_within(clip_strip(images), _LONGEST_SIDE), ".jpg")
+        started = time.perf_counter()
+        features = self._features(images)
+        network = time.perf_counter() - started
+        return ExtractedVideo(
+            VideoFeatures(features, picture), images.shape[0] * images.shape[1], reading, network
+        )
+
+    def _features(self, clips: Picture) -> NDArray[np.float32]:
+        starts = range(0, len(clips), self._clips_at_once)
+        parts = [self._predict(tf.constant(clips[at : at + self._clips_at_once])).numpy() for at in starts]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionRecipe:
+    """How a worker makes what extracts features; it opens the network and the manifest once.
+
+    Attributes:
+        data: Prepared clips, which all workers see.
+        prepared_sha256: Of their manifest, so that a worker never reads others.
+        trunk: File of the network, which all workers see.
+        facts: Of the network and of how clips are cut.
+        precision: Arithmetic of the network.
+        clips_at_once: How many clips of one video the network takes at a time.
+    """
+
+    data: Path
+    prepared_sha256: str
+    trunk: Path
+    facts: TrunkFacts
+    precision: Precision
+    clips_at_once: int
+
+    def open(self) -> VideoExtractor:
+        """Return what extracts the features of a video.
+
+        Raises:
+            InputError: The worker sees other files than the command.
+        """
+        content = read_manifest(self.data)
+        if hashlib.sha256(content).hexdigest() != self.prepared_sha256:
+            raise _others_seen(self.data / MANIFEST_NAME)
+        manifest = VideoManifest.model_validate_json(content)
+        with network_arithmetic(self.precision):
+            trunk = load_trunk(self.trunk)
+        if trunk_facts(trunk, manifest.clip_settings) != self.facts:
+            raise _others_seen(self.trunk)
+        return VideoExtractor(self.data, manifest, trunk, self.clips_at_once)
+
+
+def _others_seen(path: Path) -> InputError:
+    return InputError(
+        f"{path}: a worker sees another file at this path than the command. All machines of a cluster must "
+        "see the files under the same paths; run the command again when they do."
+    )
 
 
 def extract_features(
@@ -68,6 +177,7 @@ def extract_features(
     learned: LearnedVideos,
     clips_at_once: int,
     progress: Progress | None = None,
+    cluster: Cluster | None = None,
 ) -> Extraction:
     """Run a network over all clips of a prepared folder.
 
@@ -76,38 +186,58 @@ def extract_features(
         trunk: The network.
         out: Folder of features, existing; what is there of the same network and clips is kept.
         learned: Videos that the network learned from.
-        clips_at_once: How many clips the network takes at a time.
+        clips_at_once: How many clips of one video the network takes at a time.
         progress: Called after each video.
+        cluster: Whose workers run the network, a video at a time; None for this process.
 
     Raises:
-        InputError: `out` has features of another network or of other clips, or cannot be written.
+        ClusterLost: The cluster no longer answers; what is extracted is kept.
+        InputError: `out` has features of another network or of other clips, or cannot be written; or a video
+            ended every worker that took it.
     """
     facts = trunk_facts(trunk, data.manifest.clip_settings)
     prepared_sha256 = file_sha256(data.folder / MANIFEST_NAME)
     known = f"{facts.sha256} {prepared_sha256} {learned.model_dump_json()}"
     identity = hashlib.sha256(known.encode()).hexdigest()
     _keep_trunk(trunk, facts, data.manifest, out)
-    network = _Network(trunk, clips_at_once, data.manifest.shape)
-    of_videos = groupby(data.manifest.examples, key=lambda example: example.video)
-    names = [(video, [example.name for example in examples]) for video, examples in of_videos]
-    files = {video: features_file(number) for number, (video, _) in enumerate(names)}
-    extracted, frames, reading = 0, 0, 0.0
-    for done, (video, clips) in enumerate(names, 1):
-        path = out / files[video]
-        if not is_cached(path, clips, identity):
-            started = time.perf_counter()
-            images = np.stack([clip for _, clip, _ in labelled_records(data.folder, data.manifest, clips)])
-            reading += time.perf_counter() - started
-            picture = encode_picture(fit_within(clip_strip(images), _LONGEST_SIDE), ".jpg")
-            cached = VideoFeatures(network(images), picture)
-            write_video_features(path, clips, cached, identity)
-            extracted, frames = extracted + 1, frames + images.shape[0] * images.shape[1]
+    clips = clips_of_videos(data.manifest)
+    files = {video: features_file(number) for number, video in enumerate(clips)}
+    missing = [video for video in clips if not is_cached(out / files[video], clips[video], identity)]
+    extracted: Iterator[ExtractedVideo | Skipped]
+    if cluster is None:
+        extracted = map(VideoExtractor(data.folder, data.manifest, trunk, clips_at_once), missing)
+    else:
+        recipe = ExtractionRecipe(
+            data=data.folder,
+            prepared_sha256=prepared_sha256,
+            trunk=out / TRUNK_NAME,
+            facts=facts,
+            precision="bfloat16" if trunk.compute_dtype == "bfloat16" else "float32",
+            clips_at_once=clips_at_once,
+        )
+        extracted = work_with_tensorflow(cluster, recipe.open, missing, Path)
+    frames, reading, network = 0, 0.0, 0.0
+    for done, (video, result) in enumerate(
+        zip(missing, extracted, strict=True), len(clips) - len(missing) + 1
+    ):
+        if isinstance(result, Skipped):
+            raise InputError(f"{result.reason} What is extracted is kept: go on with --resume.")
+        write_video_features(out / files[video], clips[video], result.cached, identity)
+        frames += result.frames
+        reading += result.reading_seconds
+        network += result.network_seconds
         if progress is not None:
-            progress("Extracting features", done, len(names))
+            progress("Extracting features", done, len(clips))
     manifest = write_features_manifest(
         out, data.manifest, files, trunk=facts, learned=learned, prepared_sha256=prepared_sha256
     )
-    return Extraction(manifest, extracted, frames, reading, network.seconds)
+    return Extraction(manifest, len(missing), frames, reading, network)
+
+
+def clips_of_videos(manifest: VideoManifest) -> dict[str, list[str]]:
+    """Return the names of the clips of each video, in the order of the manifest."""
+    of_videos = groupby(manifest.examples, key=lambda example: example.video)
+    return {video: [example.name for example in examples] for video, examples in of_videos}
 
 
 def _keep_trunk(trunk: Res3D, facts: TrunkFacts, manifest: VideoManifest, out: Path) -> None:
@@ -120,23 +250,3 @@ def _keep_trunk(trunk: Res3D, facts: TrunkFacts, manifest: VideoManifest, out: P
             f"{out} has features of another network or of other clips than those given now. Expected the "
             "same ones, to go on with. Choose another --out, or remove this folder."
         )
-
-
-class _Network:
-    """A network that counts its seconds."""
-
-    def __init__(self, trunk: Res3D, clips_at_once: int, shape: tuple[int, ...]) -> None:
-        spec = tf.TensorSpec([None, *shape], tf.uint8)
-        self._predict: Callable[[tf.Tensor], tf.Tensor] = tf.function(
-            lambda clips: trunk(clips, training=False), input_signature=[spec], autograph=False
-        )
-        self._predict(tf.zeros([1, *shape], tf.uint8))
-        self._clips_at_once = clips_at_once
-        self.seconds = 0.0
-
-    def __call__(self, clips: Picture) -> NDArray[np.float32]:
-        started = time.perf_counter()
-        starts = range(0, len(clips), self._clips_at_once)
-        parts = [self._predict(tf.constant(clips[at : at + self._clips_at_once])).numpy() for at in starts]
-        self.seconds += time.perf_counter() - started
-        return np.concatenate(parts)

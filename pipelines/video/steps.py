@@ -15,7 +15,7 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.labelled.preparing import PrepareResult
-from data_prep.prepared.workers import Workers
+from data_prep.prepared.workers import Cluster, Workers
 from data_prep.video.features import has_features
 from data_prep.video.manifest import LearnedVideos, VideoManifest
 from data_prep.video.prepare import prepare_video
@@ -74,6 +74,7 @@ def features(
     out: Path,
     resume: bool,
     console: Console,
+    cluster: Cluster | None = None,
 ) -> Extraction:
     """Cache the features of all prepared clips.
 
@@ -85,8 +86,10 @@ def features(
         out: Folder of features.
         resume: Go on where an earlier call stopped.
         console: For progress.
+        cluster: Whose workers run the network; None for this process.
 
     Raises:
+        ClusterLost: The cluster no longer answers; what is extracted is kept.
         InputError: Neither or both of `weights` and `model` are given or they do not fit; `out` has
             other features, or cannot be written.
     """
@@ -98,7 +101,13 @@ def features(
     out.mkdir(parents=True, exist_ok=True)
     with stage_bars(console) as advance:
         extraction = extract_features(
-            prepared, trunk, out, learned=learned, clips_at_once=settings.clips_at_once, progress=advance
+            prepared,
+            trunk,
+            out,
+            learned=learned,
+            clips_at_once=settings.clips_at_once,
+            progress=advance,
+            cluster=cluster,
         )
     dump_settings(settings, out / CONFIG_NAME)
     say_extracted(extraction, out, console)

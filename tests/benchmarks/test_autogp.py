@@ -2,14 +2,17 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from benchmarks import cell_runner
 from benchmarks.autogp import label_errors, problems
 from benchmarks.autogp.plan import CELLS, needs_package
 from benchmarks.autogp.report import rows_of
 from benchmarks.cell_runner import Cell, CellBenchmark
+from data_prep.prepared import workers
 
 
 def test_cells_have_files_of_their_own():
@@ -105,6 +108,36 @@ def test_runner_computes_what_is_missing_once(package, monkeypatch, capsys):
     benchmark.main()
     assert json.loads((out / "one.json").read_text())["rows"] == [{"value": 7}]
     assert "one--a--b--1.json" not in capsys.readouterr().out
+
+
+def test_runner_computes_cells_on_a_cluster(package, cluster, monkeypatch):
+    benchmark = CellBenchmark(
+        "toy_benchmark",
+        "Toy",
+        "",
+        "anything",
+        {"one": [Cell("one", "a", "b", 1)]},
+        lambda _, records: [{"value": record["value"]} for record in records],
+        lambda _: None,
+    )
+    opened = []
+    monkeypatch.setattr(
+        cell_runner, "open_cluster", lambda address: opened.append(address) or nullcontext(cluster)
+    )
+    out = package / "out"
+    monkeypatch.setattr(
+        "sys.argv", ["toy", "--data", str(package), "--out", str(out), "--cluster", "local:2"]
+    )
+    benchmark.main()
+    assert json.loads((out / "one.json").read_text())["rows"] == [{"value": 2}]
+    benchmark.main()  # nothing is missing
+    assert opened == ["local:2"]
+    monkeypatch.setattr(
+        "sys.argv", ["toy", "--data", str(package), "--out", str(out / "2"), "--cluster", "here"]
+    )
+    monkeypatch.setattr(cell_runner, "open_cluster", workers.open_cluster)
+    with pytest.raises(SystemExit, match="--cluster here: expected tcp://HOST:PORT"):
+        benchmark.main()
 
 
 def test_runner_names_a_folder_that_is_not_there(monkeypatch, tmp_path):

@@ -1,19 +1,28 @@
 """Workers of a cluster write what `predict` writes in one process, with bundles that were kept."""
 
+import asyncio
 import io
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from data_prep.errors import InputError
+from data_prep.prepared import workers
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles import remote
 from pipelines.bundles.prediction_run import RECORDS
+from pipelines.cli import make_app
+from pipelines.command import remote
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,14 +30,21 @@ BUNDLES = [
     ("lane", "bundle"),
     ("sonar", "bundle"),
     ("histopathology", "bundle"),
+    ("cells", "bundle"),
     pytest.param("histopathology", "towers_bundle", marks=pytest.mark.slow),
     pytest.param("video", "clips_bundle", marks=pytest.mark.slow),
 ]
 
 
+SETTINGS = {"cells": {"threshold": 0.1}}
+"""Other settings than the default ones, with which nothing would be found."""
+
+
 def predict(application: str, inputs: Path, model: Path, out: Path, cluster: Cluster | None) -> str:
-    """Predict a folder with default settings; return what was said."""
-    settings = import_module(f"pipelines.{application}.settings").PredictSettings()
+    """Predict a folder; return what was said."""
+    settings = import_module(f"pipelines.{application}.settings").PredictSettings(
+        **SETTINGS.get(application, {})
+    )
     console = Console(file=io.StringIO(), width=200)
     step = import_module(f"pipelines.{application}.predict")
     step.predict(settings, inputs=[inputs], model=model, out=out, console=console, cluster=cluster)
@@ -61,9 +77,10 @@ def inputs(kept, tmp_path: Path):
         folder = tmp_path / "inputs"
         folder.mkdir()
         for path in sorted((kept(application) / "input").iterdir()):
+            copy = shutil.copytree if path.is_dir() else shutil.copyfile
             for number in range(3):
-                shutil.copyfile(path, folder / f"{path.stem} {number}{path.suffix}")
-            (folder / f"broken{path.suffix}").write_bytes(b"broken")
+                copy(path, folder / f"{path.stem} {number}{path.suffix}")
+            (folder / f"broken{path.suffix or '.avi'}").write_bytes(b"broken")
         return folder
 
     return copied
@@ -97,10 +114,10 @@ def test_a_cluster_goes_on_where_a_process_stopped_and_a_worker_opens_the_bundle
     monkeypatch.setattr(
         remote, "start_tensorflow", lambda threads: predicted.append(threads) or start(threads)
     )
-    before = remote._opened.cache_info().misses
+    before = remote.made.cache_info().misses
     predict("lane", folder, model, out, cluster)
     assert predicted == [1] * len(rest)
-    assert remote._opened.cache_info().misses <= before + 2  # the two workers are threads of one process
+    assert remote.made.cache_info().misses <= before + 2  # the two workers are threads of one process
     assert_same_files(tmp_path / "one", out)
 
 
@@ -131,3 +148,77 @@ def test_the_command_writes_the_same_with_processes_and_says_nothing_of_dask(inp
         assert (ended.returncode, ended.stderr) == (0, "")
         assert "distributed" not in ended.stdout
     assert_same_files(tmp_path / "one", tmp_path / "cluster")
+
+
+@contextmanager
+def scheduler_process(port: int) -> Iterator[subprocess.Popen]:
+    """`dask scheduler` in a process of its own, and a worker of it in this one, where TensorFlow is."""
+    from distributed import Worker  # noqa: PLC0415 - optional
+
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", str(port), "--no-dashboard"]
+    scheduler = subprocess.Popen(
+        [*command, "--host", "127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    started = threading.Event()
+
+    async def work() -> None:
+        async with Worker(f"tcp://127.0.0.1:{port}", nthreads=1, dashboard=False) as worker:
+            started.set()
+            await worker.finished()
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()), daemon=True)
+    thread.start()
+    try:
+        assert started.wait(timeout=30), "the scheduler does not answer"
+        yield scheduler
+    finally:
+        scheduler.kill()
+        scheduler.wait()
+        thread.join(timeout=10)
+
+
+def wait_for_records(out: Path, number: int) -> None:
+    """Wait until so many files are done."""
+    ends = time.monotonic() + 20
+    while not (out / RECORDS).is_file() or len((out / RECORDS).read_text().splitlines()) < number:
+        assert time.monotonic() < ends, "the command has not kept what is done"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_killed_scheduler_ends_the_command_and_the_same_command_goes_on(
+    inputs, kept, tmp_path, monkeypatch
+):
+    pytest.importorskip("distributed", reason="Dask is optional (gpimaging[cluster])")
+    monkeypatch.setattr(workers, "_CONNECT_SECONDS", 5.0)
+    folder, model, out = inputs("lane"), kept("lane") / "bundle", tmp_path / "out"
+    (folder / "broken.jpg").unlink()
+    predict("lane", folder, model, tmp_path / "one", None)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = ["lane", "predict", "--input", folder, "--model", model, "--out", out]
+    command = [*map(str, arguments), "--cluster", f"tcp://127.0.0.1:{port}"]
+    predicted: list[int] = []  # TensorFlow is started before each file
+    with scheduler_process(port) as scheduler:
+
+        def start_and_kill(threads: int) -> None:
+            predicted.append(threads)
+            if len(predicted) == 3:
+                wait_for_records(out, 1)
+                scheduler.kill()
+
+        monkeypatch.setattr(remote, "start_tensorflow", start_and_kill)
+        lost = CliRunner(env={"COLUMNS": "400"}).invoke(make_app(), command)
+    assert (lost.exit_code, lost.output.count("the scheduler no longer answers")) == (1, 1), lost.output
+    kept_before = len(without_seconds(out / "predictions.csv")) - 1
+    assert 1 <= kept_before < len(list(folder.iterdir()))
+    predicted.clear()
+    monkeypatch.setattr(remote, "start_tensorflow", predicted.append)
+    with scheduler_process(port):
+        again = CliRunner(env={"COLUMNS": "400"}).invoke(make_app(), command)
+    assert again.exit_code == 0, again.output
+    assert f"{kept_before} kept from before" in again.output
+    assert len(predicted) == len(list(folder.iterdir())) - kept_before
+    assert_same_files(tmp_path / "one", out)

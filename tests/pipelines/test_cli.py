@@ -199,7 +199,7 @@ def test_demo_and_verify(steps, tmp_path):
         ("train", [], ["model", "cluster"]),
         ("evaluate", [], ["resume", "cluster"]),
         ("predict", ["--input", "i"], ["data", "resume", "seed"]),
-        ("export", [], ["data", "resume", "cluster", "seed"]),
+        ("export", [], ["data", "resume", "seed", "cluster"]),
     ],
 )
 def test_every_step_accepts_every_shared_option(steps, tmp_path, step, own, ignored):

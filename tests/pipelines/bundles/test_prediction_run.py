@@ -1,7 +1,6 @@
 """A predict step goes on where an earlier one stopped, and only where nothing has changed."""
 
 import json
-import pickle
 from io import StringIO
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from rich.console import Console
 from data_prep.errors import ClusterLost, InputError, Skipped
 from pipelines.bundles import prediction_run
 from pipelines.bundles.prediction import predict_files, predict_sources, recorded
-from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run
-from pipelines.bundles.remote import Recipe, predict_on_worker
-from pipelines.bundles.sources import find_sources
+from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run, source_sha256
+from pipelines.bundles.remote import Recipe
+from pipelines.bundles.sources import Source, find_sources
 from pipelines.command.folders import METADATA, check_paths
 from pipelines.lane.prediction import LanePrediction, LanePredictor, make_predictor
 from pipelines.lane.settings import PredictSettings
@@ -282,10 +281,10 @@ def test_a_lost_cluster_keeps_what_is_done_and_the_same_command_goes_on(images, 
     assert without_seconds(tmp_path / "once") == without_seconds(out)
 
 
-def test_a_worker_refuses_another_bundle_at_the_same_path(images, bundle, tmp_path):
+def test_a_worker_refuses_another_bundle_at_the_same_path(bundle, tmp_path):
     recipe = Recipe(make_predictor, LanePrediction, "lane", bundle, "0" * 64, SETTINGS, tmp_path / "out")
     with pytest.raises(InputError, match=r"bundle: a worker sees another bundle at this path"):
-        predict_on_worker(find_sources([images])[0], pickle.dumps(recipe))
+        recipe.open()
 
 
 def test_a_file_that_ends_every_worker_is_named_and_tried_again(images, bundle, tmp_path):
@@ -298,3 +297,18 @@ def test_a_file_that_ends_every_worker_is_named_and_tried_again(images, bundle, 
     assert (out / "skipped.csv").read_text().count("every worker ended") == 1
     predict(Network(), images, bundle, out)
     assert not (out / "skipped.csv").exists()
+
+
+def test_files_of_one_source_count_by_names_contents_and_order(images):
+    a, b = images / "a.png", images / "b.png"
+
+    def digest(*files: Path) -> str:
+        return source_sha256(Source(images, "images", files=files))
+
+    found = [digest(a, b), digest(b, a), digest(a)]
+    a.rename(images / "c.png")
+    found += [digest(images / "c.png", b), digest(a, b)]  # the last one cannot be read
+    (images / "c.png").rename(a)
+    b.write_bytes(b"other")
+    found += [digest(a, b)]
+    assert len(set(found)) == len(found)

@@ -1,6 +1,7 @@
 """Features of a frozen trunk: computed once, kept by what they depend on, computed again where damaged."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -11,13 +12,19 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.labelled.dataset import labelled_records
+from data_prep.prepared.workers import Cluster, ended_its_workers
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings
+from pipelines.command.steps import Command, StepCall, Steps, all_commands
+from pipelines.runs.steps import RunSteps
+from pipelines.sonar.application import SONAR
+from pipelines.sonar.settings import TrainSettings
 from pipelines.tasks.data import open_images
 from pipelines.trunks import features as module
-from pipelines.trunks.features import LoadedTrunk, TrunkFeatures
-from pipelines.trunks.settings import TrunkFacts
+from pipelines.trunks.features import LoadedTrunk, PassRecipe, TrunkFeatures
+from pipelines.trunks.settings import TrunkFacts, train_off_cluster
+from pipelines.trunks.weights import arrays_sha256
 
 
 class ThreeMeans(keras.layers.Layer):
@@ -30,6 +37,9 @@ class ThreeMeans(keras.layers.Layer):
     def __call__(self, images):
         self.seen += 1  # once for each graph that is traced
         return keras.ops.mean(images, axis=[1, 2])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +62,15 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "IMAGES_AT_ONCE", 4)
 
 
-def seen_by_a_trunk(prepared: Path, sha256: str = "a" * 64) -> tuple[TrunkFeatures, io.StringIO]:
+def seen_by_a_trunk(
+    prepared: Path, sha256: str = "a" * 64, cluster: Cluster | None = None
+) -> tuple[TrunkFeatures, io.StringIO]:
     images, said = open_images(prepared, SonarManifest), io.StringIO()
     facts = TrunkFacts(
         name="means", sha256=sha256, size=(8, 8), smallest_side=32, num_features=3, unfrozen_blocks=0
     )
-    trunk = LoadedTrunk(network=ThreeMeans(), facts=facts)
-    return TrunkFeatures(prepared, images.manifest, trunk, Console(file=said, width=200)), said
+    trunk = LoadedTrunk(network=ThreeMeans(), facts=facts, weights="imagenet")
+    return TrunkFeatures(prepared, images.manifest, trunk, Console(file=said, width=200), cluster), said
 
 
 def expected(data: TrunkFeatures) -> np.ndarray:
@@ -127,6 +139,99 @@ def test_only_what_is_damaged_or_missing_is_computed_again(prepared, tmp_path, d
     np.testing.assert_array_equal(data.features, first)
     assert "features of 7 images" in said.getvalue()
     assert path.read_bytes() == content
+
+
+def cached(tmp_path: Path) -> dict[str, bytes]:
+    (folder,) = (tmp_path / "cache" / "features").iterdir()
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_cluster_computes_what_one_process_computes(prepared, cluster, tmp_path, monkeypatch):
+    sha256 = arrays_sha256({})
+    one, _ = seen_by_a_trunk(prepared, sha256)
+    assert len(one.features) == 18
+    files = cached(tmp_path)
+    (folder,) = (tmp_path / "cache" / "features").iterdir()
+    (folder / "00001.safetensors").unlink()
+    (folder / "00002.safetensors").unlink()
+    opened = []
+    monkeypatch.setattr(
+        module, "load_trunk", lambda *asked, **options: opened.append((asked, options)) or ThreeMeans()
+    )
+    data, said = seen_by_a_trunk(prepared, sha256, cluster)
+    np.testing.assert_array_equal(data.features, one.features)
+    assert cached(tmp_path) == files
+    assert "Computing the features of 11 images" in said.getvalue()
+    assert data.trunk.network.seen == 0
+    assert opened[0] == (("means", "imagenet"), {"smallest_side": 32})
+
+
+def test_a_worker_refuses_other_images_and_other_weights(prepared, monkeypatch):
+    monkeypatch.setattr(module, "load_trunk", lambda *_, **__: ThreeMeans())
+    data, _ = seen_by_a_trunk(prepared)
+    recipe = PassRecipe(
+        folder=prepared,
+        kind=SonarManifest,
+        prepared_sha256=data.sha256,
+        weights="imagenet",
+        facts=data.trunk.facts,
+    )
+    with pytest.raises(
+        InputError, match="means: a worker finds other weights than the command: expected aaa"
+    ):
+        recipe.open()
+    with pytest.raises(InputError, match=r"manifest\.json: a worker sees another file"):
+        replace(recipe, prepared_sha256="0" * 64).open()
+
+
+def test_images_that_end_every_worker_are_named_and_others_are_kept(prepared, tmp_path, monkeypatch):
+    def deadly(_cluster, _make, parts, file_of):
+        yield np.zeros((7, 3), np.float32)
+        yield ended_its_workers(file_of(parts[1]))
+
+    monkeypatch.setattr(module, "work_with_tensorflow", deadly)
+    data, _ = seen_by_a_trunk(prepared, cluster=Cluster("tcp://host:8786", None))
+    with pytest.raises(InputError, match=r"every worker .* the same command goes on from there"):
+        _ = data.features
+    assert list(cached(tmp_path)) == ["00000.safetensors"]
+
+
+def test_only_the_training_of_a_frozen_trunk_has_use_for_a_cluster() -> None:
+    trunk = TrainSettings(network="efficientnet_lite0")
+    assert train_off_cluster({}, trunk) is None
+    assert train_off_cluster({}, trunk.model_copy(update={"unfreeze_blocks": 2})) == (
+        "train --set unfreeze_blocks=2"
+    )
+    random = trunk.model_copy(update={"weights": "none"})
+    assert train_off_cluster({}, random) == "train --set weights=none"
+    assert "without --set network=" in train_off_cluster({}, TrainSettings())
+
+
+def test_the_cluster_of_a_command_reaches_what_sees_the_images(tmp_path) -> None:
+    seen = []
+
+    def through(_data, _settings, _run_folder, _console, cluster):
+        seen.append(cluster)
+        raise InputError("no further")
+
+    inputs = replace(SONAR.inputs, open=lambda _: None, through=through)
+    steps = RunSteps(replace(SONAR, inputs=inputs))
+    unused = Command(TrainSettings, print)
+    commands = all_commands(
+        lambda: Steps(train=steps.train, evaluate=print, export=print),
+        prepare=unused,
+        train=TrainSettings,
+        evaluate=TrainSettings,
+        predict=unused,
+        export=TrainSettings,
+        train_off_cluster=train_off_cluster,
+    )
+    assert commands["train"].on_cluster
+    cluster = Cluster("tcp://host:8786", None)
+    call = StepCall(TrainSettings(), Console(quiet=True), None, None, {}, cluster)
+    with pytest.raises(InputError, match="no further"):
+        commands["train"].function(call, data=tmp_path, out=tmp_path / "run")
+    assert seen == [cluster]
 
 
 def test_an_example_is_shown_and_told_apart_by_its_image(prepared):

@@ -1,6 +1,7 @@
 """Videos as the shared steps see them: judged by their clips' mean, from clips or cached features."""
 
 import shutil
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -12,17 +13,21 @@ import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.prepared.manifest import file_sha256
+from data_prep.prepared.workers import Cluster, ended_its_workers
 from data_prep.splits.divide import Splits
+from data_prep.video.features import VideoFeatures
 from data_prep.video.manifest import LearnedVideos
 from data_prep.video.prepare import prepare_video
 from data_prep.video.settings import ClipSettings, VideoPrepareSettings
 from gpmodels.networks.res3d import res3d
 from pipelines.runs import train as head_training
+from pipelines.video import extraction
 from pipelines.video import steps as video
 from pipelines.video.application import VIDEO, PreparedFeatures, clip_strip, kept_trunk, open_videos
-from pipelines.video.extraction import Extraction, extract_features
+from pipelines.video.extraction import Extraction, ExtractionRecipe, extract_features
 from pipelines.video.settings import FeaturesSettings, TrainSettings, VideoRun
-from pipelines.video.trunk import save_trunk
+from pipelines.video.trunk import save_trunk, trunk_facts
 
 SETTINGS = VideoPrepareSettings(frames=2, size=(16, 16), resize=(16, 20), clip_seconds=0.5)
 
@@ -65,15 +70,29 @@ def trunk(number: int):
     return network
 
 
-def extract(clips: Path, out: Path, number: int = 0, learned: LearnedVideos = LearnedVideos()):  # noqa: B008 - frozen
+def extract(
+    clips: Path,
+    out: Path,
+    number: int = 0,
+    learned: LearnedVideos = LearnedVideos(),  # noqa: B008 - frozen
+    cluster: Cluster | None = None,
+):
     out.mkdir(exist_ok=True)
-    return extract_features(open_videos(clips), trunk(number), out, learned=learned, clips_at_once=3)
+    data = open_videos(clips)
+    return extract_features(data, trunk(number), out, learned=learned, clips_at_once=3, cluster=cluster)
 
 
-def test_features_of_a_video_are_judged_as_its_clips_are(clips, tmp_path):
-    extraction = extract(clips, tmp_path / "features")
-    assert (extraction.videos, extraction.frames) == (8, 64)
-    source, features = open_videos(clips), open_videos(tmp_path / "features")
+@pytest.fixture(scope="module")
+def extracted(clips, tmp_path_factory) -> Path:
+    """Features of these clips by the first network; not to be changed."""
+    out = tmp_path_factory.mktemp("extracted")
+    done = extract(clips, out)
+    assert (done.videos, done.frames) == (8, 64)
+    return out
+
+
+def test_features_of_a_video_are_judged_as_its_clips_are(clips, extracted):
+    source, features = open_videos(clips), open_videos(extracted)
     assert isinstance(features, PreparedFeatures)
     names = [example.name for example in source.manifest.examples]
     assert VIDEO.judge.count(source, names) == VIDEO.judge.count(features, names) == 8
@@ -91,9 +110,9 @@ def test_features_of_a_video_are_judged_as_its_clips_are(clips, tmp_path):
     assert one.name == shown.name
 
 
-def test_an_interrupted_extraction_goes_on_and_a_stale_one_is_refused(clips, tmp_path):
+def test_an_interrupted_extraction_goes_on_and_a_stale_one_is_refused(clips, extracted, tmp_path):
     out = tmp_path / "features"
-    extract(clips, out)
+    shutil.copytree(extracted, out)
     (out / "video-000002.npz").unlink()
     (out / "manifest.json").unlink()
     assert extract(clips, out).videos == 1
@@ -101,6 +120,49 @@ def test_an_interrupted_extraction_goes_on_and_a_stale_one_is_refused(clips, tmp
         extract(clips, out, number=1)
     with pytest.raises(InputError, match="another network or of other clips"):
         extract(clips, out, learned=LearnedVideos(train=("Dark/v_Dark_g01_c01",)))
+
+
+def test_a_cluster_extracts_what_one_process_extracts(clips, extracted, cluster, tmp_path):
+    shutil.copyfile(extracted / "video-000003.npz", tmp_path / "video-000003.npz")
+    done = extract(clips, tmp_path, cluster=cluster)
+    assert (done.videos, done.frames) == (7, 56)
+    names = sorted(path.name for path in extracted.iterdir())
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    for name in names:
+        assert (extracted / name).read_bytes() == (tmp_path / name).read_bytes(), name
+
+
+def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp_path, monkeypatch):
+    path = tmp_path / "trunk.safetensors"
+    save_trunk(trunk(0), path)
+    recipe = ExtractionRecipe(
+        data=clips,
+        prepared_sha256=file_sha256(clips / "manifest.json"),
+        trunk=path,
+        facts=trunk_facts(trunk(0), open_videos(clips).manifest.clip_settings),
+        precision="bfloat16",
+        clips_at_once=3,
+    )
+    monkeypatch.setattr(extraction, "VideoExtractor", lambda _folder, _manifest, network, _number: network)
+    assert recipe.open().compute_dtype == "bfloat16"
+    with pytest.raises(InputError, match=r"manifest\.json: a worker sees another file"):
+        replace(recipe, prepared_sha256="0" * 64).open()
+    save_trunk(trunk(1), path)
+    with pytest.raises(InputError, match=r"trunk\.safetensors: a worker sees another file"):
+        recipe.open()
+
+
+def test_a_video_that_ends_every_worker_is_named_and_others_are_kept(clips, tmp_path, monkeypatch):
+    cached = VideoFeatures(np.zeros((4, trunk(0).num_features), np.float32), b"")
+
+    def deadly(_cluster, _make, videos, file_of):
+        yield extraction.ExtractedVideo(cached, 8, 0.1, 0.1)
+        yield ended_its_workers(file_of(videos[1]))
+
+    monkeypatch.setattr(extraction, "work_with_tensorflow", deadly)
+    with pytest.raises(InputError, match=r"^Dark/v_Dark_g02_c01: every worker .* go on with --resume"):
+        extract(clips, tmp_path, cluster=Cluster("tcp://host:8786", None))
+    assert [path.name for path in tmp_path.glob("*.npz")] == ["video-000000.npz"]
 
 
 def test_heads_are_not_judged_by_what_their_network_learned_from(clips, tmp_path):
@@ -144,8 +206,9 @@ def test_weights_to_begin_with_are_read_before_anything_is_written(clips, tmp_pa
     np.testing.assert_array_equal(network(image, training=False), trunk(0)(image, training=False))
 
 
-def test_a_run_keeps_the_network_of_its_features(clips, tmp_path):
-    manifest = extract(clips, tmp_path).manifest
+def test_a_run_keeps_the_network_of_its_features(extracted, tmp_path):
+    manifest = open_videos(extracted).manifest
+    shutil.copyfile(extracted / "trunk.safetensors", tmp_path / "trunk.safetensors")
     run = RUN.model_copy(update={"trunk": manifest.trunk, "clips": manifest.clip_settings})
     assert kept_trunk(tmp_path, run).width == 2
     save_trunk(trunk(1), tmp_path / "trunk.safetensors")

@@ -1,0 +1,62 @@
+"""Work with a network on the workers of a cluster; without TensorFlow, which each starts before use."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from data_prep.errors import Skipped
+from data_prep.prepared.workers import Cluster, work_in_order
+from pipelines.command.tensorflow_start import start_tensorflow
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def work_with_tensorflow(
+    cluster: Cluster,
+    make: Callable[[], Callable[[Item], Result]],
+    items: Sequence[Item],
+    file_of: Callable[[Item], Path],
+) -> Iterator[Result | Skipped]:
+    """Apply to each item what every worker makes once, such as an opened network.
+
+    Args:
+        cluster: The cluster.
+        make: Makes the function of an item, in a worker that has started TensorFlow with one thread.
+        items: Items to work on.
+        file_of: Returns the file that an item is read from.
+
+    Yields:
+        What the function returned for each item, in their order; or a `Skipped` where each worker that took
+        the item ended.
+
+    Raises:
+        InputError: What `make` or the function raised, or a worker cannot be used.
+        ClusterLost: The cluster no longer answers.
+    """
+    arguments = (pickle.dumps(make),)
+    for _, result in work_in_order(cluster, apply_made, items, arguments, file_of):
+        yield result
+
+
+def apply_made(item: Item, make: bytes) -> Any:
+    """Return what the function of `work_with_tensorflow` returns for an item, in a worker process.
+
+    Args:
+        item: The item.
+        make: What makes the function, pickled: unpickled by Dask, it would import TensorFlow before it is
+            kept quiet.
+    """
+    start_tensorflow(1)
+    return made(make)(item)
+
+
+@lru_cache(maxsize=1)
+def made(make: bytes) -> Callable[[Any], Any]:
+    """Return the function of the items, made once in a worker process."""
+    function: Callable[[Any], Any] = pickle.loads(make)()  # noqa: S301 - by the command itself, as Dask does
+    return function
