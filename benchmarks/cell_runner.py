@@ -62,7 +62,7 @@ class CellBenchmark:
         rows_of: Returns the rows of a part's table from the part and its records.
         needs_package: Package that a cell needs and that may be missing; None where it needs none.
         peers: Distributions whose versions the tables name.
-        one_thread: Whether NumPy and TensorFlow get one thread in a cell, as where peers are timed.
+        one_thread: Whether OpenMP and OpenBLAS get one thread in a cell, as where peers are timed.
     """
 
     package: str

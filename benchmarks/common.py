@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from data_prep.files.atomic import atomic_file
+
 
 def host(*peers: str) -> dict[str, Any]:
     """Processor count and the versions that matter for timing; of `peers` those that are installed."""
@@ -88,10 +90,12 @@ def write_results(
 ) -> None:
     """Write `stem.json` and `stem.md` and show the table; `cells` are the numbers that its rows sum up."""
     stem.parent.mkdir(parents=True, exist_ok=True)
+    # Complete or as before: cells may be nowhere else.
     content: dict[str, Any] = {"title": title, "host": host, "rows": rows}
     if cells is not None:
         content["cells"] = cells
-    stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+    with atomic_file(stem.with_suffix(".json")) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     columns = list(rows[0])
     lines = [f"# {title}", "", f"Host: {', '.join(f'{k} {v}' for k, v in host.items())}.", ""]
     lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

@@ -51,7 +51,9 @@ if [ -e "$out/run/run.json" ]; then
 fi
 cluster="{\"worker\": [\"127.0.0.1:$port\", \"127.0.0.1:$((port + 1))\"]}"
 processes=()
-trap 'kill ${processes[@]+"${processes[@]}"} 2>/dev/null || true' INT TERM EXIT
+trap 'kill ${processes[@]+"${processes[@]}"} 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 for index in 0 1; do
     TF_CONFIG="{\"cluster\": $cluster, \"task\": {\"type\": \"worker\", \"index\": $index}}" \
         gpimaging classify train --data "$out/prepared" --out "$out/run" --strategy multi_worker \

@@ -110,7 +110,7 @@ def demo(
     """Render scenes, train, evaluate, export and predict in a few minutes; nothing is downloaded."""
     console = make_console()
     configure_logging(console)
-    with exit_codes(interrupted=lambda: "Run the command again with --overwrite."):
+    with exit_codes(stopped=lambda: "Run the command again with --overwrite."):
         start_tensorflow(threads=None)
         from pipelines.lane.demo import run_demo  # noqa: PLC0415 - imports TensorFlow
 
@@ -121,7 +121,7 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
     """Run every signature of a bundle on its sample and compare with the stored output."""
     console = make_console()
     configure_logging(console)
-    with exit_codes(interrupted=lambda: "Run the command again."):
+    with exit_codes(stopped=lambda: "Run the command again."):
         from pipelines.bundles.metadata import load_metadata  # noqa: PLC0415 - imports NumPy
 
         load_metadata(bundle)  # a slip shows before TensorFlow is imported

@@ -78,7 +78,9 @@ def _json_lines(path: Path) -> list[Any]:
 
 def _table(path: Path) -> list[Any]:
     with path.open(newline="", encoding="utf-8") as file:
-        return [_without_chance(row) for row in csv.DictReader(file)]
+        reader = csv.DictReader(file)
+        header = [name for name in reader.fieldnames or () if name not in _BY_CHANCE]
+        return [header, *(_without_chance(row) for row in reader)]
 
 
 def _picture(path: Path) -> _Picture:
@@ -151,7 +153,7 @@ def _of_arrays(expected: NDArray[Any], found: NDArray[Any]) -> float:
         return math.inf
     if expected.tobytes() == found.tobytes():
         return 0.0
-    if expected.dtype.kind not in "fiub":
+    if expected.dtype.kind != "f":
         return math.inf
     wanted = expected.astype(np.float64)
     far = np.max(np.abs(found.astype(np.float64) - wanted) / (1.0 + np.abs(wanted)))
@@ -174,10 +176,17 @@ def _pixels(picture: _Picture) -> NDArray[Any] | None:
 
 
 def _of_numbers(expected: Any, found: Any) -> float:
-    """Return the deviation of two numbers, which tables have as texts; infinity of what is none."""
+    """Return the deviation of two numbers, which tables have as texts; infinity of what is none.
+
+    Whole numbers count or name something, so that others are other ones.
+    """
     try:
         wanted, got = float(expected), float(found)
     except (TypeError, ValueError):
+        return math.inf
+    if math.isnan(wanted) and math.isnan(got):
+        return 0.0
+    if str(expected).isdecimal() and str(found).isdecimal():
         return math.inf
     far = abs(got - wanted) / (1.0 + abs(wanted))
     return math.inf if math.isnan(far) else max(far, math.ulp(0.0))

@@ -35,7 +35,7 @@ from benchmarks.reliability.obstacles import (
     small_files,
 )
 from benchmarks.reliability.undisturbed import APPLICATIONS, CONTENT, link_way, undisturbed_seconds
-from benchmarks.reliability.ways import STEPS, Ended, arguments_of, clear, start
+from benchmarks.reliability.ways import PARTIAL, STEPS, Ended, arguments_of, clear, faults_of_again, start
 from data_prep.prepared.preparing import SKIPPED_NAME
 
 FULL, FILES, READ_ONLY = "full disk", "limit of a file's size", "read-only disk"
@@ -56,7 +56,6 @@ _INPUTS = {
 }
 """What each step is given."""
 
-_PARTIAL = ".partial-"
 _READ_AND_EXECUTE = 0o555
 
 
@@ -144,12 +143,12 @@ def hinder(planned: Plan, way: Path) -> Hindered:
             faults.append("the output of another step was changed")
         if planned.overwrite and first.code != 0:
             faults += [f"earlier output: {each}" for each in differences(expected, compared(out))]
-        faults += [f"{path.name} is left" for path in place.rglob(f"{_PARTIAL}*")]
+        faults += [f"{path.name} is left" for path in place.rglob(f"{PARTIAL}*")]
         if not has_skipped:
             second = start(*arguments, *(["--resume"] if step == "train" else []), folder=place)
             faults += faults_of_again(second)
             faults += differences(expected, compared(out))
-            faults += [f"{path.name} is left in the end" for path in place.rglob(f"{_PARTIAL}*")]
+            faults += [f"{path.name} is left in the end" for path in place.rglob(f"{PARTIAL}*")]
     return Hindered(planned, first.code, first.message, tuple(faults))
 
 
@@ -167,11 +166,11 @@ def _put(planned: Plan, way: Path, place: Path, stack: ExitStack) -> tuple[Obsta
 
 
 def _hide(planned: Plan, way: Path, stack: ExitStack) -> tuple[Obstacle, str]:
-    """Forbid to read a part of what the step is given; return the obstacle and the name of that part."""
+    """Forbid to read a part of what the step is given; return the obstacle and its path as it is given."""
     given = [way / name for name in _INPUTS[planned.step] if (way / name).exists()]
     paths = sorted({path for each in given for path in (each, *each.rglob("*"))})
     path = paths[int(planned.share * len(paths))]
-    return stack.enter_context(forbidden(path, 0)), path.name
+    return stack.enter_context(forbidden(path, 0)), path.relative_to(way).as_posix()
 
 
 def digests(way: Path) -> dict[str, str]:
@@ -206,13 +205,6 @@ def faults_of(ended: Ended, named: str) -> Iterator[str]:
     if "Traceback" in ended.errors.partition("Error: ")[2]:
         lines.append("Traceback")
     yield from (f"on the screen: {line[:200]}" for line in lines)
-
-
-def faults_of_again(ended: Ended) -> Iterator[str]:
-    """Yield what is wrong with how the same command ended when there was no obstacle any more."""
-    was_complete = ended.code == 2 and "already" in ended.message
-    if ended.code != 0 and not was_complete:
-        yield f"the second command ended with {ended.code}: {' '.join(ended.errors.split())[-300:]}"
 
 
 def run(

@@ -20,10 +20,9 @@ import numpy as np
 
 from benchmarks.reliability.comparison import compared, differences
 from benchmarks.reliability.undisturbed import APPLICATIONS, link_way, undisturbed_seconds
-from benchmarks.reliability.ways import STEPS, arguments_of, clear, start
+from benchmarks.reliability.ways import PARTIAL, STEPS, arguments_of, clear, faults_of_again, start
 
 _KILLED = -9
-_PARTIAL = ".partial-"
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,9 @@ def kill(number: int, application: str, step: str, share: float, *, way: Path, s
     first = start(*arguments, folder=place, kill_after=share * seconds)
     again = [*arguments, "--resume"] if step == "train" else arguments
     second = start(*again, folder=place)
-    faults = []
-    was_complete = second.code == 2 and "already" in second.message
-    if second.code != 0 and not was_complete:
-        faults.append(
-            f"the second command ended with {second.code}: {' '.join(second.errors.split())[-300:]}"
-        )
+    faults = list(faults_of_again(second))
     faults += differences(compared(way / step), compared(place / step))
-    left = [path for path in place.rglob("*") if _PARTIAL in path.name]
+    left = [path for path in place.rglob("*") if PARTIAL in path.name]
     faults += [f"{path.relative_to(place)} is left" for path in left]
     return Kill(number, application, step, share, first.code == _KILLED, tuple(faults))
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,9 @@ ROOT = Path(__file__).parents[2]
 
 TIMEOUT = 900.0
 """Seconds after which a command is taken to wait for ever."""
+
+PARTIAL = ".partial-"
+"""How names of files and folders begin that are not complete."""
 
 _TURN = 0.02  # seconds between two looks at a command
 
@@ -128,6 +131,13 @@ def _content(stream: int) -> str:
     with os.fdopen(stream, "rb") as file:
         file.seek(0)
         return file.read().decode("utf-8", "backslashreplace")
+
+
+def faults_of_again(ended: Ended) -> Iterator[str]:
+    """Yield what is wrong with how the same command ended when there was no obstacle any more."""
+    was_complete = ended.code == 2 and "already" in ended.message
+    if ended.code != 0 and not was_complete:
+        yield f"the second command ended with {ended.code}: {' '.join(ended.errors.split())[-300:]}"
 
 
 # Data of each application -----------------------------------------------------------------------------------

@@ -18,40 +18,51 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVA
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Keep other commands out of a folder until the block ends.
+    """Keep other commands of this machine out of a folder until the block ends.
 
     The folder itself is locked (`flock`), so that there is no file to be left behind: the system ends the
-    lock with the process, however that ends. The folder is made where it is missing, and removed again where
-    nothing was written to it.
+    lock with the process, however that ends. Whether commands of other machines are kept out is up to the
+    file system; most of those that machines share lock files, but not folders. The folder is made where it
+    is missing, and one that was made and to which nothing was written is removed again.
 
     Args:
-        folder: Folder to write to. A file of that name is left to the step that finds it there.
+        folder: Folder to write to.
 
     Raises:
-        InputError: Another process has the folder.
+        InputError: Another process has the folder, or there is something else of that name.
 
     Example:
         >>> with sole_writer(Path("predictions")):  # doctest: +SKIP
         ...     write_predictions()
     """
-    if folder.exists() and not folder.is_dir():
-        yield
-        return
+    if not folder.is_dir() and os.path.lexists(folder):
+        found = "is a file" if folder.exists() else "is a link that leads nowhere"
+        raise InputError(f"{folder}: {found}; expected a folder to write to. Choose another output folder.")
+    was_there = folder.is_dir()
     descriptor = _locked(folder)
     try:
         yield
     finally:
-        # A folder with content is not removed, nor one that somebody else has removed.
-        with suppress(OSError):
-            folder.rmdir()
+        if not was_there:
+            # A folder with content stays, and somebody else may have removed this one.
+            with suppress(OSError):
+                folder.rmdir()
         os.close(descriptor)
 
 
 def _locked(folder: Path) -> int:
     """Return a descriptor of the folder that holds its lock."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # Between any two of these lines a command that wrote nothing may remove the folder.
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        except FileExistsError:
+            if folder.is_symlink() or folder.is_file():
+                raise
+            continue
         try:
             _lock(descriptor, folder)
             if _is_same(descriptor, folder):
@@ -59,7 +70,7 @@ def _locked(folder: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the command before this one has just removed it, for it was empty
+        os.close(descriptor)
 
 
 def _lock(descriptor: int, folder: Path) -> None:

@@ -278,7 +278,7 @@ def _while_there_are_workers(cluster: Cluster, wait: Callable[[float], Result]) 
             if without_workers > _WORKER_SECONDS:
                 raise ClusterLost(
                     f"--cluster {cluster.address}: has no workers any more. "
-                    f"{_HOW_TO_START.format(address=cluster.address)} Then run the command again."
+                    f"{_HOW_TO_START.format(address=cluster.address)}"
                 ) from None
 
 
@@ -309,8 +309,7 @@ def _explained(cluster: Cluster) -> Iterator[None]:
 
 def _lost(cluster: Cluster) -> ClusterLost:
     return ClusterLost(
-        f"--cluster {cluster.address}: the scheduler no longer answers. Start it and its workers again, then "
-        "run the same command again."
+        f"--cluster {cluster.address}: the scheduler no longer answers. Start it and its workers again."
     )
 
 

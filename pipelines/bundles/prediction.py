@@ -255,7 +255,12 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
             raise stopped or InputError(
                 f"None of {len(lines)} inputs could be predicted. The first: {failed[0].status}"
             )
+    try:
         write_more(lines)
+    except InputError as error:
+        if stopped is None:
+            raise
+        LOGGER.warning("%s", error)  # the error of the command is what stopped it
     if stopped is not None:
         LOGGER.warning(
             "Stopped: %s lists the %d predictions that are complete", out / PREDICTIONS, len(lines)
@@ -423,7 +428,7 @@ def record_of(
     Args:
         source: The source.
         lines: Its lines.
-        files: What was written of it.
+        files: What was written of it; only what is still there counts.
         out: Output folder, in which these are.
         left_out: Parts of it that could not be used.
     """
@@ -433,7 +438,7 @@ def record_of(
         stem=source.stem,
         sha256=source_sha256(source) if is_good else "",
         lines=[asdict(line) for line in lines],
-        files=[(path.relative_to(out).as_posix(), path.stat().st_size) for path in files],
+        files=[(path.relative_to(out).as_posix(), path.stat().st_size) for path in files if path.exists()],
         left_out=[(str(entry.file), entry.reason) for entry in left_out],
     )
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from data_prep.errors import InputError, Skipped
+from data_prep.errors import Skipped
 from data_prep.prepared.workers import Cluster
 from pipelines.bundles.prediction_run import PredictionRun, Record, bundle_sha256
 from pipelines.bundles.sources import Source
-from pipelines.command.remote import work_with_tensorflow
+from pipelines.command.remote import other_file_seen, work_with_tensorflow
 
 if TYPE_CHECKING:
     from pipelines.bundles.prediction import PredictionLine
@@ -51,11 +51,7 @@ class Recipe:
         from pipelines.bundles.prediction import open_bundle, recorded  # noqa: PLC0415 - imports TensorFlow
 
         if bundle_sha256(self.bundle) != self.sha256:
-            raise InputError(
-                f"{self.bundle}: a worker sees another bundle at this path than the command, or it has "
-                "changed since the command began. All machines of a cluster must see the files under the "
-                "same paths; run the command again when they do."
-            )
+            raise other_file_seen(self.bundle)
         signature, metadata = open_bundle(self.bundle, self.application)
         predict = self.make(signature, metadata, self.bundle, self.settings, self.out)
         return partial(recorded, self.line_class, predict, self.out)

@@ -66,11 +66,11 @@ def configure_logging(console: Console) -> None:
 
 
 @contextmanager
-def exit_codes(interrupted: Callable[[], str]) -> Iterator[None]:
+def exit_codes(stopped: Callable[[], str]) -> Iterator[None]:
     """Turn what a user can put right into one message and an exit code; anything else keeps its traceback.
 
     Args:
-        interrupted: Returns what to say after Ctrl-C.
+        stopped: Returns how to go on after Ctrl-C, or after a cluster was lost.
 
     Raises:
         typer.Exit: With 2 for bad input, 1 for what the system refused, a training that diverged, or a
@@ -81,11 +81,14 @@ def exit_codes(interrupted: Callable[[], str]) -> Iterator[None]:
     except InputError as error:
         show_error(str(error))
         raise typer.Exit(BAD_INPUT) from error
-    except (TrainingDiverged, ClusterLost, ProcessLost) as error:
+    except ClusterLost as error:
+        show_error(f"{error} {stopped()}")
+        raise typer.Exit(FAILED) from error
+    except (TrainingDiverged, ProcessLost) as error:
         show_error(str(error))
         raise typer.Exit(FAILED) from error
     except KeyboardInterrupt as error:
-        show_error(f"Interrupted. {interrupted()}")
+        show_error(f"Interrupted. {stopped()}")
         raise typer.Exit(INTERRUPTED) from error
     except OSError as error:
         if error.errno not in _REMEDIES:

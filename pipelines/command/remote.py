@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from data_prep.errors import Skipped
+from data_prep.errors import InputError, Skipped
 from data_prep.prepared.workers import Cluster, work_in_order
 from pipelines.command.tensorflow_start import start_tensorflow
 
@@ -60,3 +60,16 @@ def made(make: bytes) -> Callable[[Any], Any]:
     """Return the function of the items, made once in a worker process."""
     function: Callable[[Any], Any] = pickle.loads(make)()  # noqa: S301 - by the command itself, as Dask does
     return function
+
+
+def other_file_seen(path: Path) -> InputError:
+    """Return the error of a worker that does not find at a path what the command found there.
+
+    Args:
+        path: The file or folder, as the command calls it.
+    """
+    return InputError(
+        f"{path}: a worker sees something else at this path than the command, or it has changed since the "
+        "command began. All machines of a cluster must see the files under the same paths. When they do, "
+        "give the command again, `train` and `features` with --resume."
+    )

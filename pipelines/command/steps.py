@@ -374,6 +374,8 @@ def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> s
         ]
         if values.get("strategy", StrategyName.NONE) is not StrategyName.NONE:
             given += ["--strategy", values["strategy"].value]
+        if values.get("cluster") is not None:
+            given += ["--cluster", values["cluster"]]
         return f"Continue with: gpimaging {command} {shlex.join([*given, '--resume'])}"
     if (out / PREDICT_RUN).is_file():
         return f"Complete predictions are kept in {out}. Run the same command again to go on with the others."

@@ -20,6 +20,7 @@ from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import (
     FAMILIARITY_COLUMNS,
     PredictionLine,
+    UnreadableSourceError,
     familiarity_fields,
     is_referred,
     printable,
@@ -160,8 +161,7 @@ class LanePredictor:
         if not source.is_video:
             with reading():
                 image = read_image(source.path)
-            line, _ = self._predicted(str(source.path), source.stem, image, None)
-            yield line
+            yield self._of_image(source, image)
             return
         smoother = TimeSmoother(self.settings.time_constant, optical_flow=self.settings.optical_flow)
         sheet = FrameSheet()
@@ -177,6 +177,17 @@ class LanePredictor:
         finally:  # whatever stops a video, its frames until then are there
             if sheet.has_frames:
                 write_picture(self.out / SHEETS / f"{source.stem}.jpg", sheet.picture())
+
+    def _of_image(self, source: Source, image: Picture) -> LanePrediction:
+        """Write the files of an image and return its line; of one that memory ends in between keep none."""
+        try:
+            line, _ = self._predicted(str(source.path), source.stem, image, None)
+        except UnreadableSourceError:
+            for folder in FOLDERS:
+                suffix = overlay_suffix(image) if folder == "overlays" else ".png"
+                (self.out / folder / f"{source.stem}{suffix}").unlink(missing_ok=True)
+            raise
+        return line
 
     def speed(self) -> str | None:
         """Return how many frames a second were decoded, predicted and written; None without a video."""
@@ -215,7 +226,8 @@ class LanePredictor:
                 entropy = float(values.mean())
             write_picture(self.out / "uncertainty" / f"{stem}.png", sixteen_bit(values, limit))
             del values
-            familiar, unfamiliar = self._familiarity(maps)
+            with looking:
+                familiar, unfamiliar = self._familiarity(maps)
             overlay = lane_picture(image, lane, unfamiliar, found, self._view)
             write_picture(self.out / "overlays" / f"{stem}{overlay_suffix(image)}", overlay)
         seconds = predicting.seconds + looking.seconds

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,8 +105,16 @@ def _say_devices(replicas: Replicas, console: Console) -> None:
 
 
 def _multi_worker_strategy() -> tf.distribute.Strategy:
+    """Return TensorFlow's strategy, in a process that SIGTERM still ends.
+
+    The strategy takes SIGTERM for notice that the machine will be taken away, and lets the process live.
+    """
+    at_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        if threading.current_thread() is threading.main_thread():  # only there can it be set
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if at_sigterm is None else at_sigterm)
+        return strategy
     except RuntimeError as error:
         raise InputError(
             f"The strategy multi_worker must be started before TensorFlow does anything else ({error}). "

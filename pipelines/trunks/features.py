@@ -29,7 +29,7 @@ from data_prep.labelled.dataset import labelled_dataset, labelled_records
 from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, read_manifest
 from data_prep.prepared.workers import Cluster
 from gpmodels.networks.trunks import Trunk
-from pipelines.command.remote import work_with_tensorflow
+from pipelines.command.remote import other_file_seen, work_with_tensorflow
 from pipelines.tasks.data import PreparedImages, PreparedMatrix
 from pipelines.trunks.cache import CACHE_VARIABLE, cache_folder
 from pipelines.trunks.settings import TrunkFacts
@@ -161,7 +161,8 @@ def _computed(
     for part, features in zip(parts, results, strict=True):
         if isinstance(features, Skipped):
             raise InputError(
-                f"{features.reason} What is computed is kept: the same command goes on from there."
+                f"{features.reason} Features that are computed are kept: mend the file, and give the command "
+                "again with --resume."
             )
         on_done(len(part))
         yield features
@@ -226,11 +227,7 @@ class PassRecipe:
         """
         content = read_manifest(self.folder)
         if hashlib.sha256(content).hexdigest() != self.prepared_sha256:
-            raise InputError(
-                f"{self.folder / MANIFEST_NAME}: a worker sees another file at this path than the command. "
-                "All machines of a cluster must see the files under the same paths; run the command again "
-                "when they do."
-            )
+            raise other_file_seen(self.folder / MANIFEST_NAME)
         facts = self.facts
         network = load_trunk(facts.name, self.weights, smallest_side=facts.smallest_side)
         if (found := arrays_sha256(network.arrays())) != facts.sha256:

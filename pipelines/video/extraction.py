@@ -35,7 +35,7 @@ from data_prep.video.manifest import (
     VideoManifest,
 )
 from gpmodels.networks.res3d import Res3D
-from pipelines.command.remote import work_with_tensorflow
+from pipelines.command.remote import other_file_seen, work_with_tensorflow
 from pipelines.runs.precision import Precision, network_arithmetic
 from pipelines.scores.pictures import Picture
 from pipelines.video.application import PreparedClips, clip_strip
@@ -153,20 +153,13 @@ class ExtractionRecipe:
         """
         content = read_manifest(self.data)
         if hashlib.sha256(content).hexdigest() != self.prepared_sha256:
-            raise _others_seen(self.data / MANIFEST_NAME)
+            raise other_file_seen(self.data / MANIFEST_NAME)
         manifest = VideoManifest.model_validate_json(content)
         with network_arithmetic(self.precision):
             trunk = load_trunk(self.trunk)
         if trunk_facts(trunk, manifest.clip_settings) != self.facts:
-            raise _others_seen(self.trunk)
+            raise other_file_seen(self.trunk)
         return VideoExtractor(self.data, manifest, trunk, self.clips_at_once)
-
-
-def _others_seen(path: Path) -> InputError:
-    return InputError(
-        f"{path}: a worker sees another file at this path than the command. All machines of a cluster must "
-        "see the files under the same paths; run the command again when they do."
-    )
 
 
 def extract_features(

@@ -99,6 +99,7 @@ def features(
     _require_own_folder(out, (data,) if model is None else (data, model), resume=resume)
     trunk, learned = _chosen_trunk(prepared, weights, model, console)
     out.mkdir(parents=True, exist_ok=True)
+    dump_settings(settings, out / CONFIG_NAME)
     with stage_bars(console) as advance:
         extraction = extract_features(
             prepared,
@@ -109,7 +110,6 @@ def features(
             progress=advance,
             cluster=cluster,
         )
-    dump_settings(settings, out / CONFIG_NAME)
     say_extracted(extraction, out, console)
     return extraction
 
@@ -118,7 +118,8 @@ def _require_own_folder(out: Path, others: Sequence[Path], *, resume: bool) -> N
     """Features go into a folder of their own, and on with them only with `resume`."""
     if out.resolve() in {other.resolve() for other in others}:
         raise InputError(f"{out} is the folder of --data or --model. Give features a folder of their own.")
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    is_new = not out.exists() or (out.is_dir() and {path.name for path in out.iterdir()} <= {CONFIG_NAME})
+    if is_new:  # the settings come first, and alone they are no features
         return
     if not has_features(out):
         raise InputError(f"{out} already exists and has no features to go on with. Choose another --out.")

@@ -37,6 +37,15 @@ def test_times_are_not_compared_and_all_else_is(tmp_path):
     ]
 
 
+def test_columns_of_a_table_count_though_it_has_no_rows(tmp_path):
+    for name, header in (("a", "file,seconds,x"), ("b", "file,x"), ("c", "x,file")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "table.csv").write_text(header + "\n")
+    first, without_times, turned = (compared(tmp_path / name) for name in "abc")
+    assert not list(differences(first, without_times))
+    assert list(differences(first, turned)) == ["table.csv differs"]
+
+
 def test_small_deviations_count_only_where_none_are_allowed(tmp_path):
     write_output(tmp_path / "a")
     write_output(tmp_path / "b", loss=0.5 + 1e-7, weight=1e-6)
@@ -55,6 +64,10 @@ def test_small_deviations_count_only_where_none_are_allowed(tmp_path):
         ("ok", "failed", math.inf),
         ("3.0", "4.0", 0.25),
         ("0.5", "nan", math.inf),
+        (math.nan, math.nan, 0.0),
+        ("100000001", "100000002", math.inf),
+        (1_000_000, 1_000_001, math.inf),
+        (np.array([1_000_000]), np.array([1_000_001]), math.inf),
         (np.zeros(2), np.zeros(3), math.inf),
         (np.zeros(2), np.zeros(2, np.float32), math.inf),
         (np.array([1.0, 3.0]), np.array([1.0, 4.0]), 0.25),

@@ -14,12 +14,11 @@ from benchmarks.reliability.full_disk import (
     Hindered,
     Plan,
     faults_of,
-    faults_of_again,
     names_skipped,
     plan,
     rows_of,
 )
-from benchmarks.reliability.ways import Ended, go
+from benchmarks.reliability.ways import Ended, faults_of_again, go
 
 APPLICATIONS = ("classify", "lane")
 NO_SPACE = "Error: /a/out: No space left on device.\n"

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typer.testing import CliRunner
 
 import pipelines
-from data_prep.errors import InputError
+from data_prep.errors import ClusterLost, InputError
 from data_prep.files.sole_writer import sole_writer
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.cli import APPLICATIONS, make_app
@@ -114,7 +114,8 @@ def test_train_gets_settings_folders_and_console(steps, tmp_path):
     assert callable(console.print)
     strategy = options.pop("strategy")
     assert strategy == "none"
-    assert options == {"data": tmp_path, "out": tmp_path / "run", "resume": False, "former": None}
+    folders = {"data": tmp_path, "out": tmp_path / "run"}
+    assert options == {**folders, "resume": False, "former": None, "cluster": None}
 
 
 def test_precedence_of_file_set_and_option(steps, tmp_path):
@@ -284,6 +285,19 @@ def test_what_the_system_refuses_ends_with_1_and_one_message(steps, error, messa
 def test_a_loss_that_is_no_number_ends_with_1_and_one_message(steps):
     steps.error = TrainingDiverged("Training stopped in epoch 3: the loss is nan. The checkpoint is kept.")
     assert run(*TRAIN, expected=1).stderr == f"Error: {steps.error}\n"
+
+
+def test_a_lost_cluster_ends_with_1_and_the_command_to_go_on_with(steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    steps.error = ClusterLost("--cluster tcp://head:8786: the scheduler no longer answers.")
+    assert run(*TRAIN, expected=1).stderr == (
+        f"Error: {steps.error} Nothing complete was written. Run the command again.\n"
+    )
+    Path("run").mkdir()
+    dump_settings(TrainSettings(), Path("run/config.yaml"))
+    assert run(*TRAIN, expected=1).stderr == (
+        f"Error: {steps.error} Continue with: gpimaging lane train --data 'the data' --out run --resume\n"
+    )
 
 
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(steps, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 import errno
 import fcntl
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -63,6 +64,37 @@ def test_a_folder_in_which_nothing_was_written_is_removed(tmp_path):
     assert not (tmp_path / "deep" / "out").exists()
 
 
+def test_an_empty_folder_of_the_user_stays(tmp_path):
+    with sole_writer(tmp_path):
+        pass
+    assert tmp_path.is_dir()
+
+
+def test_what_is_no_folder_is_refused_at_once(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for name, found in (("link", "is a link that leads nowhere"), ("file", "is a file")):
+        message = rf"{name}: {found}; expected a folder to write to\. Choose another output folder\."
+        with pytest.raises(InputError, match=message), sole_writer(tmp_path / name):
+            pass
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, FileExistsError])
+def test_a_folder_that_is_removed_before_it_is_opened_is_made_again(tmp_path, monkeypatch, error):
+    out, opened, left = tmp_path / "out", os.open, [error]
+
+    def open_once_removed(path, *arguments):
+        if left and path == out:
+            raise left.pop()(path)
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(os, "open", open_once_removed)
+    with sole_writer(out):
+        assert out.is_dir()
+    assert not left
+
+
 def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path, monkeypatch):
     out = tmp_path / "out"
     lock, removed = fcntl.flock, []
@@ -76,13 +108,6 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path, monkeypatch
     with sole_writer(out):
         assert out.is_dir()
     assert removed
-
-
-def test_a_file_is_left_to_the_step(tmp_path):
-    (tmp_path / "out").touch()
-    with sole_writer(tmp_path / "out"):
-        pass
-    assert (tmp_path / "out").is_file()
 
 
 def test_a_file_system_without_locks_is_told_of(tmp_path, monkeypatch, caplog):

@@ -283,7 +283,7 @@ def test_a_lost_cluster_keeps_what_is_done_and_the_same_command_goes_on(images, 
 
 def test_a_worker_refuses_another_bundle_at_the_same_path(bundle, tmp_path):
     recipe = Recipe(make_predictor, LanePrediction, "lane", bundle, "0" * 64, SETTINGS, tmp_path / "out")
-    with pytest.raises(InputError, match=r"bundle: a worker sees another bundle at this path"):
+    with pytest.raises(InputError, match=r"bundle: a worker sees something else at this path"):
         recipe.open()
 
 

@@ -8,8 +8,10 @@ import pytest
 import tensorflow as tf
 from pydantic import ValidationError
 
-from pipelines.bundles.prediction import predict_files
+from pipelines.bundles.prediction import UnreadableSourceError, predict_files
 from pipelines.bundles.sources import find_sources
+from pipelines.lane import maps
+from pipelines.lane.maps import ImageMaps
 from pipelines.lane.prediction import FOLDERS, SHEETS, LanePredictor, line_class, smoothed_maps
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.written import rows
@@ -64,6 +66,23 @@ def test_frames_of_a_video_are_smoothed_and_images_are_not(tmp_path):
     assert image
     predict(tmp_path / "b.png", tmp_path / "image", smoothing=10)
     assert not (tmp_path / "image" / SHEETS).exists()
+
+
+def test_nothing_is_kept_of_an_image_that_memory_ends_in_between(tmp_path, monkeypatch):
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((*SIZE, 3), 200, np.uint8))
+    cv2.imwrite(str(tmp_path / "b.png"), np.full((*SIZE, 3), 100, np.uint8))
+
+    class Short(ImageMaps):
+        def __getitem__(self, name):
+            if name == "predictive_entropy" and self.file.endswith("b.png"):
+                raise UnreadableSourceError(f"{self.file}: needs more memory")
+            return super().__getitem__(name)
+
+    monkeypatch.setattr(maps, "ImageMaps", Short)
+    predict(tmp_path, tmp_path / "out")
+    kept = {path.stem for path in (tmp_path / "out").rglob("*.*g") if path.parent != tmp_path / "out"}
+    assert kept == {"a"}
+    assert "b.png: needs more memory" in (tmp_path / "out" / "skipped.csv").read_text()
 
 
 def test_a_frame_without_a_past_has_the_entropy_of_a_photograph():

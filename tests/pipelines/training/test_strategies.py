@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -156,3 +157,26 @@ def test_processes_with_other_settings_are_refused_in_all(example, tmp_path):
         assert "has other settings" in message
         assert "than the chief. Start each of them with the same command" in message
     assert not run.exists()
+
+
+WAITING = """
+import time
+from pathlib import Path
+from rich.console import Console
+from pipelines.command.strategies import StrategyName
+from pipelines.training.strategies import training_place
+with training_place(StrategyName.MULTI_WORKER, out=Path("out"), resume=False, console=Console(quiet=True)):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_process_of_a_training(tmp_path):
+    task = {"cluster": {"worker": [f"127.0.0.1:{free_port()}"]}, "task": {"type": "worker", "index": 0}}
+    variables = environment(TF_CONFIG=json.dumps(task))
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, env=variables, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(20) == -signal.SIGTERM

@@ -180,7 +180,7 @@ def test_a_worker_refuses_other_images_and_other_weights(prepared, monkeypatch):
         InputError, match="means: a worker finds other weights than the command: expected aaa"
     ):
         recipe.open()
-    with pytest.raises(InputError, match=r"manifest\.json: a worker sees another file"):
+    with pytest.raises(InputError, match=r"manifest\.json: a worker sees something else"):
         replace(recipe, prepared_sha256="0" * 64).open()
 
 
@@ -191,7 +191,7 @@ def test_images_that_end_every_worker_are_named_and_others_are_kept(prepared, tm
 
     monkeypatch.setattr(module, "work_with_tensorflow", deadly)
     data, _ = seen_by_a_trunk(prepared, cluster=Cluster("tcp://host:8786", None))
-    with pytest.raises(InputError, match=r"every worker .* the same command goes on from there"):
+    with pytest.raises(InputError, match=r"every worker .* give the command again with --resume"):
         _ = data.features
     assert list(cached(tmp_path)) == ["00000.safetensors"]
 

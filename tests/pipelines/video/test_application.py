@@ -145,10 +145,10 @@ def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp
     )
     monkeypatch.setattr(extraction, "VideoExtractor", lambda _folder, _manifest, network, _number: network)
     assert recipe.open().compute_dtype == "bfloat16"
-    with pytest.raises(InputError, match=r"manifest\.json: a worker sees another file"):
+    with pytest.raises(InputError, match=r"manifest\.json: a worker sees something else"):
         replace(recipe, prepared_sha256="0" * 64).open()
     save_trunk(trunk(1), path)
-    with pytest.raises(InputError, match=r"trunk\.safetensors: a worker sees another file"):
+    with pytest.raises(InputError, match=r"trunk\.safetensors: a worker sees something else"):
         recipe.open()
 
 
