@@ -11,8 +11,8 @@ STAMP := $(VENV)/.gpimaging-installed
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the fast tests, in two processes: about 12 minutes'
-	@echo 'make test-slow  the other tests: about half an hour'
+	@echo 'make test       the fast tests, in two processes: about 20 minutes'
+	@echo 'make test-slow  the other tests: about three quarters of an hour'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
 	@echo 'make check      lint and test'
