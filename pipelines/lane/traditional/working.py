@@ -42,9 +42,13 @@ class WorkingImage:
         return np.asarray(lab, np.float32)
 
     def to_full(self, point: Point) -> Point:
-        """Return where a point of the copy (row, column) lies in the image, both in pixels."""
+        """Return where a point of the copy (row, column) lies in the image, both in pixels.
+
+        The middle of an outermost pixel of an enlarged copy lies a little outside the middle of the image's:
+        it is moved there.
+        """
         row, column = (
-            (coordinate + 0.5) * full / own - 0.5
+            min(max((coordinate + 0.5) * full / own - 0.5, 0.0), full - 1.0)
             for coordinate, full, own in zip(point, self.full_size, self.size, strict=True)
         )
         return row, column

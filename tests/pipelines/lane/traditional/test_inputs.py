@@ -5,6 +5,7 @@ import pytest
 
 from pipelines.lane.traditional.border import detect_by_borders
 from pipelines.lane.traditional.edge import detect_by_edges
+from pipelines.lane.traditional.working import working_image
 
 DETECTORS = pytest.mark.parametrize("detect", [detect_by_edges, detect_by_borders])
 
@@ -40,6 +41,14 @@ def test_an_image_of_one_colour_shows_no_lane(detect, level):
     _check(lane, (48, 64))
     assert not lane.mask.any()
     assert lane.borders == (None, None)
+
+
+def test_points_of_an_enlarged_copy_lie_in_the_image():
+    working = working_image(np.zeros((64, 32, 3), np.uint8))
+    height, width = working.size
+    assert working.to_full((0, 0)) == (0.0, 0.0)
+    assert working.to_full((height - 1, width - 1)) == (63.0, 31.0)
+    assert working.to_full(((height - 1) / 2, (width - 1) / 2)) == (31.5, 15.5)
 
 
 @DETECTORS
