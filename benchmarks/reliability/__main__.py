@@ -64,7 +64,7 @@ class Part:
 def run_numbers(task: Task) -> tuple[Rows, Rows]:
     """Try random problems of `gpmodels`, the first of which has the number of the seed."""
     # TensorFlow's threads must not be in the process that starts the commands of the other parts.
-    from benchmarks.reliability import numbers  # noqa: PLC0415 - imports TensorFlow, see above
+    from benchmarks.reliability import numbers  # noqa: PLC0415 - starts TensorFlow's threads
 
     records = list(numbers.run(task.seed, task.count))
     return rows_of(records, numbers.ESTIMATORS), [record for record in records if record["faults"]]

@@ -98,9 +98,17 @@ def forbidden(path: Path, mode: int) -> Iterator[Obstacle]:
 
 
 def bound_by_permissions() -> None:
-    """Give up, for whatever this process will execute, what sets root above permissions."""
-    for capability in _ABOVE_PERMISSIONS:  # another user than root has none, and is refused here
-        _LIBC.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
+    """Give up, for whatever this process will execute, what sets root above permissions.
+
+    Raises:
+        OSError: Root may not give it up here, so that no permission would be in its way.
+    """
+    if os.geteuid() != 0:  # others are bound as it is
+        return
+    for capability in _ABOVE_PERMISSIONS:
+        if _LIBC.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), f"capability {capability}")
 
 
 def _mount(folder: Path, flags: int, options: str) -> None:

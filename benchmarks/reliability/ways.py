@@ -101,7 +101,7 @@ def start(
         stdout=streams[0],
         stderr=streams[1],
         start_new_session=True,
-        preexec_fn=preparation,  # noqa: PLW1509 - the campaign has no threads when it starts a command
+        preexec_fn=preparation,  # noqa: PLW1509 - a call or two of the system, which need no lock
     )
     limit = began + (TIMEOUT if kill_after is None else kill_after)
     peak = _watched(process, limit)
