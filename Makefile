@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.gpimaging-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-slow lint format check docs benchmarks clean
+.PHONY: help environment demo test test-slow test-exhaustive lint format check docs benchmarks clean
 
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
 	@echo 'make test       the fast tests, in two processes: about 20 minutes'
-	@echo 'make test-slow  the other tests: about three quarters of an hour'
+	@echo 'make test-slow  the other tests: about half an hour'
+	@echo 'make test-exhaustive  all checks of scikit-learn of all estimators: 20 minutes more'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
 	@echo 'make check      lint and test'
@@ -46,7 +47,10 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not exhaustive' $(PYTEST_ARGS)
+
+test-exhaustive: $(STAMP)
+	$(BIN)/python -m pytest -m exhaustive $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """What every test gets: a quiet TensorFlow, a fixed seed, failure where AutoGraph gives up."""
 
+import gc
 import logging
 import os
 import sys
@@ -17,6 +18,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("MPLBACKEND", "agg")
+if "PYTEST_XDIST_WORKER" in os.environ:  # one process of tests for each processor
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The graphs of many models live in one process; looking through them for garbage takes a twentieth of the time.
+gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from gpmodels.comparison import base as comparison_base
 from gpmodels.comparison.fgp import FGPRegressor
 from gpmodels.comparison.fitc import FITCRegressor
 from gpmodels.comparison.pic import PICRegressor
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 from .dense import wave
 
@@ -198,6 +199,12 @@ def test_arguments_out_of_range_are_refused(model, message):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([FITCRegressor(), PICRegressor(), FGPRegressor(num_experts=2)])
+@parametrize_with_checks([FITCRegressor()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@checks_of_a_family(PICRegressor(), FGPRegressor(num_experts=2))
+def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)

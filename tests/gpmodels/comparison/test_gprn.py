@@ -6,7 +6,6 @@ import tensorflow as tf
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels.comparison.gprn import (
     GPRNRegressor,
@@ -17,6 +16,7 @@ from gpmodels.comparison.gprn import (
     output_moments,
 )
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 from .dense import finite_differences
 
@@ -171,6 +171,6 @@ def test_a_failed_refit_leaves_no_old_model():
 
 
 @pytest.mark.slow
-@parametrize_with_checks([GPRNRegressor(num_inducing=10, max_iterations=10)])
+@checks_of_a_family(GPRNRegressor(num_inducing=10, max_iterations=10))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

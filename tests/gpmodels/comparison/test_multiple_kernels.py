@@ -14,6 +14,7 @@ from gpmodels.comparison.bemkl import BEMKLClassifier
 from gpmodels.comparison.mean_field import truncated_mean
 from gpmodels.comparison.mkgp import MKGPClassifier, SpikeAndSlabPosterior
 from gpmodels.comparison.multiple_kernels import ViewKernels
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 VIEWS = [[0, 1], [2, 3], [4, 5]]
 CLASSIFIERS = {
@@ -82,8 +83,14 @@ def test_bad_input_is_refused(name):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([BEMKLClassifier(max_iterations=30), MKGPClassifier(), AveragedKernelSVC()])
+@parametrize_with_checks([BEMKLClassifier(max_iterations=30)])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@checks_of_a_family(MKGPClassifier(), AveragedKernelSVC())
+def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
 

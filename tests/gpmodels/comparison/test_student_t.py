@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import stats
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels.comparison.student_t import (
     JITTER,
@@ -13,6 +12,7 @@ from gpmodels.comparison.student_t import (
     _Model,
     student_t_log_density,
 )
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 from .dense import finite_differences, problem, wave
 
@@ -107,6 +107,6 @@ def test_degrees_of_freedom_out_of_range_are_refused(value):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([StudentTRegressor(max_iterations=20)])
+@checks_of_a_family(StudentTRegressor(max_iterations=20))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels import AutoGPClassifier, AutoGPRegressor, SVGPClassifier
 from gpmodels.estimators.alternation import AlternatingSteps, LeaveOneOutStep
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 SMALL = {"num_inducing": 8, "max_iterations": 25, "random_state": 0}
 
@@ -24,6 +24,11 @@ def two_classes():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(120, 3))
     return x, np.where(x[:, 0] + 0.3 * rng.normal(size=120) > 0, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def fitted(two_classes):
+    return AutoGPClassifier(**SMALL).fit(*two_classes)
 
 
 @pytest.mark.parametrize("objective", ["elbo", "loo", "loo_paper"])
@@ -205,17 +210,16 @@ def test_file_and_copy_predict_the_same(kind, posterior, iris, tmp_path):
         ({"kernel": "arc_cosine2", "kernel_depth": 4}, "limited to kernel_depth 2"),
     ],
 )
-def test_refuses_and_a_failed_refit_leaves_no_old_model(two_classes, arguments, message):
-    model = AutoGPClassifier(**SMALL).fit(*two_classes)
-    model.set_params(**arguments)
+def test_refuses_and_a_failed_refit_leaves_no_old_model(fitted, two_classes, arguments, message):
+    model = copy.deepcopy(fitted).set_params(**arguments)
     with pytest.raises(ValueError, match=message):
         model.fit(*two_classes)
     assert not hasattr(model, "weights_")
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [AutoGPClassifier(num_inducing=8, max_iterations=5), AutoGPRegressor(num_inducing=8, max_iterations=5)]
+@checks_of_a_family(
+    AutoGPClassifier(num_inducing=8, max_iterations=5), AutoGPRegressor(num_inducing=8, max_iterations=5)
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

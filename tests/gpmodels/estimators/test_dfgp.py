@@ -7,19 +7,19 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpmodels import DFGPClassifier, DFGPRegressor
 from gpmodels.dfgp import head as dfgp_head
 from gpmodels.estimators.summary import describe
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 SMALL = {"num_inducing": 6, "num_hidden": 2, "max_iterations": 5, "random_state": 0}
 VIEWS = [[0, 1], [2, 3], [4]]
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [DFGPRegressor(**(SMALL | {"max_iterations": 3})), DFGPClassifier(**(SMALL | {"max_iterations": 3}))],
+@checks_of_a_family(
+    DFGPRegressor(**(SMALL | {"max_iterations": 3})), DFGPClassifier(**(SMALL | {"max_iterations": 3}))
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of an estimator; those of one take minutes, so that most are slow."""
+"""scikit-learn's own checks of an estimator: all for one of each base class, see `checks_of_a_family`."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -14,6 +14,7 @@ from gpmodels import (
     VMGPClassifier,
     VMGPRegressor,
 )
+from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 SMALL = {"num_inducing": 8, "max_iterations": 5}
 
@@ -32,26 +33,22 @@ def test_checks_of_the_latent_variable_model(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [
-        DeepGPClassifier(num_prediction_samples=3, **SMALL),
-        DeepGPRegressor(num_prediction_samples=3, **SMALL),
-        DeepGPClassifier(approximation="random_features", num_features=4, **SMALL),
-        DeepGPRegressor(approximation="random_features", num_features=20, max_iterations=50),
-    ],
+@checks_of_a_family(
+    DeepGPClassifier(num_prediction_samples=3, **SMALL),
+    DeepGPRegressor(num_prediction_samples=3, **SMALL),
+    DeepGPClassifier(approximation="random_features", num_features=4, **SMALL),
+    DeepGPRegressor(approximation="random_features", num_features=20, max_iterations=50),
 )
 def test_checks_of_deep_processes(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [
-        HGPClassifier(num_experts=2, **SMALL),
-        VMGPClassifier(num_experts=2, **SMALL),
-        HGPRegressor(num_experts=2, **SMALL),
-        VMGPRegressor(num_experts=2, **SMALL),
-    ],
+@checks_of_a_family(
+    HGPClassifier(num_experts=2, **SMALL),
+    VMGPClassifier(num_experts=2, **SMALL),
+    HGPRegressor(num_experts=2, **SMALL),
+    VMGPRegressor(num_experts=2, **SMALL),
 )
 def test_checks_of_the_others(estimator, check):
     check(estimator)
