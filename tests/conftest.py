@@ -21,7 +21,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process of tests for each processor
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The graphs of many models live in one process; looking through them for garbage takes a twentieth of the time.
+# The graphs of many models live in one process: looking through them for garbage often takes long.
 gc.set_threshold(50_000, 20, 100)
 
 
