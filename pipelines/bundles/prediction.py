@@ -1,4 +1,4 @@
-"""Predicting with a bundle alone: finding the files, and the loop that writes the table of predictions.
+"""Predicting with a bundle alone: the loop that writes the table of predictions and remembers what is done.
 
 The application decides what is written of one file. A file that cannot be read is listed and left out while
 the others go on; after an interruption the table lists what is complete.
@@ -9,13 +9,11 @@ from __future__ import annotations
 import csv
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TypeVar
 
-import tensorflow as tf
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.markup import escape
@@ -23,155 +21,24 @@ from rich.markup import escape
 from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.files.atomic import atomic_file, files_written, remove_partial
 from data_prep.files.tables import cell_text, write_table
-from gpmodels.unfamiliar import is_unfamiliar
-from pipelines.bundles.metadata import FAMILIARITY, Metadata, load_metadata
+from pipelines.bundles.metadata import Metadata, load_metadata
+from pipelines.bundles.prediction_lines import PredictionLine, printable
 from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha256
 from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError, require_file
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
-from pipelines.scores.pictures import Outputs, Picture
 
 SKIPPED = "skipped.csv"
 UNCERTAINTIES = ("predictive_entropy", "mutual_information")
-FAMILIARITY_COLUMNS = ("familiarity", "unfamiliar")
 
 LOGGER = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PredictionLine:
-    """A line of `predictions.csv`; an application adds fields of its own.
-
-    Attributes:
-        own_columns: Names of the application's cells, in the order of the table.
-        familiarity_columns: Names of the cells of familiarity, where the bundle says it.
-        familiarity_factor: What the least familiarity of an input is of the bundle's: 2 where it is pooled.
-        file: The file that was predicted.
-        referred: Whether a person should look.
-        familiarity: Share of held-out examples of the training that look at least as strange; None where the
-            bundle does not say.
-        unfamiliar: Whether that is below `gpmodels.unfamiliar.UNFAMILIAR_BELOW`; None where nothing can be.
-        seconds: Time for this line, without reading and writing.
-        status: `ok`, or what was wrong.
-    """
-
-    own_columns: ClassVar[tuple[str, ...]] = ()
-    familiarity_columns: ClassVar[tuple[str, ...]] = FAMILIARITY_COLUMNS
-    familiarity_factor: ClassVar[int] = 1
-
-    file: str
-    referred: bool | None = None
-    familiarity: float | None = None
-    unfamiliar: bool | None = None
-    seconds: float | None = None
-    status: str = "ok"
-
-    @classmethod
-    def columns(cls, class_names: Iterable[str] = (), *, familiarity: bool = False) -> list[str]:
-        """Return the names of the cells in the order of the table; each class has one, its probability.
-
-        Args:
-            class_names: Classes whose probabilities are in the table.
-            familiarity: Whether the bundle says how familiar an input is.
-        """
-        familiar = cls.familiarity_columns if familiarity else ()
-        probabilities = map(probability_column, class_names)
-        return ["file", *cls.own_columns, "referred", *familiar, "seconds", "status", *probabilities]
-
-    def cells(self) -> dict[str, object]:
-        """Return the value of each column by its name."""
-        return asdict(self)
-
-    def with_possible_flags(self, least_familiarity: float) -> Self:
-        """Return this line without flags that could never be raised.
-
-        Args:
-            least_familiarity: The least familiarity of which the bundle is capable.
-        """
-        possible = is_unfamiliar(self.familiarity_factor * least_familiarity)
-        return self if possible else replace(self, unfamiliar=None)
-
-
-@dataclass(frozen=True)
-class ClassPredictionLine(PredictionLine):
-    """A line for what is given a class.
-
-    Attributes:
-        label: The most probable class.
-        predictive_entropy: Predictive entropy, nats.
-        mutual_information: Mutual information, nats.
-        probability: Probability of every class by name; the cells are `probability of <class>`.
-    """
-
-    label: str | None = None
-    predictive_entropy: float | None = None
-    mutual_information: float | None = None
-    probability: dict[str, float] = field(default_factory=dict)
-
-    def cells(self) -> dict[str, object]:
-        """Return the value of each column by its name, one for each class among them."""
-        cells = super().cells()
-        del cells["probability"]
-        return cells | {probability_column(name): value for name, value in self.probability.items()}
-
-
-def class_fields(outputs: Outputs, class_names: Sequence[str], refer_above: float | None) -> dict[str, Any]:
-    """Return the fields of a `ClassPredictionLine` that follow from the outputs for what is given a class.
-
-    Args:
-        outputs: `label`, `probability`, `predictive_entropy` and `mutual_information`, without a batch axis.
-        class_names: Names of the classes in the order of the labels.
-        refer_above: Entropy above which a person should look; None where nobody should.
-    """
-    entropy = float(outputs["predictive_entropy"])
-    return {
-        "label": class_names[int(outputs["label"])],
-        "predictive_entropy": entropy,
-        "mutual_information": float(outputs["mutual_information"]),
-        "probability": dict(zip(class_names, outputs["probability"].tolist(), strict=True)),
-        "referred": is_referred(entropy, refer_above),
-        **familiarity_fields(None if FAMILIARITY not in outputs else float(outputs[FAMILIARITY])),
-    }
-
-
-def familiarity_fields(familiarity: float | None, least: float = 0.0) -> dict[str, Any]:
-    """Return the fields of a line that say how familiar an input is.
-
-    Args:
-        familiarity: Of the input; None of a bundle that does not say.
-        least: The least that there can be; where even this is not unfamiliar, it is not said.
-    """
-    unfamiliar = None if familiarity is None or not is_unfamiliar(least) else is_unfamiliar(familiarity)
-    return {FAMILIARITY: familiarity, "unfamiliar": unfamiliar}
-
-
-def is_referred(entropy: float, refer_above: float | None) -> bool:
-    """Return whether a person should look at what has this entropy; None refers nothing."""
-    return refer_above is not None and entropy > refer_above
-
-
-def probability_column(class_name: str) -> str:
-    """Return the name of the column with the probability of a class."""
-    return f"probability of {class_name}"
-
 
 Line = TypeVar("Line", bound=PredictionLine)
 Preprocessing = TypeVar("Preprocessing", bound=BaseModel)
 
 Remote = Callable[[Sequence[Source]], Iterator[Record | Skipped]]
 """Function that predicts sources elsewhere, see `pipelines.bundles.remote`."""
-
-
-def require_file(path: Path) -> None:
-    """Refuse a named pipe or a device: reading from a pipe would wait for ever.
-
-    Raises:
-        UnreadableSourceError: The path is one of these.
-    """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UnreadableSourceError(
-            f"{path}: is no file, but a pipe or a device. Give the file itself, or remove it."
-        )
 
 
 def predict_files(  # noqa: PLR0913 - each application gives all of them
@@ -441,60 +308,6 @@ def record_of(
         files=[(path.relative_to(out).as_posix(), path.stat().st_size) for path in files if path.exists()],
         left_out=[(str(entry.file), entry.reason) for entry in left_out],
     )
-
-
-class UnreadableSourceError(Exception):
-    """A source cannot be decoded or predicted; errors of writing, which stop the run, are others."""
-
-
-@contextmanager
-def reading() -> Iterator[None]:
-    """Turn the `InputError` of what reads a source into an `UnreadableSourceError`."""
-    try:
-        yield
-    except InputError as error:
-        raise UnreadableSourceError(str(error)) from error
-
-
-def run_signature(signature: Signature, image: Picture, file: str) -> Outputs:
-    """Return the outputs of one image.
-
-    Args:
-        signature: The signature `serving_default` of a bundle.
-        image: `[H, W, 3]`, uint8.
-        file: Name of the image's file, for messages.
-
-    Raises:
-        UnreadableSourceError: There is not enough memory.
-    """
-    with enough_memory(image, file):
-        outputs = signature(images=tf.constant(image[None]))
-        return {name: value.numpy()[0] for name, value in outputs.items()}
-
-
-@contextmanager
-def enough_memory(image: Picture, file: str) -> Iterator[None]:
-    """Name the image where TensorFlow has not enough memory for it.
-
-    Args:
-        image: `[H, W, 3]`.
-        file: Name of the image's file.
-
-    Raises:
-        UnreadableSourceError: There is not enough memory.
-    """
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise UnreadableSourceError(
-            f"{file}: {image.shape[1]} x {image.shape[0]} pixels need more memory than there is. Reduce the "
-            "image, or end other programs."
-        ) from error
-
-
-def printable(text: str) -> str:
-    """Return the text of a path, even if its bytes are not UTF-8, as tables and terminals can take it."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def summarise_predictions(

@@ -17,7 +17,7 @@ from pipelines.bundles.sources import Source
 from pipelines.command.remote import other_file_seen, work_with_tensorflow
 
 if TYPE_CHECKING:
-    from pipelines.bundles.prediction import PredictionLine
+    from pipelines.bundles.prediction_lines import PredictionLine
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from data_prep.cells.candidates import SurveyedSequence
 from data_prep.cells.sequences import read_sequence
 from data_prep.cells.views import grey_levels
 from data_prep.errors import Skipped
-from pipelines.bundles.prediction import is_referred
+from pipelines.bundles.prediction_lines import is_referred
 from pipelines.cells.events import FoundEvent
 from pipelines.scores.pictures import CLASS_COLOURS, REFERRED_COLOUR, Picture, write_label
 

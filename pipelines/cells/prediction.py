@@ -24,19 +24,19 @@ from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
-from pipelines.bundles.prediction import (
+from pipelines.bundles.prediction import UNCERTAINTIES
+from pipelines.bundles.prediction_lines import (
     FAMILIARITY_COLUMNS,
-    UNCERTAINTIES,
     PredictionLine,
     familiarity_fields,
     is_referred,
     printable,
     probability_column,
-    reading,
 )
 from pipelines.bundles.preprocessing import load_preprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import reading
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.pictures import write_marked
 from pipelines.cells.settings import PredictSettings

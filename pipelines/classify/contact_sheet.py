@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from data_prep.files.fitting import Fit, fit_image
 from data_prep.files.images import write_picture
-from pipelines.bundles.prediction import ClassPredictionLine
+from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.scores.pictures import REFERRED_COLOUR, Picture
 
 SHEET_NAME = "contact_sheet.png"

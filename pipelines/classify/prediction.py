@@ -11,17 +11,11 @@ from pathlib import Path
 from data_prep.files.fitting import Fit, fit_image
 from data_prep.files.images import read_image
 from pipelines.bundles.metadata import Metadata
-from pipelines.bundles.prediction import (
-    UNCERTAINTIES,
-    ClassPredictionLine,
-    bundle_preprocessing,
-    class_fields,
-    printable,
-    reading,
-    run_signature,
-)
+from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
+from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import reading, run_signature
 from pipelines.classify.contact_sheet import ContactSheet
 from pipelines.classify.settings import ImagePreprocessing, PredictSettings
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from data_prep.files.atomic import atomic_file
 from data_prep.histopathology.slides import open_slide
-from pipelines.bundles.prediction import printable
+from pipelines.bundles.prediction_lines import printable
 from pipelines.bundles.sources import Source
 from pipelines.scores.pictures import CLASS_COLOURS, PROBABILITY_COLOURS, UNCERTAINTY_COLOURS, Picture
 

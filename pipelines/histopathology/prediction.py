@@ -19,19 +19,17 @@ from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.settings import PatchSettings
 from gpmodels.unfamiliar import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
-from pipelines.bundles.prediction import (
-    UNCERTAINTIES,
+from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
+from pipelines.bundles.prediction_lines import (
     ClassPredictionLine,
-    UnreadableSourceError,
-    bundle_preprocessing,
     class_fields,
     printable,
     probability_column,
-    reading,
 )
 from pipelines.bundles.preprocessing import PREPROCESSING, load_preprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
 from pipelines.histopathology.settings import PredictSettings
 from pipelines.tasks.pools import mean_outputs

@@ -15,9 +15,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
-from pipelines.bundles.prediction import enough_memory, run_signature
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.serving import enlarged_map, to_network_size
+from pipelines.bundles.unreadable import enough_memory, run_signature
 from pipelines.lane.corridor import FloatMap
 from pipelines.scores.pictures import Outputs, Picture, stripes
 

@@ -17,17 +17,16 @@ from data_prep.files.images import read_image, write_picture
 from data_prep.files.videos import Frame, read_frames
 from gpmodels.unfamiliar import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
-from pipelines.bundles.prediction import (
+from pipelines.bundles.prediction_lines import (
     FAMILIARITY_COLUMNS,
     PredictionLine,
-    UnreadableSourceError,
     familiarity_fields,
     is_referred,
     printable,
-    reading,
 )
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.lane.corridor import Corridor, FloatMap, Mask, View, corridor
 from pipelines.lane.maps import image_maps, network_size, sixteen_bit
 from pipelines.lane.settings import PredictSettings

@@ -16,8 +16,8 @@ from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES
 from gpmodels.unfamiliar import flagged
 from pipelines.bundles.metadata import FAMILIARITY
-from pipelines.bundles.prediction import UnreadableSourceError, reading, require_file
 from pipelines.bundles.sources import find_sources
+from pipelines.bundles.unreadable import UnreadableSourceError, reading, require_file
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.job import Job
 from pipelines.runs.learned import input_digests

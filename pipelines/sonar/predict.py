@@ -12,10 +12,7 @@ from data_prep.errors import InputError
 from data_prep.prepared.workers import Cluster
 from data_prep.sonar.images import SONAR_SUFFIXES
 from data_prep.sonar.sources import match_annotations, source_name
-from pipelines.bundles.prediction import (
-    open_bundle,
-    predict_sources,
-)
+from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.referral import with_promise
 from pipelines.bundles.remote import on_cluster

@@ -21,20 +21,17 @@ from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import read_sonar
 from data_prep.sonar.levels import Levels
 from pipelines.bundles.metadata import Metadata
-from pipelines.bundles.prediction import (
-    UNCERTAINTIES,
+from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
+from pipelines.bundles.prediction_lines import (
     ClassPredictionLine,
-    UnreadableSourceError,
-    bundle_preprocessing,
     class_fields,
     is_referred,
     printable,
     probability_column,
-    reading,
-    run_signature,
 )
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError, reading, run_signature
 from pipelines.scores.pictures import Outputs
 from pipelines.sonar.detection import DetectionJudge
 from pipelines.sonar.pictures import annotated, image_picture

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from data_prep.errors import InputError
 from data_prep.files.fitting import fit_within
 from data_prep.files.videos import Video, require_text
-from pipelines.bundles.prediction import UnreadableSourceError, is_referred
+from pipelines.bundles.prediction_lines import is_referred
+from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.scores.figures import COLOURS, STYLE, legend_text
 from pipelines.scores.pictures import REFERRED_COLOUR, Picture, write_label
 from pipelines.video.timeline import Timeline

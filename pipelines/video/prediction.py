@@ -17,19 +17,17 @@ from data_prep.video.clips import VideoClip, video_windows
 from data_prep.video.settings import ClipSettings
 from gpmodels.unfamiliar import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
-from pipelines.bundles.prediction import (
-    UNCERTAINTIES,
+from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
+from pipelines.bundles.prediction_lines import (
     ClassPredictionLine,
-    UnreadableSourceError,
-    bundle_preprocessing,
     class_fields,
     is_referred,
     printable,
     probability_column,
-    reading,
 )
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.tasks.pools import mean_outputs
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.settings import PredictSettings

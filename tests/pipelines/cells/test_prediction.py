@@ -13,9 +13,10 @@ from data_prep.cells.prepare import prepare_cells
 from data_prep.cells.settings import CandidateSettings, CellsPrepareSettings
 from data_prep.cells.views import VIEWS
 from data_prep.errors import InputError
-from pipelines.bundles.prediction import UnreadableSourceError, predict_files, predict_sources
+from pipelines.bundles.prediction import predict_files, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.cells.prediction import CellsPrediction, CellsPredictor, sequence_sources, write_events
 from pipelines.cells.settings import PredictSettings
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack

@@ -8,8 +8,8 @@ import tensorflow as tf
 from PIL import Image
 
 from data_prep.files.fitting import fit_image
-from pipelines.bundles.prediction import UnreadableSourceError
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
 from pipelines.classify.prediction import ImagePrediction, ImagePredictor, contact_sheet
 from pipelines.classify.settings import PredictSettings

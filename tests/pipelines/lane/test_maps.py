@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from pipelines.bundles.metadata import load_metadata
-from pipelines.bundles.prediction import UnreadableSourceError, run_signature
 from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.bundles.serving import MapServer
+from pipelines.bundles.unreadable import UnreadableSourceError, run_signature
 from pipelines.lane import maps as lane_maps
 from pipelines.lane.maps import MAPS, image_maps, network_size, sixteen_bit
 from tests.kept.conftest import kept  # noqa: F401 - a fixture

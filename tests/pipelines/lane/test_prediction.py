@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 from pydantic import ValidationError
 
-from pipelines.bundles.prediction import UnreadableSourceError, predict_files
+from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.sources import find_sources
+from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.lane import maps
 from pipelines.lane.maps import ImageMaps
 from pipelines.lane.prediction import FOLDERS, SHEETS, LanePredictor, line_class, smoothed_maps

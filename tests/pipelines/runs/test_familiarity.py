@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from gpmodels import HybridModel, LinearHead
 from gpmodels.familiarity import fit_familiarity
-from pipelines.bundles.prediction import familiarity_fields
+from pipelines.bundles.prediction_lines import familiarity_fields
 from pipelines.lane.prediction import LanePrediction
 from pipelines.runs import familiarity
 from pipelines.runs.familiarity import (

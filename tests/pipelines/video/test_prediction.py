@@ -13,8 +13,8 @@ from data_prep.errors import InputError
 from data_prep.files.videos import Video
 from data_prep.video.clips import VideoClip
 from data_prep.video.settings import ClipSettings
-from pipelines.bundles.prediction import UnreadableSourceError
 from pipelines.bundles.sources import Source
+from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.prediction import VideoPrediction, VideoPredictor
 from pipelines.video.settings import PredictSettings

@@ -1,0 +1,74 @@
+"""Inputs that cannot be read or predicted, whatever the reason; the other inputs go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import tensorflow as tf
+
+from data_prep.errors import InputError
+from pipelines.bundles.saved_model import Signature
+from pipelines.scores.pictures import Outputs, Picture
+
+
+class UnreadableSourceError(Exception):
+    """A source cannot be decoded or predicted; errors of writing, which stop the run, are others."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn the `InputError` of what reads a source into an `UnreadableSourceError`."""
+    try:
+        yield
+    except InputError as error:
+        raise UnreadableSourceError(str(error)) from error
+
+
+def require_file(path: Path) -> None:
+    """Refuse a named pipe or a device: reading from a pipe would wait for ever.
+
+    Raises:
+        UnreadableSourceError: The path is one of these.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UnreadableSourceError(
+            f"{path}: is no file, but a pipe or a device. Give the file itself, or remove it."
+        )
+
+
+def run_signature(signature: Signature, image: Picture, file: str) -> Outputs:
+    """Return the outputs of one image.
+
+    Args:
+        signature: The signature `serving_default` of a bundle.
+        image: `[H, W, 3]`, uint8.
+        file: Name of the image's file, for messages.
+
+    Raises:
+        UnreadableSourceError: There is not enough memory.
+    """
+    with enough_memory(image, file):
+        outputs = signature(images=tf.constant(image[None]))
+        return {name: value.numpy()[0] for name, value in outputs.items()}
+
+
+@contextmanager
+def enough_memory(image: Picture, file: str) -> Iterator[None]:
+    """Name the image where TensorFlow has not enough memory for it.
+
+    Args:
+        image: `[H, W, 3]`.
+        file: Name of the image's file.
+
+    Raises:
+        UnreadableSourceError: There is not enough memory.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise UnreadableSourceError(
+            f"{file}: {image.shape[1]} x {image.shape[0]} pixels need more memory than there is. Reduce the "
+            "image, or end other programs."
+        ) from error
