@@ -250,7 +250,16 @@ class DFGPHead(GPHead):
 
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the mean and variance of the output functions at features `[B, D]`."""
-        return self._latent(self.outputs.fold(), self.hidden_marginal(features))
+        return self.folded_latent(self.fold(), features)
+
+    def fold(self) -> Any:
+        """Return the hidden units and the output functions, folded."""
+        return self.hidden.units.fold(), self.outputs.fold()
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return `latent` from the layers that `fold` returned."""
+        hidden, outputs = folded
+        return self._latent(outputs, self.hidden.marginal(hidden, features))
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with both layers folded once."""

@@ -107,7 +107,7 @@ class _AutoGP(ConjugateEstimator):
             density, self._held_temperature = self._judged(engine, held_out)
             refit_posterior_by_chunks(engine, training)
             if self._judged(engine, held_out)[0] < density - WORTH_KEEPING:
-                engine.head.set_weights(weights)
+                engine.set_weights(weights)
                 return
         refit_posterior_by_chunks(engine, everything)
         self.posterior_is_solved_ = True

@@ -254,20 +254,20 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 
     def _trained_engine(self) -> Engine:
         engine = self._engine(self.n_features_in_)
-        engine.head.set_weights(self.weights_)
+        engine.set_weights(self.weights_)
         return engine
 
     def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs of the head, in its own units, and `expert`, for rows of any number."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        engine = self._trained_engine()
+        engine = self._engine(self.n_features_in_)
         parts = []
         values = self.head_settings_.get("num_classes", 1) * engine.head.samples_per_point
         rows = max(CHUNK // values, 64)
         for start in range(0, len(x), rows):
             block = (x[start : start + rows] - self.input_mean_) / self.input_scale_
-            outputs, expert = engine.predict(tf.constant(block, engine.dtype))
+            outputs, expert = engine.predict_by(self.weights_, tf.constant(block, engine.dtype))
             parts.append(
                 {name: value.numpy() for name, value in outputs.items()} | {"expert": expert.numpy()}
             )

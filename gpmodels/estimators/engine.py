@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,15 +39,22 @@ class Compiled:
     def __init__(self, function: Callable[..., Any], *signature: Any) -> None:
         self._function = function
         self._signature = signature
-        self._concrete: Callable[..., Any] | None = None
+        self._concrete: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Return the result of the function."""
+        return self._traced()(*arguments)
+
+    def outputs(self) -> Any:
+        """Return what the function returns, with a `tf.TensorSpec` for each tensor."""
+        return self._traced().structured_outputs
+
+    def _traced(self) -> Any:
         if self._concrete is None:
             self._concrete = tf.function(self._function, autograph=False).get_concrete_function(
                 *self._signature
             )
-        return self._concrete(*arguments)
+        return self._concrete
 
 
 class Engine:
@@ -77,6 +84,8 @@ class Engine:
         self.hyper_variables = [v for v in self.all_variables if owners.get(id(v)) not in posterior]
         self.warm_up = tf.Variable(1.0, dtype=self.dtype, trainable=False)
         self._optimizer: keras.optimizers.Optimizer | None = None
+        self._folded: tuple[Sequence[npt.NDArray[Any]], Any] | None = None
+        self._predict_folded: Compiled | None = None
         self._compile(num_features)
 
     @contextmanager
@@ -86,7 +95,7 @@ class Engine:
         try:
             yield
         finally:
-            self.head.set_weights(weights)
+            self.set_weights(weights)
             self.warm_up.assign(warm_up)
 
     def _compile(self, num_features: int) -> None:
@@ -97,7 +106,8 @@ class Engine:
         points = Points(matrix, vector, vector, tf.TensorSpec([None], tf.int32))
         scalar = tf.TensorSpec([], self.dtype)
         self.assign = Compiled(self.head.assign, matrix)
-        self.predict = Compiled(self._predict, matrix)
+        self._matrix = matrix
+        self._fold = Compiled(self.head.fold)
         self.log_density = Compiled(self._log_density, points[:3])
         self.joint_bound = Compiled(self._joint_bound, vector, points)
         self.collapsed_bound = Compiled(self._collapsed_bound, vector, points)
@@ -109,7 +119,36 @@ class Engine:
 
     def reset(self) -> None:
         """Give all weights the values of a new head."""
-        self.head.set_weights(self._initial)
+        self.set_weights(self._initial)
+
+    def set_weights(self, weights: Sequence[npt.NDArray[Any]]) -> None:
+        """Give the head weights that are going to be read or changed by others than `predict_by`."""
+        self._folded = None
+        self.head.set_weights(weights)
+
+    def predict(self, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Return the head's outputs at points `[B, D]`, and their experts, by its present weights."""
+        return self._predict_by_folded(self._fold(), x)
+
+    def predict_by(
+        self, weights: Sequence[npt.NDArray[Any]], x: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Return `predict` by the weights of an estimator, which are set and folded once for its calls.
+
+        Args:
+            weights: The weights. Another call with the same object takes them to be as they were.
+            x: Points `[B, D]`.
+        """
+        if self._folded is None or self._folded[0] is not weights:
+            self.set_weights(weights)
+            self._folded = weights, self._fold()
+        return self._predict_by_folded(self._folded[1], x)
+
+    def _predict_by_folded(self, folded: Any, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        if self._predict_folded is None:
+            self._predict_folded = Compiled(self._predict, self._fold.outputs(), self._matrix)
+        outputs: tuple[dict[str, tf.Tensor], tf.Tensor] = self._predict_folded(folded, x)
+        return outputs
 
     def points(self, x: FloatArray, y: FloatArray, weight: FloatArray) -> Points:
         """Return the tensors of the head's dtype, routed by the present gate."""
@@ -133,8 +172,8 @@ class Engine:
 
     # Traced once each, by `_compile`.
 
-    def _predict(self, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        latent = self.head.latent(x)
+    def _predict(self, folded: Any, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        latent = self.head.folded_latent(folded, x)
         return self.head.predictions(latent), self.head.responsible_expert(latent)
 
     def _log_density(self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:

@@ -190,7 +190,7 @@ def fit_mini_batch(
             break
     steps.settle()
     if held_out is not None and best > -math.inf:
-        engine.head.set_weights(best_weights)
+        engine.set_weights(best_weights)
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
 
 

@@ -158,6 +158,21 @@ class GPHead(Head):
         marginals = (latent.mean, latent.variance, latent.log_weight)
         return mixture.predictions(self.likelihood, *marginals, self.responsible_unit(latent))
 
+    # What a prediction computes of the weights alone is computed once for many calls, where a head can.
+
+    def fold(self) -> Any:
+        """Return nested tensors that follow from the weights alone, for `folded_latent`; none by default."""
+        return ()
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:  # noqa: ARG002 - of heads that fold
+        """Return `latent` at features `[B, D]`.
+
+        Args:
+            folded: What `fold` returned for the weights as they are.
+            features: The features.
+        """
+        return self.latent(features)
+
     # How the estimators fit a head to all rows at once. Without a closed form L-BFGS moves q like all else.
 
     @property

@@ -108,7 +108,15 @@ class SVGPHead(ConjugateHead):
 
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the marginals (4.18) of the unit at features `[B, D]`."""
-        return self._global_latent(self._global_marginal(self.global_unit.fold(), features))
+        return self.folded_latent(self.fold(), features)
+
+    def fold(self) -> Any:
+        """Return the unit, folded."""
+        return self.global_unit.fold()
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return `latent` from the unit that `fold` returned."""
+        return self._global_latent(self._global_marginal(folded, features))
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the unit folded once."""

@@ -30,7 +30,7 @@ from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.svgp import SVGPHead, required
 from gpmodels.hgp.experts import ExpertsHead, GatedLatent
 from gpmodels.units.folded import compact
-from gpmodels.units.sparse import UnitMarginal
+from gpmodels.units.sparse import FoldedUnits, UnitMarginal
 
 EXPERT_VARIANCES = ("full", "thesis")
 
@@ -128,11 +128,24 @@ class HGPHead(ExpertsHead, SVGPHead):
 
     def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
         """Marginals (4.18) and, of each point's expert, (4.19) at features `[B, D]`."""
-        shared = self._shared_marginal(features)
+        return self._latent(self.fold(), features, expert)
+
+    def fold(self) -> Any:
+        """Return the global unit and, where there are any, the experts, folded."""
+        return (self.global_unit.fold(), *([self.experts.fold()] if self.num_experts else []))
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return `latent` from the units that `fold` returned."""
+        return self._latent(folded, features, None)
+
+    def _latent(
+        self, folded: tuple[FoldedUnits, ...], features: tf.Tensor, expert: tf.Tensor | None
+    ) -> Latent:
+        shared = self._global_marginal(folded[0], features)
         if not self.num_experts:
             return self._global_latent(shared)
         expert = self.assign(features) if expert is None else expert
-        return self.combined(self._expert_marginal(self.experts.fold(), features, expert), shared, expert)
+        return self.combined(self._expert_marginal(folded[1], features, expert), shared, expert)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the units in use folded once.

@@ -69,6 +69,15 @@ class VMGPHead(ExpertsHead):
         expert = self.assign(features) if expert is None else expert
         return self.combined(self._expert_marginal(self.experts.fold(), features, expert), None, expert)
 
+    def fold(self) -> Any:
+        """Return the experts, folded."""
+        return self.experts.fold()
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return `latent` from the experts that `fold` returned."""
+        expert = self.assign(features)
+        return self.combined(self._expert_marginal(folded, features, expert), None, expert)
+
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the experts in use folded once."""
         experts_in_use = self._experts_for_inference()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels import HGPClassifier, SVGPRegressor
+from gpmodels import AutoGPRegressor, DFGPRegressor, HGPClassifier, SVGPRegressor, VMGPRegressor
 from gpmodels.estimators.engine import MAX_ENGINES, Compiled, engine_for
 
 SMALL = {"num_inducing": 6, "max_iterations": 5}
@@ -156,3 +156,75 @@ def test_compiled_gradients_are_numeric(function):
 
     numeric = (float(value(1e-5)[0]) - float(value(-1e-5)[0])) / 2e-5
     assert float(value(0.0)[1].numpy() @ direction) == pytest.approx(numeric, rel=1e-5)
+
+
+ESTIMATORS = {
+    "svgp": lambda: SVGPRegressor(random_state=0, **SMALL),
+    "hgp": lambda: HGPClassifier(num_experts=2, random_state=0, **SMALL),
+    "vmgp": lambda: VMGPRegressor(num_experts=2, random_state=0, **SMALL),
+    "dfgp": lambda: DFGPRegressor(num_hidden=2, random_state=0, **SMALL),
+    "autogp": lambda: AutoGPRegressor(random_state=0, **SMALL),
+}
+
+
+def fitted(name):
+    x, y = data()
+    estimator = ESTIMATORS[name]()
+    return estimator.fit(x, (y > 0).astype(int) if name == "hgp" else y), x, y
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_predictions_of_folded_units_are_those_of_the_weights(name):
+    estimator, x, _ = fitted(name)
+    rows = tf.constant((x - estimator.input_mean_) / estimator.input_scale_)
+    engine = estimator._trained_engine()
+    outputs, _ = engine.predict_by(estimator.weights_, rows)
+    for key, value in engine.head.predictions(engine.head.latent(rows)).items():
+        np.testing.assert_allclose(outputs[key], value, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+def test_weights_are_set_and_folded_once_for_many_predictions(monkeypatch):
+    estimator, x, _ = fitted("svgp")
+    expected = estimator.predict(x)
+    engine = engine_for("svgp", estimator.head_settings_, 2)
+
+    def fail(*arguments):  # noqa: ARG001 - of what must not be called
+        raise AssertionError("folded again")
+
+    monkeypatch.setattr(engine, "_fold", fail)
+    np.testing.assert_array_equal(estimator.predict(x), expected)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda _estimator, x, y: fitted("svgp")[0].set_params(random_state=3).fit(x, -y),
+        lambda estimator, x, y: estimator.leave_one_out(x, y),
+        lambda estimator, x, y: estimator.bound(x, y),
+        lambda estimator, _x, _y: [w.assign(0 * w) for w in estimator._trained_engine().head.weights],
+    ],
+    ids=["another fit", "leave one out", "bound", "weights that others change"],
+)
+def test_no_prediction_is_of_weights_that_others_left(use):
+    estimator, x, y = fitted("svgp")
+    expected = estimator.predict(x)
+    use(estimator, x, y)
+    np.testing.assert_array_equal(estimator.predict(x), expected)
+
+
+def test_a_callback_that_predicts_leaves_the_fit_as_it_is_and_sees_its_present_weights():
+    x, y = data()
+    other = fitted("svgp")[0]
+    expected, seen = other.predict(x), []
+
+    def look(own, _):
+        seen.append(own.predict(x))
+        np.testing.assert_array_equal(other.predict(x), expected)
+
+    settings = {"num_inducing": 6, "max_iterations": 30, "tolerance": 0.0, "random_state": 0}
+    plain = SVGPRegressor(**settings).fit(x, -y)
+    watched = SVGPRegressor(**settings).fit(x, -y, callback=look)
+    np.testing.assert_array_equal(watched.predict(x), plain.predict(x))
+    np.testing.assert_array_equal(other.predict(x), expected)
+    assert len(seen) > 1
+    assert not np.array_equal(seen[0], seen[-1])
