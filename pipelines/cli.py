@@ -1,20 +1,30 @@
-"""The command `gpimaging`: applications and their steps, `explore`, `demo` and `verify`.
+"""The command `gpimaging`: applications and their steps, `explore`, `fetch`, `demo` and `verify`.
 
 The commands of an application are imported when one of them is asked for, and TensorFlow when a step runs, so
 that help answers at once. Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 130 interrupted.
 """
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from pipelines.command.console import configure_logging, exit_codes, make_console, show_table
+from data_prep.files import fetching
+from pipelines.command.console import (
+    FAILED,
+    configure_logging,
+    exit_codes,
+    make_console,
+    show_error,
+    show_table,
+    stage_bars,
+)
 from pipelines.command.steps import Commands, make_command
 from pipelines.command.tensorflow_start import start_tensorflow
 
@@ -133,6 +143,48 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
         show_table(console, f"{bundle} is good; largest difference to the stored output", differences)
 
 
+def fetch(
+    address: Annotated[  # a Path would make one slash of two
+        str,
+        typer.Argument(
+            metavar="ADDRESS", help="Of a folder or a file, such as s3://BUCKET/FOLDER or https://HOST/FILE."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to copy to.")],
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'*.tif'", help="Only files with such a name; can be repeated."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Files at a time.")] = fetching.JOBS,
+) -> None:
+    """Copy files from S3, Google Cloud or another address to a folder; again, what is missing or changed."""
+    console = make_console()
+    configure_logging(console)
+    with exit_codes(stopped=lambda: "Complete files are kept. Run the same command again to go on."):
+        with stage_bars(console) as progress:
+            fetched = fetching.fetch(address, out, patterns=pattern or (), jobs=jobs, progress=progress)
+        counts = {
+            "Fetched": f"{fetched.num_fetched} files, {fetched.num_bytes:,} bytes",
+            "There already": f"{fetched.num_there} files",
+            "Failed": f"{len(fetched.failed)} files",
+        }
+        show_table(console, f"Fetched to {out}", counts)
+        if fetched.failed:
+            for entry in fetched.failed[:_NUM_SHOWN]:
+                show_error(entry.reason)
+            if len(fetched.failed) > _NUM_SHOWN:
+                show_error(f"... and {len(fetched.failed) - _NUM_SHOWN} more.")
+            raise typer.Exit(FAILED)
+        console.print(
+            f"Look at images with: gpimaging explore --data {shlex.quote(str(out))} --out look",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+_NUM_SHOWN: Final = 10  # files that could not be fetched; the same command again says the others
+
+
 def make_app() -> typer.Typer:
     """Build the typer application from `APPLICATIONS`."""
     app = typer.Typer(
@@ -148,6 +200,7 @@ def make_app() -> typer.Typer:
         app.add_typer(group, name=application.name)
     for name, command in own_commands().items():
         app.command(name)(make_command(name, command))
+    app.command("fetch")(fetch)
     app.command("demo")(demo)
     app.command("verify")(verify)
     return app

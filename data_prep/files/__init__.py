@@ -1,1 +1,1 @@
-"""Single files: images, videos, tables, folders of classes, and writing that leaves no half-written file."""
+"""Single files: images, videos, tables, folders of classes, addresses; writing that is whole or absent."""

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from data_prep.errors import InputError
 
-_PARTIAL = ".partial-"
+PARTIAL = ".partial-"  # what temporary names begin with
 _LONGEST_END = 200  # bytes of a name; most file systems take 255, of which the beginning needs a few
 
-_OWNED = re.compile(re.escape(_PARTIAL) + r"[0-9a-f]{12}\.(?P<pid>\d+)-[0-9a-f]{8}-(?P<end>.*)", re.DOTALL)
+_OWNED = re.compile(re.escape(PARTIAL) + r"[0-9a-f]{12}\.(?P<pid>\d+)-[0-9a-f]{8}-(?P<end>.*)", re.DOTALL)
 """Names of temporary folders."""
 
 _WRITTEN: ContextVar[list[Path] | None] = ContextVar("written", default=None)
@@ -106,7 +106,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 def remove_partial(folder: Path) -> None:
     """Remove what processes that were killed left half-written in a folder and its subfolders."""
-    for path in folder.rglob(f"{_PARTIAL}*"):
+    for path in folder.rglob(f"{PARTIAL}*"):
         if path.is_file():
             path.unlink(missing_ok=True)
 
@@ -114,7 +114,7 @@ def remove_partial(folder: Path) -> None:
 def remove_partial_of(*paths: Path) -> None:
     """Remove what processes that were killed left half-written of some files, and nothing else there."""
     for path in paths:
-        for left in path.parent.glob(f"{_PARTIAL}{'[0-9a-f]' * 8}-{escape(_end(path.name))}"):
+        for left in path.parent.glob(f"{PARTIAL}{'[0-9a-f]' * 8}-{escape(_end(path.name))}"):
             if left.is_file():
                 left.unlink(missing_ok=True)
 
@@ -122,7 +122,7 @@ def remove_partial_of(*paths: Path) -> None:
 def _remove_folders_of_killed(path: Path) -> None:
     """Remove temporary folders of a destination that processes left here when they were killed."""
     path, owner = path.resolve(), _owner("*")
-    for entry in path.parent.glob(f"{_PARTIAL}{owner}*") if owner else ():
+    for entry in path.parent.glob(f"{PARTIAL}{owner}*") if owner else ():
         written, pid = _OWNED.fullmatch(entry.name), None
         if written is not None and written["end"] == _end(path.name):
             pid = int(written["pid"])
@@ -165,7 +165,7 @@ def _process_space() -> str | None:
 def _temporary_sibling(path: Path, owner: str = "") -> Path:
     path = path.resolve()
     # The suffix stays at the end: some writers choose the format by it, or insist on their own.
-    return path.parent / f"{_PARTIAL}{owner}{uuid.uuid4().hex[:8]}-{_end(path.name)}"
+    return path.parent / f"{PARTIAL}{owner}{uuid.uuid4().hex[:8]}-{_end(path.name)}"
 
 
 def _end(name: str) -> str:
@@ -195,7 +195,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if any(parent.name.startswith(_PARTIAL) for parent in path.parents):
+        if any(parent.name.startswith(PARTIAL) for parent in path.parents):
             raise  # the file is in a folder under its temporary name, and that folder's message says it
         reason = error.strerror or str(error)
         raise InputError(

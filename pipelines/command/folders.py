@@ -6,6 +6,8 @@ checks, for they have other callers too.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -107,7 +109,7 @@ def check_paths(step: str, values: Values) -> None:
     """
     for option, path in _sources(values):
         if not path.exists():
-            raise InputError(f"--{option} {path}: does not exist. Check the path.")
+            raise InputError(f"--{option} {path}: does not exist. {_remedy(path)}")
     if step in _ANY_DATA:
         _require_folder(values["data"])
     elif values.get("data") is not None:
@@ -127,10 +129,19 @@ def _sources(values: Values) -> Iterator[tuple[str, Path]]:
             yield from ((option, path) for path in paths if isinstance(path, Path))
 
 
+def _remedy(path: Path) -> str:
+    """Return what to do where there is no such path."""
+    protocol = _ADDRESS.match(str(path))
+    if protocol is None:
+        return "Check the path."
+    address = f"{protocol[0]}/{str(path)[protocol.end() :]}"  # of two slashes a path keeps one
+    return f"Copy it first: gpimaging fetch {shlex.quote(address)} --out FOLDER. Then give that folder."
+
+
 def _require_folder(data: Path) -> None:
     if not data.is_dir():
         found = "is a file" if data.exists() else "does not exist"
-        raise InputError(f"--data {data}: {found}; expected a folder. Check the path.")
+        raise InputError(f"--data {data}: {found}; expected a folder. {_remedy(data)}")
 
 
 def _check_prepared(out: Path, values: Values) -> None:
@@ -145,6 +156,9 @@ def _check_explored(out: Path, values: Values) -> None:
     sources = [values["data"], *(path for _, path in _sources(values))]
     check_explored(out, sources, overwrite=values["overwrite"])
 
+
+_ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+]+:/")
+"""How a path begins that is an address of another machine."""
 
 _ANY_DATA: Final = frozenset({"explore"})
 """Steps that take other folders than prepared ones as well."""
