@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from data_prep.errors import ClusterLost, InputError, Skipped
 
 WINDOW: Final = 16
-"""Items per worker that are handed out before their results have come back."""
+"""Items per worker that are handed out before their results have come back, where nobody asks for fewer."""
 
 _LOCAL: Final = re.compile(r"local:([1-9]\d*)")
 _ADDRESS: Final = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d+")
@@ -103,6 +103,7 @@ def work_in_order(
     items: Sequence[Item],
     arguments: tuple[Any, ...],
     file_of: Callable[[Item], Path],
+    ahead: int | None = None,
 ) -> Iterator[tuple[Item, Any]]:
     """Apply a function to each item on the workers of a cluster; yield items and results in order.
 
@@ -115,6 +116,7 @@ def work_in_order(
         items: Items to work on.
         arguments: Arguments that are the same for all items.
         file_of: Returns the file that an item is read from.
+        ahead: Items per worker that are handed out before their results have come back; None for `WINDOW`.
 
     Yields:
         Each item and what the function returned, or a `Skipped` where each worker that took the item ended:
@@ -130,7 +132,7 @@ def work_in_order(
     handed_out = 0
     with _explained(cluster):
         while handed_out < len(items) or waiting:
-            window = WINDOW * max(1, _num_workers(cluster))
+            window = (ahead or WINDOW) * max(1, _num_workers(cluster))
             if len(waiting) <= window // 2:
                 some = items[handed_out : handed_out + window - len(waiting)]
                 waiting.extend(zip(some, _hand_out(cluster, call, some), strict=True))
@@ -200,7 +202,10 @@ def call_in_folder(folder: Path, function: Callable[..., Any], item: Any, *argum
 
 
 def _hand_out(cluster: Cluster, call: _Call, items: Sequence[Any]) -> list[Any]:
-    futures: list[Any] = cluster.client.map(call, items, pure=False, key="gpimaging")
+    with warnings.catch_warnings():
+        # Items that are images in memory come with the call: without a file there is no other way.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        futures: list[Any] = cluster.client.map(call, items, pure=False, key="gpimaging")
     return futures
 
 

@@ -1,14 +1,21 @@
 """Commands of `gpimaging classify`; TensorFlow is imported when one of them runs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from data_prep.classify.settings import ClassifyPrepareSettings
-from pipelines.classify.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.classify.settings import (
+    ClassifyRun,
+    EvaluateSettings,
+    ExportSettings,
+    PredictSettings,
+    TrainSettings,
+)
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
-from pipelines.trunks.settings import train_off_cluster
+from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
 def prepare(
@@ -66,6 +73,7 @@ COMMANDS = all_commands(
     train=TrainSettings,
     train_off_cluster=train_off_cluster,
     evaluate=EvaluateSettings,
+    evaluate_off_cluster=partial(evaluate_off_cluster, ClassifyRun),
     predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

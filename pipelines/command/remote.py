@@ -21,6 +21,7 @@ def work_with_tensorflow(
     make: Callable[[], Callable[[Item], Result]],
     items: Sequence[Item],
     file_of: Callable[[Item], Path],
+    ahead: int | None = None,
 ) -> Iterator[Result | Skipped]:
     """Apply to each item what every worker makes once, such as an opened network.
 
@@ -29,6 +30,7 @@ def work_with_tensorflow(
         make: Makes the function of an item, in a worker that has started TensorFlow with one thread.
         items: Items to work on.
         file_of: Returns the file that an item is read from.
+        ahead: See `data_prep.prepared.workers.work_in_order`.
 
     Yields:
         What the function returned for each item, in their order; or a `Skipped` where each worker that took
@@ -39,7 +41,7 @@ def work_with_tensorflow(
         ClusterLost: The cluster no longer answers.
     """
     arguments = (pickle.dumps(make),)
-    for _, result in work_in_order(cluster, apply_made, items, arguments, file_of):
+    for _, result in work_in_order(cluster, apply_made, items, arguments, file_of, ahead):
         yield result
 
 

@@ -165,6 +165,7 @@ def all_commands(  # noqa: PLR0913 - what the commands of applications differ in
     export: type[BaseModel],
     between: Commands = MappingProxyType({}),
     train_off_cluster: OffCluster | None = None,
+    evaluate_off_cluster: OffCluster | None = None,
     purpose: str = "Train the network with each head; write checkpoints and a TensorBoard log.",
 ) -> Commands:
     """Return the commands of an application.
@@ -179,6 +180,7 @@ def all_commands(  # noqa: PLR0913 - what the commands of applications differ in
         between: Commands between prepare and train that only this application has.
         train_off_cluster: `Command.off_cluster` of the train step; None where no training has use for a
             cluster.
+        evaluate_off_cluster: Likewise of the evaluate step.
         purpose: What the help says of the train command.
     """
 
@@ -202,7 +204,9 @@ def all_commands(  # noqa: PLR0913 - what the commands of applications differ in
 
     def run_evaluate(call: StepCall[BaseModel], data: Path, model: Path, out: Path) -> None:
         """Judge every head of a run on data it has not seen; write metrics.json and report.html."""
-        steps().evaluate(call.settings, data=data, model=model, out=out, console=call.console)
+        steps().evaluate(
+            call.settings, data=data, model=model, out=out, console=call.console, cluster=call.cluster
+        )
 
     def run_export(
         call: StepCall[BaseModel],
@@ -221,19 +225,16 @@ def all_commands(  # noqa: PLR0913 - what the commands of applications differ in
     return {
         "prepare": prepare,
         **between,
-        "train": _train_command(train, run_train, train_off_cluster),
-        "evaluate": Command(evaluate, run_evaluate),
+        "train": Command(train, run_train, continues=True, **_on_cluster(train_off_cluster)),
+        "evaluate": Command(evaluate, run_evaluate, **_on_cluster(evaluate_off_cluster)),
         "predict": predict,
         "export": Command(export, run_export),
     }
 
 
-def _train_command(
-    settings: type[BaseModel], function: Callable[..., None], off_cluster: OffCluster | None
-) -> Command:
-    if off_cluster is None:
-        return Command(settings, function, continues=True)
-    return Command(settings, function, continues=True, on_cluster=True, off_cluster=off_cluster)
+def _on_cluster(off_cluster: OffCluster | None) -> dict[str, Any]:
+    """Return the attributes of a `Command` by its `off_cluster`, None where it never works on a cluster."""
+    return {} if off_cluster is None else {"on_cluster": True, "off_cluster": off_cluster}
 
 
 def input_option(purpose: str) -> Any:
@@ -288,8 +289,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 overrides=overrides or (),
                 options=chosen,
             )
-            without = command.off_cluster(values, settings) if command.on_cluster else name
-            if cluster is not None and without is not None:
+            if cluster is not None and (without := _without_cluster(name, command, values, settings)):
                 _note_unused(without, "cluster")
                 cluster = None
             with (
@@ -362,6 +362,13 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _note_unused(command: str, option: str) -> None:
     show_note(f"`{command}` has no use for --{option}; it is ignored.")
+
+
+def _without_cluster(
+    name: str, command: Command, values: Mapping[str, Any], settings: BaseModel
+) -> str | None:
+    """Return how a command is called that leaves a cluster nothing to do; None where there is work for it."""
+    return command.off_cluster(values, settings) if command.on_cluster else name
 
 
 def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> str:

@@ -9,6 +9,7 @@ import typer
 from data_prep.prepared.manifest import MANIFEST_NAME
 from pipelines.command.steps import Command, StepCall
 from pipelines.explore.settings import ExploreSettings
+from pipelines.trunks.settings import is_trunk
 
 
 def explore(
@@ -47,14 +48,17 @@ def explore(
     step(call.settings, inputs, out=out, jobs=call.workers, overwrite=overwrite, console=call.console)
 
 
-def _off_cluster(values: Mapping[str, Any], _settings: ExploreSettings) -> str | None:
+def _off_cluster(values: Mapping[str, Any], settings: ExploreSettings) -> str | None:
     from data_prep.video.features import has_features  # noqa: PLC0415 - imports NumPy
 
     if values["complete"]:
         return "explore --complete"
     data: Path = values["data"]
-    is_prepared = (data / MANIFEST_NAME).is_file() or has_features(data)
-    return "explore --data PREPARED" if is_prepared else None
+    if not (data / MANIFEST_NAME).is_file() and not has_features(data):
+        return None  # the images of a folder are read by workers, whatever they are compared by
+    if not is_trunk(settings.features):
+        return "explore --data PREPARED without --features efficientnet_lite0 or another network"
+    return "explore --data PREPARED --set weights=none" if settings.weights == "none" else None
 
 
 COMMANDS = {"explore": Command(ExploreSettings, explore, on_cluster=True, off_cluster=_off_cluster)}

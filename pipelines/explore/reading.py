@@ -10,7 +10,6 @@ from typing import Any
 
 import cv2
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -24,7 +23,7 @@ from data_prep.labelled.dataset import labelled_records
 from data_prep.labelled.view_manifest import ViewsManifest
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, load_manifest, read_manifest
-from data_prep.prepared.workers import Workers
+from data_prep.prepared.workers import Cluster, Workers
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.video.features import is_features_folder, read_features, read_picture
 from data_prep.video.manifest import FeaturesManifest, VideoManifest
@@ -41,9 +40,9 @@ from pipelines.explore.examples import (
 from pipelines.explore.settings import OWN_FEATURES, ExploreSettings
 from pipelines.scores.pictures import Picture
 from pipelines.tasks.data import PreparedImages
-from pipelines.trunks.application import LARGE_ENOUGH, through_trunk
-from pipelines.trunks.features import IMAGES_AT_ONCE, TrunkFeatures
-from pipelines.trunks.weights import load_trunk
+from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk, through_trunk
+from pipelines.trunks.features import TrunkFeatures, features_of_images
+from pipelines.trunks.weights import RANDOM
 
 _MANIFESTS: dict[str, type[LabelledManifest]] = {
     "histopathology": HistopathologyManifest,
@@ -78,7 +77,7 @@ def read_examples(folder: Path, settings: ExploreSettings, *, jobs: Workers, con
         InputError: The folder cannot be used, or has no features of the kind that the settings name.
     """
     if (folder / MANIFEST_NAME).is_file() or is_features_folder(folder):
-        return _prepared_examples(folder, settings, console)
+        return _prepared_examples(folder, settings, jobs, console)
     return _folder_examples(folder, settings, jobs, console)
 
 
@@ -106,7 +105,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
         classes=classes if any(classes) else None,
         groups=None,
         pictures=[one.thumbnail for one in images],
-        features=_network_features(stacked, settings)
+        features=_network_features(stacked, settings, _cluster(settings, jobs))
         if through_network
         else pixel_features(stacked, settings.features, size),
         skipped=skipped,
@@ -117,7 +116,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
 # A prepared folder
 
 
-def _prepared_examples(folder: Path, settings: ExploreSettings, console: Console) -> Examples:
+def _prepared_examples(folder: Path, settings: ExploreSettings, jobs: Workers, console: Console) -> Examples:
     manifest = load_manifest(folder, _manifest_kind(folder))
     rows = drawn_rows(len(manifest.examples), settings)
     require_enough(len(rows), str(folder))
@@ -129,7 +128,7 @@ def _prepared_examples(folder: Path, settings: ExploreSettings, console: Console
         classes=tuple(manifest.class_names[example.label] for example in examples),
         groups=groups if len(set(groups)) < len(groups) else None,
         pictures=_pictures(folder, manifest, names),
-        features=_features(folder, manifest, rows, settings, console),
+        features=_features(folder, manifest, rows, settings, _cluster(settings, jobs), console),
         notes=drawing_note(len(manifest.examples), settings),
     )
 
@@ -180,7 +179,12 @@ def _decoded(content: bytes) -> NDArray[np.uint8]:
 
 
 def _features(
-    folder: Path, manifest: LabelledManifest, rows: Sequence[int], settings: ExploreSettings, console: Console
+    folder: Path,
+    manifest: LabelledManifest,
+    rows: Sequence[int],
+    settings: ExploreSettings,
+    cluster: Cluster | None,
+    console: Console,
 ) -> Features:
     wanted = settings.features
     if isinstance(manifest, FeaturesManifest):
@@ -208,9 +212,9 @@ def _features(
         return pixel_features(np.stack(shrunk), wanted, size)
     if isinstance(manifest, VideoManifest):
         frames = np.stack([_middle(image) for image in _images(folder, manifest, names)])
-        features = _network_features(frames, settings)
+        features = _network_features(frames, settings, cluster)
         return Features(features.values, features.scale, f"{features.words} of the middle frame")
-    data = through_trunk(PreparedImages(folder, manifest), _trunk(settings), None, console)
+    data = through_trunk(PreparedImages(folder, manifest), _trunk(settings), None, console, cluster)
     if not isinstance(data, TrunkFeatures):
         raise TypeError(f"{wanted} gives no features")
     values = data.features[rows].astype(np.float64)
@@ -227,18 +231,24 @@ def _trunk(settings: ExploreSettings) -> _Trunk:
     return _Trunk(settings.features, settings.weights, settings.smallest_side, settings.seed)
 
 
-def _network_features(images: NDArray[np.uint8], settings: ExploreSettings) -> Features:
+def _cluster(settings: ExploreSettings, jobs: Workers) -> Cluster | None:
+    """Return whose workers compute features of a network; None for this process, which draws random weights.
+
+    Random weights are drawn from what other threads draw from too, so that a worker would draw others.
+    """
+    return jobs if isinstance(jobs, Cluster) and settings.weights != RANDOM else None
+
+
+def _network_features(
+    images: NDArray[np.uint8], settings: ExploreSettings, cluster: Cluster | None
+) -> Features:
     """Return the features that a network has of images `[N, H, W, 3]`.
 
     Raises:
+        ClusterLost: The cluster no longer answers.
         InputError: Its weights are not there, are damaged, or of another network.
     """
-    chosen = _trunk(settings)
-    trunk = load_trunk(chosen.network, chosen.weights, seed=chosen.seed, smallest_side=chosen.smallest_side)
-    predict = tf.function(trunk, reduce_retracing=True, autograph=False)
-    parts = [
-        predict(tf.constant(images[start : start + IMAGES_AT_ONCE], tf.float32)).numpy()
-        for start in range(0, len(images), IMAGES_AT_ONCE)
-    ]
-    values = np.concatenate(parts).astype(np.float64)
-    return Features(values, "common", f"{values.shape[1]} features of {chosen.network}")
+    _, height, width, _ = images.shape
+    trunk = loaded_trunk(_trunk(settings), settings.weights, (height, width))
+    values = features_of_images(trunk, images, cluster).astype(np.float64)
+    return Features(values, "common", f"{values.shape[1]} features of {trunk.facts.name}")

@@ -1,5 +1,6 @@
 """Commands of `gpimaging histopathology`; TensorFlow is imported when one of them runs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,12 @@ from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps,
 from pipelines.histopathology.settings import (
     EvaluateSettings,
     ExportSettings,
+    HistopathologyRun,
     PredictSettings,
     TrainSettings,
     TransferSettings,
 )
-from pipelines.trunks.settings import train_off_cluster
+from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
 def prepare(
@@ -95,6 +97,7 @@ COMMANDS = all_commands(
     train_off_cluster=train_off_cluster,
     purpose="Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log.",
     evaluate=EvaluateSettings,
+    evaluate_off_cluster=partial(evaluate_off_cluster, HistopathologyRun),
     predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

@@ -143,11 +143,18 @@ def _without_views(settings: TrainSettings, console: Console) -> TrainSettings:
 
 
 def evaluate(
-    settings: EvaluateSettings, *, data: Path, model: Path, out: Path, console: Console
+    settings: EvaluateSettings,
+    *,
+    data: Path,
+    model: Path,
+    out: Path,
+    console: Console,
+    cluster: Cluster | None = None,
 ) -> Evaluation:
     """Judge every head of a run by patch, image or patient.
 
     Raises:
+        ClusterLost: The cluster no longer answers.
         InputError: The run or the data cannot be used, or images are to be judged that have no one class.
     """
     require_no_evaluation(out)
@@ -160,7 +167,8 @@ def evaluate(
             "judged by. Judge smaller parts, such as --set by=patch."
         )
     application = replace(job.application, judge=tissue_judge(by))
-    return evaluate_run(replace(job, application=application), settings, data=prepared, out=out)
+    job = replace(job, application=application)
+    return evaluate_run(job, settings, data=prepared, out=out, cluster=cluster)
 
 
 def export(

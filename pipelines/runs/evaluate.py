@@ -14,6 +14,7 @@ from rich.progress import track
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import remove_partial_of
+from data_prep.prepared.workers import Cluster
 from pipelines.command.folders import METRICS, require_no_evaluation
 from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
 from pipelines.runs.job import Job, trained_job
@@ -55,6 +56,7 @@ def evaluate(
     model: Path,
     out: Path,
     console: Console,
+    cluster: Cluster | None = None,
 ) -> Evaluation:
     """Judge every head of a run, write `metrics.json` and `report.html` and show the table.
 
@@ -65,26 +67,34 @@ def evaluate(
         model: Folder of the run.
         out: Folder to write to.
         console: Where the table is shown.
+        cluster: Whose workers compute the features of a frozen trunk; None for this process.
 
     Raises:
+        ClusterLost: The cluster no longer answers.
         InputError: The run or the data cannot be used, or `out` holds another evaluation.
     """
     require_no_evaluation(out)
     job = trained_job(application, model, console)
-    return evaluate_run(job, settings, data=application.inputs.open(data), out=out)
+    return evaluate_run(job, settings, data=application.inputs.open(data), out=out, cluster=cluster)
 
 
 def evaluate_run(
-    job: Job[DataKind, SettingsKind, RunKind], settings: EvaluateSettings, *, data: DataKind, out: Path
+    job: Job[DataKind, SettingsKind, RunKind],
+    settings: EvaluateSettings,
+    *,
+    data: DataKind,
+    out: Path,
+    cluster: Cluster | None = None,
 ) -> Evaluation:
     """Judge every head of a run as `evaluate` does, on a prepared folder that is open already.
 
     Raises:
+        ClusterLost: The cluster no longer answers.
         InputError: The run or the data cannot be used, or `out` holds another evaluation.
     """
     require_no_evaluation(out)
     judge_by, run = job.application.judge, job.run
-    data = job.application.inputs.seen(data, job.settings, job.folder, job.console)
+    data = job.application.inputs.seen(data, job.settings, job.folder, job.console, cluster)
     fold = job.settings.fold if settings.fold is None else settings.fold
     # Where other data than those of the training are judged, their training part is of no use here.
     trained_here = data.sha256 == run.manifest_sha256

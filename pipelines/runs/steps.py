@@ -65,14 +65,24 @@ class RunSteps(Generic[DataKind, SettingsKind, RunKind]):
         )
 
     def evaluate(
-        self, settings: EvaluateSettings, *, data: Path, model: Path, out: Path, console: Console
+        self,
+        settings: EvaluateSettings,
+        *,
+        data: Path,
+        model: Path,
+        out: Path,
+        console: Console,
+        cluster: Cluster | None = None,
     ) -> Evaluation:
         """Judge every head of a run; see `pipelines.runs.evaluate.evaluate`.
 
         Raises:
+            ClusterLost: The cluster no longer answers.
             InputError: The run or the data cannot be used, or `out` holds another evaluation.
         """
-        return evaluate(self.application, settings, data=data, model=model, out=out, console=console)
+        return evaluate(
+            self.application, settings, data=data, model=model, out=out, console=console, cluster=cluster
+        )
 
     def export(
         self,

@@ -1,5 +1,6 @@
 """Commands of `gpimaging sonar`; TensorFlow is imported when one of them runs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,8 +8,14 @@ import typer
 
 from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
-from pipelines.sonar.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
-from pipelines.trunks.settings import train_off_cluster
+from pipelines.sonar.settings import (
+    EvaluateSettings,
+    ExportSettings,
+    PredictSettings,
+    SonarRun,
+    TrainSettings,
+)
+from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
 def prepare(
@@ -78,6 +85,7 @@ COMMANDS = all_commands(
     train=TrainSettings,
     train_off_cluster=train_off_cluster,
     evaluate=EvaluateSettings,
+    evaluate_off_cluster=partial(evaluate_off_cluster, SonarRun),
     predict=Command(PredictSettings, predict, on_cluster=True),
     export=ExportSettings,
 )

@@ -99,6 +99,25 @@ def through_trunk(
     if not is_trunk(settings.network) or (run_folder is not None and settings.unfreeze_blocks):
         return data
     weights = settings.weights if run_folder is None else run_folder / TRUNK_FILE
+    loaded = loaded_trunk(settings, weights, data.manifest.size)
+    if run_folder is None and min(data.manifest.size) < settings.smallest_side:
+        console.print(enlargement(data.manifest, settings.network, settings.smallest_side), markup=False)
+    if settings.unfreeze_blocks:
+        return TrunkImages(data.folder, data.manifest, loaded)
+    return TrunkFeatures(data.folder, data.manifest, loaded, console, cluster)
+
+
+def loaded_trunk(settings: Any, weights: str | Path, size: tuple[int, int]) -> LoadedTrunk:
+    """Return the trunk that settings name.
+
+    Args:
+        settings: With `network`, `unfreeze_blocks`, `smallest_side` and `seed`.
+        weights: Where its weights come from.
+        size: Height and width of the images that it is given.
+
+    Raises:
+        InputError: The weights are not there, are damaged, or of another network.
+    """
     options = {"unfreeze_blocks": settings.unfreeze_blocks, "smallest_side": settings.smallest_side}
     try:
         network = load_trunk(settings.network, weights, seed=settings.seed, **options)
@@ -109,17 +128,12 @@ def through_trunk(
     facts = TrunkFacts(
         name=settings.network,
         sha256=arrays_sha256(network.arrays()),
-        size=data.manifest.size,
+        size=size,
         smallest_side=settings.smallest_side,
         num_features=network.num_features,
         unfrozen_blocks=settings.unfreeze_blocks,
     )
-    loaded = LoadedTrunk(network=network, facts=facts, weights=weights)
-    if run_folder is None and min(data.manifest.size) < settings.smallest_side:
-        console.print(enlargement(data.manifest, settings.network, settings.smallest_side), markup=False)
-    if settings.unfreeze_blocks:
-        return TrunkImages(data.folder, data.manifest, loaded)
-    return TrunkFeatures(data.folder, data.manifest, loaded, console, cluster)
+    return LoadedTrunk(network=network, facts=facts, weights=weights)
 
 
 def enlargement(manifest: LabelledManifest, network: str, smallest_side: int) -> str:

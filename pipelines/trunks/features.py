@@ -37,6 +37,9 @@ from pipelines.trunks.weights import arrays_sha256, load_trunk
 
 IMAGES_AT_ONCE = 32
 EXAMPLES_A_FILE = 512
+BATCHES_AHEAD = 4
+"""Batches of images in memory per worker that are handed out at a time: they are larger than names."""
+
 FEATURES_VERSION = 1
 """Raised where the same trunk and images give other features than before: cached ones are not taken then."""
 
@@ -56,6 +59,16 @@ class LoadedTrunk:
     network: Trunk
     facts: TrunkFacts
     weights: str | Path
+
+    @cached_property
+    def of_batch(self) -> BatchPass:
+        """What computes the features of images of the size of the facts in this process."""
+        return BatchPass(self.network, (*self.facts.size, 3))
+
+    @property
+    def recipe(self) -> TrunkRecipe:
+        """How a worker loads it."""
+        return TrunkRecipe(weights=self.weights, facts=self.facts)
 
 
 @dataclass(frozen=True)
@@ -79,13 +92,7 @@ class TrunkFeatures(PreparedMatrix[ManifestKind]):
 
     def as_seen(self, images: NDArray[np.uint8]) -> NDArray[Any]:
         """Return the features of images `[B, H, W, 3]`."""
-        parts = [images[start : start + IMAGES_AT_ONCE] for start in range(0, len(images), IMAGES_AT_ONCE)]
-        return np.concatenate([self.predict(tf.constant(part, tf.float32)).numpy() for part in parts])
-
-    @cached_property
-    def predict(self) -> Callable[[tf.Tensor], tf.Tensor]:
-        """The trunk as one graph."""
-        return tf.function(self.trunk.network, reduce_retracing=True, autograph=False)
+        return features_of_images(self.trunk, images, self.cluster)
 
     def sources(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
         """Yield the images of some examples, in the order of names."""
@@ -154,25 +161,78 @@ def _computed(
         folder=data.folder,
         kind=type(data.manifest),
         prepared_sha256=data.sha256,
-        weights=data.trunk.weights,
-        facts=data.trunk.facts,
+        trunk=data.trunk.recipe,
     )
     results = work_with_tensorflow(data.cluster, recipe.open, parts, lambda part: data.folder / part[0])
     for part, features in zip(parts, results, strict=True):
         if isinstance(features, Skipped):
             raise InputError(
                 f"{features.reason} Features that are computed are kept: mend the file, and give the command "
-                "again with --resume."
+                "again, `train` with --resume."
             )
         on_done(len(part))
         yield features
 
 
-class TrunkPass:
-    """Computes the features of some examples after others, here or on a worker of a cluster.
+def features_of_images(
+    trunk: LoadedTrunk, images: NDArray[np.uint8], cluster: Cluster | None
+) -> NDArray[np.float32]:
+    """Return the features of images in memory; no cache keeps them.
 
-    The same examples give the same features, whatever was computed before: the graph is traced once, for
+    Args:
+        trunk: The trunk.
+        images: `[N, H, W, 3]`, of the size that the trunk's facts name.
+        cluster: Whose workers compute them; None for this process.
+
+    Returns:
+        Features `[N, D]`.
+
+    Raises:
+        ClusterLost: The cluster no longer answers.
+        InputError: The workers of a cluster see other weights, or end at some of the images.
+    """
+    batches = [images[start : start + IMAGES_AT_ONCE] for start in range(0, len(images), IMAGES_AT_ONCE)]
+    if cluster is None:
+        return np.concatenate([trunk.of_batch(batch) for batch in batches])
+    name, (height, width) = trunk.facts.name, trunk.facts.size
+    results = work_with_tensorflow(
+        cluster, trunk.recipe.open, batches, lambda _: Path(name), ahead=BATCHES_AHEAD
+    )
+    found = []
+    for batch, features in zip(batches, results, strict=True):
+        if isinstance(features, Skipped):  # whatever the images show, so none of them is named
+            raise InputError(
+                f"{name}: every worker that was given {len(batch)} images of {height} x {width} ended "
+                "without an answer, the last one with them alone. It may need more memory than a worker has: "
+                "give the workers more, or leave --cluster out."
+            )
+        found.append(features)
+    return np.concatenate(found)
+
+
+class BatchPass:
+    """Computes the features of some images after others, here or on a worker of a cluster.
+
+    The same images give the same features, whatever was computed before: the graph is traced once, for
     batches of any length.
+
+    Args:
+        network: The trunk.
+        shape: Of an image: height, width, 3.
+    """
+
+    def __init__(self, network: Trunk, shape: tuple[int, ...]) -> None:
+        spec = tf.TensorSpec([None, *shape], tf.float32)
+        self._predict = tf.function(network, input_signature=[spec], autograph=False)
+
+    def __call__(self, images: NDArray[np.uint8] | tf.Tensor) -> NDArray[np.float32]:
+        """Return features `[B, D]` of images `[B, H, W, 3]`."""
+        features: NDArray[np.float32] = self._predict(tf.cast(images, tf.float32)).numpy()
+        return features
+
+
+class TrunkPass:
+    """Computes the features of some examples after others, as `BatchPass` those of images.
 
     Args:
         folder: Prepared images.
@@ -181,8 +241,7 @@ class TrunkPass:
     """
 
     def __init__(self, folder: Path, manifest: LabelledManifest, network: Trunk) -> None:
-        spec = tf.TensorSpec([None, *manifest.shape], tf.float32)
-        self._predict = tf.function(network, input_signature=[spec], autograph=False)
+        self._of_batch = BatchPass(network, manifest.shape)
         self._folder, self._manifest = folder, manifest
 
     def __call__(
@@ -196,38 +255,37 @@ class TrunkPass:
         """
         batches = []
         for images, _ in labelled_dataset(self._folder, self._manifest, names, batch_size=IMAGES_AT_ONCE):
-            batches.append(self._predict(images).numpy())
+            batches.append(self._of_batch(images))
             on_done(len(batches[-1]))
         return np.concatenate(batches)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassRecipe:
-    """How a worker makes what computes features; it opens the trunk and the manifest once.
+class TrunkRecipe:
+    """How a worker makes what computes features of images; it loads the trunk once.
 
     Attributes:
-        folder: Prepared images, which all workers see.
-        kind: Class of their manifest.
-        prepared_sha256: Of the manifest, so that a worker never reads others.
         weights: Where the trunk's weights come from; random ones would be others.
         facts: Of the trunk, so that a worker never computes with another one.
     """
 
-    folder: Path
-    kind: type[LabelledManifest]
-    prepared_sha256: str
     weights: str | Path
     facts: TrunkFacts
 
-    def open(self) -> TrunkPass:
-        """Return what computes features.
+    def open(self) -> BatchPass:
+        """Return what computes features of images.
 
         Raises:
-            InputError: The worker sees other files or weights than the command, or has none.
+            InputError: The worker sees other weights than the command, or has none.
         """
-        content = read_manifest(self.folder)
-        if hashlib.sha256(content).hexdigest() != self.prepared_sha256:
-            raise other_file_seen(self.folder / MANIFEST_NAME)
+        return BatchPass(self.network(), (*self.facts.size, 3))
+
+    def network(self) -> Trunk:
+        """Return the trunk.
+
+        Raises:
+            InputError: The worker sees other weights than the command, or has none.
+        """
         facts = self.facts
         network = load_trunk(facts.name, self.weights, smallest_side=facts.smallest_side)
         if (found := arrays_sha256(network.arrays())) != facts.sha256:
@@ -236,7 +294,35 @@ class PassRecipe:
                 f"{facts.sha256[:12]}..., found {found[:12]}... Install the same weights on all machines, or "
                 "pass a file of them that all see."
             )
-        return TrunkPass(self.folder, self.kind.model_validate_json(content), network)
+        return network
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassRecipe:
+    """How a worker makes what computes features of examples; it opens the trunk and the manifest once.
+
+    Attributes:
+        folder: Prepared images, which all workers see.
+        kind: Class of their manifest.
+        prepared_sha256: Of the manifest, so that a worker never reads others.
+        trunk: How it loads the trunk.
+    """
+
+    folder: Path
+    kind: type[LabelledManifest]
+    prepared_sha256: str
+    trunk: TrunkRecipe
+
+    def open(self) -> TrunkPass:
+        """Return what computes features of examples.
+
+        Raises:
+            InputError: The worker sees other files or weights than the command, or has none.
+        """
+        content = read_manifest(self.folder)
+        if hashlib.sha256(content).hexdigest() != self.prepared_sha256:
+            raise other_file_seen(self.folder / MANIFEST_NAME)
+        return TrunkPass(self.folder, self.kind.model_validate_json(content), self.trunk.network())
 
 
 def _key(data: TrunkFeatures[Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.command.config import Choices
+from pipelines.runs.description import load_run
 from pipelines.tasks.settings import IMAGE_NETWORKS, ImageTrainSettings, LabelledRun
 
 _KERAS_FAMILIES = {
@@ -56,6 +57,23 @@ def train_off_cluster(_options: Mapping[str, Any], settings: Any) -> str | None:
     if settings.weights == "none":
         return "train --set weights=none"
     return f"train --set unfreeze_blocks={settings.unfreeze_blocks}" if settings.unfreeze_blocks else None
+
+
+def evaluate_off_cluster(run: type[TrunkRun], options: Mapping[str, Any], _settings: Any) -> str | None:
+    """Return how an evaluation is called that leaves a cluster nothing to do; None where a trunk is frozen.
+
+    The run has the weights of a frozen trunk in a file, which workers read, be they random or not.
+
+    Args:
+        run: Class of what runs of the application write down.
+        options: Of the command, with the folder of the run, `model`.
+
+    Raises:
+        InputError: The folder is no run of the application.
+    """
+    trunk = load_run(options["model"], run).trunk
+    is_frozen = trunk is not None and not trunk.unfrozen_blocks
+    return None if is_frozen else "evaluate of a run without a frozen trunk"
 
 
 _TRUNK_ALONE = ("weights", "unfreeze_blocks", "smallest_side")

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
+from rich.console import Console
 from tensorflow.python.framework.config import disable_op_determinism
 
 from data_prep.labelled.dataset import labelled_records
@@ -15,8 +16,11 @@ from data_prep.prepared.manifest import load_manifest
 from data_prep.sonar.manifest import SonarManifest
 from gpmodels.networks.efficientnet_lite import EfficientNetLite0
 from pipelines.bundles.saved_model import load_signatures
+from pipelines.command import remote
 from pipelines.runs.models import load_model
 from pipelines.runs.predictors import Predictor
+from pipelines.sonar.settings import EvaluateSettings
+from pipelines.sonar.steps import evaluate
 from pipelines.trunks.application import TRUNK_FILE
 from pipelines.trunks.weights import load_trunk
 from tests.integration.test_sonar import run
@@ -136,6 +140,35 @@ def test_another_trunk_is_refused(folder, tmp_path):
     assert "is not the trunk that" in said
     said = run("sonar", "export", *model, "--out", tmp_path / "bundle", expected=2)
     assert "is not the trunk that" in said
+
+
+def test_a_cluster_judges_as_one_process_does(folder, cluster, tmp_path, monkeypatch):
+    """What is prepared, shifted or unfamiliar is seen by workers, with the weights that the run keeps."""
+    (tmp_path / "unknown").mkdir()
+    for number in range(3):
+        image = np.full((16, 16), 80 * number, np.uint8)
+        cv2.imwrite(str(tmp_path / "unknown" / f"{number}.png"), image)
+    asked = EvaluateSettings(shifted=True, unfamiliar=tmp_path / "unknown", resamples=100)
+    found = []
+    for name, where in (("one", None), ("cluster", cluster)):
+        monkeypatch.setenv("GPIMAGING_CACHE", str(tmp_path / name / "cache"))
+        remote.made.cache_clear()
+        evaluate(
+            asked,
+            data=folder / "prepared",
+            model=folder / "frozen",
+            out=tmp_path / name / "evaluation",
+            console=Console(quiet=True),
+            cluster=where,
+        )
+        features = sorted((tmp_path / name / "cache").rglob("*.safetensors"))
+        metrics = json.loads((tmp_path / name / "evaluation" / "metrics.json").read_text())
+        for method in metrics["methods"]:
+            del method["seconds_per_image"], method["peak_memory_bytes"]
+        found.append(([path.read_bytes() for path in features], metrics))
+        assert bool(remote.made.cache_info().misses) == (where is not None)
+    assert len(found[0][0]) == 1
+    assert found[0] == found[1]
 
 
 def test_last_blocks_are_trained_from_the_images(folder, tmp_path):

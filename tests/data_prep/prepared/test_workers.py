@@ -16,7 +16,7 @@ import pytest
 from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.prepared import workers
 from data_prep.prepared.preparing import run_in_rounds
-from data_prep.prepared.workers import Cluster, open_cluster
+from data_prep.prepared.workers import Cluster, open_cluster, work_in_order
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,6 +90,23 @@ def test_only_a_window_is_handed_out_at_a_time(cluster: Cluster, monkeypatch: py
         seen += 1
     assert (seen, handed_out) == (30, 30)
     assert most <= 3 * len(cluster.client.nthreads())
+
+
+def test_fewer_large_items_are_handed_out_ahead_and_dask_says_nothing_of_their_size(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    hand_out = workers._hand_out
+
+    def counted(*arguments):
+        sizes.append(len(arguments[-1]))
+        return hand_out(*arguments)
+
+    monkeypatch.setattr(workers, "_hand_out", counted)
+    items = [bytes(6_000_000)] * 6  # of two, Dask would warn
+    found = work_in_order(cluster, len, items, (), lambda _: Path("memory"), ahead=1)
+    assert [result for _, result in found] == [6_000_000] * 6
+    assert max(sizes) == len(cluster.client.nthreads())
 
 
 def test_what_a_function_raises_is_raised_as_it_is(cluster: Cluster) -> None:

@@ -1,8 +1,10 @@
 """Examples of prepared folders: handmade features, clips, and cached features of clips."""
 
 import json
+import threading
 
 import cv2
+import keras
 import numpy as np
 import pytest
 from rich.console import Console
@@ -23,8 +25,10 @@ from data_prep.video.features import (
 from data_prep.video.manifest import LearnedVideos, TrunkFacts, VideoManifest
 from data_prep.video.prepare import prepare_video
 from data_prep.video.settings import VideoPrepareSettings
+from pipelines.command import remote
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
+from pipelines.trunks import application, features
 from tests.data_prep.tissue_files import write_table, write_tissue
 from tests.data_prep.video_files import write_video
 
@@ -92,6 +96,60 @@ def test_the_middle_frame_is_what_a_network_sees(clips):
     found = read(clips, features="efficientnet_lite0", weights="none", smallest_side=32)
     assert found.features.words == "1280 features of efficientnet_lite0 of the middle frame"
     assert found.features.values.shape == (len(found.files), 1280)
+
+
+class ThreeMeans(keras.layers.Layer):
+    """The smallest trunk there is: the mean of each channel."""
+
+    num_features = 3
+
+    def __call__(self, images):
+        return keras.ops.mean(images, axis=[1, 2])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Forty pictures, more than a batch, of which one is damaged."""
+    (tmp_path / "pictures").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        cv2.imwrite(str(tmp_path / "pictures" / f"{number}.png"), rng.integers(0, 256, (9, 9, 3), np.uint8))
+    (tmp_path / "pictures" / "3.png").write_bytes(b"no image")
+    return tmp_path / "pictures"
+
+
+@pytest.mark.parametrize("kind", ["tissue", "clips", "pictures"])
+@pytest.mark.parametrize("weights", ["imagenet", "none"])
+def test_a_cluster_computes_the_features_of_a_network_that_one_process_computes(
+    kind, weights, request, cluster, tmp_path, monkeypatch
+):
+    """Of patches, which are kept, of middle frames and of files."""
+    asked = []
+
+    def load(*_, **__):
+        asked.append(threading.current_thread())
+        return ThreeMeans()
+
+    for module in (application, features):
+        monkeypatch.setattr(module, "load_trunk", load)
+    settings = ExploreSettings(features="efficientnet_lite0", weights=weights)
+    found = []
+    for jobs in (1, cluster):
+        monkeypatch.setenv("GPIMAGING_CACHE", str(tmp_path / f"cache {len(found)}"))
+        remote.made.cache_clear()
+        asked.clear()
+        found.append(read_examples(request.getfixturevalue(kind), settings, jobs=jobs, console=QUIET))
+    one, other = found
+    assert one.files == other.files
+    assert one.features.words == other.features.words
+    assert one.features.values.tobytes() == other.features.values.tobytes()
+    assert len(np.unique(one.features.values)) > 3
+    assert {str(skipped) for skipped in one.skipped} == {str(skipped) for skipped in other.skipped}
+    by_worker = [thread for thread in asked if thread is not threading.current_thread()]
+    assert bool(by_worker) == (weights == "imagenet")  # random weights would be others
 
 
 def test_cached_features_of_clips_have_the_pictures_of_their_videos(clips, tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,16 @@ from typer.testing import CliRunner
 
 from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
-from data_prep.errors import InputError
+from data_prep.errors import ClusterLost, InputError
+from data_prep.prepared.workers import Cluster
 from pipelines.cli import make_app
+from pipelines.explore import reading
 from pipelines.explore.latent import make_model
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
 from pipelines.explore.steps import Inputs, explore
+from pipelines.trunks import features
+from pipelines.trunks.weights import load_trunk, save_trunk
 
 from .conftest import BROKEN, QUICK, WRONG
 
@@ -200,11 +205,19 @@ def test_bad_usage_is_refused_with_one_message(digits, tmp_path):
     assert not out.exists()
 
 
+WITHOUT_NETWORK = "explore --data PREPARED without --features efficientnet_lite0 or another network"
+
+
 @pytest.mark.parametrize(
     ("file", "options", "called"),
     [
-        ("manifest.json", [], "explore --data PREPARED"),
-        ("trunk.safetensors", [], "explore --data PREPARED"),
+        ("manifest.json", [], WITHOUT_NETWORK),
+        ("trunk.safetensors", [], WITHOUT_NETWORK),
+        (
+            "manifest.json",
+            ["--features", "efficientnet_lite0", "--set", "weights=none"],
+            "explore --data PREPARED --set weights=none",
+        ),
         ("notes.txt", ["--complete"], "explore --complete"),
     ],
 )
@@ -215,6 +228,47 @@ def test_a_cluster_without_work_is_named_and_not_asked_for(tmp_path, file, optio
     said = run("--data", tmp_path / "data", "--out", tmp_path / "out", *options, *cluster, expected=2).stderr
     assert f"Note: `{called}` has no use for --cluster; it is ignored." in said
     assert "no Dask scheduler" not in said
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "0.png"])
+def test_a_cluster_is_asked_where_a_network_computes(tmp_path, file):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / file).write_text("{}")
+    options = ("--features", "efficientnet_lite0", "--cluster", "nowhere")
+    said = run("--data", tmp_path / "data", "--out", tmp_path / "out", *options, expected=2).stderr
+    assert "--cluster nowhere: expected tcp://HOST:PORT of a Dask scheduler" in " ".join(said.split())
+
+
+def test_a_lost_cluster_ends_with_1_and_writes_nothing(digits, tmp_path, monkeypatch):
+    def lost(*_arguments, **_options):
+        raise ClusterLost("--cluster tcp://head:8786: the scheduler no longer answers.")
+        yield
+
+    read = reading.read_fitted_images
+
+    def read_here(*arguments, **options):
+        return read(*arguments, **{**options, "jobs": 1})
+
+    cluster = Cluster("tcp://head:8786", None)
+    monkeypatch.setattr("pipelines.command.steps.open_cluster", lambda _: nullcontext(cluster))
+    monkeypatch.setattr(reading, "read_fitted_images", read_here)
+    monkeypatch.setattr(features, "work_with_tensorflow", lost)
+    weights = tmp_path / "weights.safetensors"
+    save_trunk(load_trunk("efficientnet_lite0", "none"), weights)
+    options = (
+        "--features",
+        "efficientnet_lite0",
+        "--set",
+        f"weights={weights}",
+        "--cluster",
+        "tcp://head:8786",
+    )
+    said = run("--data", digits, "--out", tmp_path / "out", *options, expected=1).stderr
+    assert said.split("Error: ")[1] == (
+        "--cluster tcp://head:8786: the scheduler no longer answers. Nothing complete was written. "
+        "Run the command again.\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", "metrics.json"])  # evaluations have metrics too

@@ -15,15 +15,16 @@ from data_prep.labelled.dataset import labelled_records
 from data_prep.prepared.workers import Cluster, ended_its_workers
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.prepare import prepare_sonar
-from data_prep.sonar.settings import SonarPrepareSettings
+from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
+from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.steps import Command, StepCall, Steps, all_commands
 from pipelines.runs.steps import RunSteps
 from pipelines.sonar.application import SONAR
-from pipelines.sonar.settings import TrainSettings
+from pipelines.sonar.settings import EvaluateSettings, SnapshotPreprocessing, SonarRun, TrainSettings
 from pipelines.tasks.data import open_images
 from pipelines.trunks import features as module
 from pipelines.trunks.features import LoadedTrunk, PassRecipe, TrunkFeatures
-from pipelines.trunks.settings import TrunkFacts, train_off_cluster
+from pipelines.trunks.settings import TrunkFacts, evaluate_off_cluster, train_off_cluster
 from pipelines.trunks.weights import arrays_sha256
 
 
@@ -170,11 +171,7 @@ def test_a_worker_refuses_other_images_and_other_weights(prepared, monkeypatch):
     monkeypatch.setattr(module, "load_trunk", lambda *_, **__: ThreeMeans())
     data, _ = seen_by_a_trunk(prepared)
     recipe = PassRecipe(
-        folder=prepared,
-        kind=SonarManifest,
-        prepared_sha256=data.sha256,
-        weights="imagenet",
-        facts=data.trunk.facts,
+        folder=prepared, kind=SonarManifest, prepared_sha256=data.sha256, trunk=data.trunk.recipe
     )
     with pytest.raises(
         InputError, match="means: a worker finds other weights than the command: expected aaa"
@@ -191,9 +188,34 @@ def test_images_that_end_every_worker_are_named_and_others_are_kept(prepared, tm
 
     monkeypatch.setattr(module, "work_with_tensorflow", deadly)
     data, _ = seen_by_a_trunk(prepared, cluster=Cluster("tcp://host:8786", None))
-    with pytest.raises(InputError, match=r"every worker .* give the command again with --resume"):
+    with pytest.raises(InputError, match=r"every worker .* give the command again, `train` with --resume"):
         _ = data.features
     assert list(cached(tmp_path)) == ["00000.safetensors"]
+
+
+def test_a_cluster_sees_images_in_memory_as_one_process_does(prepared, cluster, monkeypatch):
+    rng = np.random.default_rng(1)
+    images = [rng.integers(0, 256, (8, 8, 3), np.uint8), rng.integers(0, 256, (9, 8, 8, 3), np.uint8)]
+    sha256 = arrays_sha256({})
+    one, _ = seen_by_a_trunk(prepared, sha256)
+    monkeypatch.setattr(module, "load_trunk", lambda *_, **__: ThreeMeans())
+    data, _ = seen_by_a_trunk(prepared, sha256, cluster)
+    for found, wanted, image in zip(data.all_as_seen(images), one.all_as_seen(images), images, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_allclose(found, image.astype(np.float32).mean(axis=(-3, -2)), rtol=1e-5)
+    assert (one.trunk.network.seen, data.trunk.network.seen) == (1, 0)
+
+
+def test_images_in_memory_that_end_every_worker_are_said_to_need_memory(prepared, monkeypatch):
+    def deadly(_cluster, _make, batches, file_of, ahead):
+        assert ahead < len(batches)
+        yield ended_its_workers(file_of(batches[0]))
+
+    monkeypatch.setattr(module, "work_with_tensorflow", deadly)
+    data, _ = seen_by_a_trunk(prepared, cluster=Cluster("tcp://host:8786", None))
+    expected = r"^means: every worker that was given 4 images of 8 x 8 ended .* or leave --cluster out\.$"
+    with pytest.raises(InputError, match=expected):
+        data.as_seen(np.zeros((18, 8, 8, 3), np.uint8))
 
 
 def test_only_the_training_of_a_frozen_trunk_has_use_for_a_cluster() -> None:
@@ -207,30 +229,66 @@ def test_only_the_training_of_a_frozen_trunk_has_use_for_a_cluster() -> None:
     assert "without --set network=" in train_off_cluster({}, TrainSettings())
 
 
-def test_the_cluster_of_a_command_reaches_what_sees_the_images(tmp_path) -> None:
+def test_only_the_evaluation_of_a_frozen_trunk_has_use_for_a_cluster(prepared, tmp_path) -> None:
+    facts = seen_by_a_trunk(prepared)[0].trunk.facts
+
+    def asked(trunk: TrunkFacts | None) -> str | None:
+        described_run(trunk).save(tmp_path)
+        return evaluate_off_cluster(SonarRun, {"model": tmp_path}, EvaluateSettings())
+
+    assert asked(facts) is None
+    for trunk in (None, facts.model_copy(update={"unfrozen_blocks": 2})):
+        assert asked(trunk) == "evaluate of a run without a frozen trunk"
+    with pytest.raises(InputError, match="is no training run"):
+        evaluate_off_cluster(SonarRun, {"model": prepared}, EvaluateSettings())
+
+
+def described_run(trunk: TrunkFacts | None) -> SonarRun:
+    return SonarRun(
+        application="sonar",
+        size=(8, 8),
+        num_data=18,
+        batch_norm_momentum=0.9,
+        heads=("linear",),
+        counts={},
+        manifest_sha256="a" * 64,
+        class_names=("ball", "bar"),
+        snapshots=SnapshotPreprocessing(
+            normalisation=SpeckleNormalisation(), window=(8, 8), background_classes=()
+        ),
+        trunk=trunk,
+    )
+
+
+@pytest.mark.parametrize("step", ["train", "evaluate"])
+def test_the_cluster_of_a_command_reaches_what_sees_the_images(step, prepared, tmp_path) -> None:
     seen = []
 
     def through(_data, _settings, _run_folder, _console, cluster):
         seen.append(cluster)
         raise InputError("no further")
 
-    inputs = replace(SONAR.inputs, open=lambda _: None, through=through)
+    described_run(None).save(tmp_path)
+    dump_settings(TrainSettings(), tmp_path / CONFIG_NAME)
+    inputs = replace(SONAR.inputs, through=through)
     steps = RunSteps(replace(SONAR, inputs=inputs))
     unused = Command(TrainSettings, print)
     commands = all_commands(
-        lambda: Steps(train=steps.train, evaluate=print, export=print),
+        lambda: Steps(train=steps.train, evaluate=steps.evaluate, export=print),
         prepare=unused,
         train=TrainSettings,
-        evaluate=TrainSettings,
+        evaluate=EvaluateSettings,
         predict=unused,
         export=TrainSettings,
         train_off_cluster=train_off_cluster,
+        evaluate_off_cluster=train_off_cluster,
     )
-    assert commands["train"].on_cluster
+    assert commands[step].on_cluster
     cluster = Cluster("tcp://host:8786", None)
-    call = StepCall(TrainSettings(), Console(quiet=True), None, None, {}, cluster)
+    call = StepCall(commands[step].settings(), Console(quiet=True), None, None, {}, cluster)
+    model = {"model": tmp_path} if step == "evaluate" else {}
     with pytest.raises(InputError, match="no further"):
-        commands["train"].function(call, data=tmp_path, out=tmp_path / "run")
+        commands[step].function(call, data=prepared, out=tmp_path / "out", **model)
     assert seen == [cluster]
 
 
