@@ -116,7 +116,8 @@ def work_in_order(
         items: Items to work on.
         arguments: Arguments that are the same for all items.
         file_of: Returns the file that an item is read from.
-        ahead: Items per worker that are handed out before their results have come back; None for `WINDOW`.
+        ahead: Items per worker that are handed out before their results have come back, where they are large;
+            None for `WINDOW`.
 
     Yields:
         Each item and what the function returned, or a `Skipped` where each worker that took the item ended:
@@ -135,7 +136,8 @@ def work_in_order(
             window = (ahead or WINDOW) * max(1, _num_workers(cluster))
             if len(waiting) <= window // 2:
                 some = items[handed_out : handed_out + window - len(waiting)]
-                waiting.extend(zip(some, _hand_out(cluster, call, some), strict=True))
+                futures = _hand_out(cluster, call, some, are_large=ahead is not None)
+                waiting.extend(zip(some, futures, strict=True))
                 handed_out += len(some)
             _wait(distributed, cluster, [waiting[0][1]])
             if waiting[0][1].status == "error":
@@ -201,10 +203,10 @@ def call_in_folder(folder: Path, function: Callable[..., Any], item: Any, *argum
     return function(item, *arguments)
 
 
-def _hand_out(cluster: Cluster, call: _Call, items: Sequence[Any]) -> list[Any]:
+def _hand_out(cluster: Cluster, call: _Call, items: Sequence[Any], *, are_large: bool = False) -> list[Any]:
     with warnings.catch_warnings():
-        # Items that are images in memory come with the call: without a file there is no other way.
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        if are_large:  # images in memory come with the call: without a file there is no other way
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         futures: list[Any] = cluster.client.map(call, items, pure=False, key="gpimaging")
     return futures
 

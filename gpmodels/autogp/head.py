@@ -27,7 +27,7 @@ from gpmodels.heads.left_out_logits import (
 from gpmodels.likelihoods import mixture
 from gpmodels.units.folded import compact_functions, compact_marginal
 from gpmodels.units.placement import place_global
-from gpmodels.units.sparse import InducingUnits, whitened_features
+from gpmodels.units.sparse import InducingUnits, Whitening, whitened_features
 
 START_DEVIATION = 0.1
 """Standard deviation of the means of several components at the start; equal ones would stay equal."""
@@ -201,7 +201,15 @@ class AutoGPHead(GPHead):
 
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the marginals (11), (12) of the components at features `[B, D]`."""
-        marginals = self.component_marginals(features)
+        return self.folded_latent(self.fold(), features)
+
+    def fold(self) -> Any:
+        """Return the whitening of the unit, with the factor of its kernel matrix."""
+        return self.unit.whitening()
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return `latent` by the whitening that `fold` returned."""
+        marginals = self._component_marginals(folded, features)
         return self._latent(marginals.mean, marginals.inducing_variance + marginals.conditional_variance)
 
     def _latent(self, mean: tf.Tensor, variance: tf.Tensor) -> Latent:
@@ -221,7 +229,11 @@ class AutoGPHead(GPHead):
             features: The points.
             held: q(u) to use instead of the head's q(v).
         """
-        whitening = self.unit.whitening()
+        return self._component_marginals(self.unit.whitening(), features, held)
+
+    def _component_marginals(
+        self, whitening: Whitening, features: tf.Tensor, held: HeldPosterior | None = None
+    ) -> ComponentMarginals:
         b, conditional = whitened_features(whitening, 0, features, self.unit.kernel)  # [J, B, M], [J, B]
         if held is None and self.posterior.is_diagonal:
             mean = self._by_kernel(self.posterior.q_mean)

@@ -66,7 +66,8 @@ class Engine:
         num_features: D.
 
     Attributes:
-        head: The head; every function reads or writes its weights.
+        head: The head; every function reads or writes its weights. Set them by `set_weights`, which forgets
+            what was folded of those before.
         dtype: Type of all tensors.
         warm_up: What the part of the penalty counts that a warm-up weighs, see `GPHead.warm_up_weights`: 1
             but for the start of a fit.
@@ -122,7 +123,7 @@ class Engine:
         self.set_weights(self._initial)
 
     def set_weights(self, weights: Sequence[npt.NDArray[Any]]) -> None:
-        """Give the head weights that are going to be read or changed by others than `predict_by`."""
+        """Set the head's weights, and forget what was folded of those before."""
         self._folded = None
         self.head.set_weights(weights)
 

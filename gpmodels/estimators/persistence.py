@@ -374,9 +374,10 @@ def _restore_head(estimator: BaseEstimator, description: Mapping[str, Any], arra
     _check_settings(estimator, settings, sum(weight.size for weight in weights))
     estimator.head_settings_ = {name: _frozen(value) for name, value in settings.items()}
     try:
-        head = estimator._engine(estimator.n_features_in_).head
+        engine = estimator._engine(estimator.n_features_in_)
     except TypeError as error:
         raise ValueError(f"its head_settings are not those of a head: {error}") from error
+    head = engine.head
     if head.is_classifier != is_classifier(estimator):
         raise ValueError(
             f"its head has the likelihood {settings['likelihood']!r}, which does not go with "
@@ -393,7 +394,7 @@ def _restore_head(estimator: BaseEstimator, description: Mapping[str, Any], arra
             )
         if not np.isfinite(weight).all():
             raise ValueError(f"the weight {name} holds numbers that are not finite.")
-    head.set_weights(weights)
+    engine.set_weights(weights)
     if settings.get("num_experts") and not len(head.active_experts):
         raise ValueError("all of its experts are dropped; at least one must be in use.")
     estimator.weights_ = weights

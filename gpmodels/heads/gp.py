@@ -161,7 +161,11 @@ class GPHead(Head):
     # What a prediction computes of the weights alone is computed once for many calls, where a head can.
 
     def fold(self) -> Any:
-        """Return nested tensors that follow from the weights alone, for `folded_latent`; none by default."""
+        """Return nested tensors that follow from the weights alone, for `folded_latent`; none by default.
+
+        A head that overrides this, or inherits it from one that does, must keep `folded_latent` equal to its
+        `latent`.
+        """
         return ()
 
     def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:  # noqa: ARG002 - of heads that fold

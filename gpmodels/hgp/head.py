@@ -127,7 +127,7 @@ class HGPHead(ExpertsHead, SVGPHead):
         return np.concatenate([shared, self.experts.lengthscales.numpy()]) if self.num_experts else shared
 
     def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
-        """Marginals (4.18) and, of each point's expert, (4.19) at features `[B, D]`."""
+        """Return the marginals (4.18) and, of each point's expert, (4.19) at features `[B, D]`."""
         return self._latent(self.fold(), features, expert)
 
     def fold(self) -> Any:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.hgp.experts import ExpertsHead, GatedLatent
-from gpmodels.units.sparse import UnitMarginal
+from gpmodels.units.sparse import FoldedUnits, UnitMarginal
 
 
 @keras.saving.register_keras_serializable("gpimaging")
@@ -66,8 +66,7 @@ class VMGPHead(ExpertsHead):
 
     def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
         """Return the marginals of each point's expert at features `[B, D]`."""
-        expert = self.assign(features) if expert is None else expert
-        return self.combined(self._expert_marginal(self.experts.fold(), features, expert), None, expert)
+        return self._latent(self.fold(), features, expert)
 
     def fold(self) -> Any:
         """Return the experts, folded."""
@@ -75,7 +74,10 @@ class VMGPHead(ExpertsHead):
 
     def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
         """Return `latent` from the experts that `fold` returned."""
-        expert = self.assign(features)
+        return self._latent(folded, features, None)
+
+    def _latent(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor | None) -> Latent:
+        expert = self.assign(features) if expert is None else expert
         return self.combined(self._expert_marginal(folded, features, expert), None, expert)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:

@@ -20,6 +20,7 @@ from scipy import special
 
 from gpmodels import HybridModel
 from gpmodels.heads.base import Head
+from gpmodels.heads.gp import GPHead
 
 OUTPUTS = {
     "probability",
@@ -103,6 +104,15 @@ class LayerContract:
         np.testing.assert_array_equal(head.prior_kl(), np.zeros(len(head.unit_names)))
         assert len(set(head.unit_names)) == len(head.unit_names)
         assert [values.shape for values in head.lengthscales()] == self.lengthscale_shapes(head)
+
+    def test_what_is_folded_once_has_the_marginals_of_the_head(self, model):
+        if not isinstance(model.head, GPHead):
+            pytest.skip("no head of the estimators")
+        features = random_features(7)
+        folded = model.head.folded_latent(model.head.fold(), features)
+        expected = model.head.latent(features)
+        np.testing.assert_allclose(folded.mean, expected.mean, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(folded.variance, expected.variance, rtol=1e-5, atol=1e-6)
 
     @pytest.mark.parametrize("leading", [(1,), (7,), (2, 5), (2, 3, 4), (0,)], ids=str)
     def test_outputs_have_the_features_leading_shape(self, model, leading):

@@ -213,6 +213,16 @@ def test_no_prediction_is_of_weights_that_others_left(use):
         np.testing.assert_array_equal(value, expected[key])
 
 
+@pytest.mark.parametrize("name", ["svgp", "autogp"])
+def test_loading_another_estimator_changes_no_prediction(name, tmp_path):
+    estimator, x, y = fitted(name)
+    ESTIMATORS[name]().fit(x, -3.0 * y + np.cos(5 * x[:, 1])).save(tmp_path / "other.npz")
+    expected = estimator.predict_distribution(x)
+    type(estimator).load(tmp_path / "other.npz")
+    for key, value in estimator.predict_distribution(x).items():
+        np.testing.assert_array_equal(value, expected[key])
+
+
 def test_a_callback_that_predicts_leaves_the_fit_as_it_is_and_sees_its_present_weights():
     x, y = data()
     other = fitted("svgp")[0]
