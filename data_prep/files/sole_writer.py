@@ -15,6 +15,9 @@ _LOG = logging.getLogger(__name__)
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """What file systems answer that know no locks."""
 
+_TRIES = 100
+"""How often a folder is made that another command removes between."""
+
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
@@ -35,9 +38,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
         >>> with sole_writer(Path("predictions")):  # doctest: +SKIP
         ...     write_predictions()
     """
-    if not folder.is_dir() and os.path.lexists(folder):
-        found = "is a file" if folder.exists() else "is a link that leads nowhere"
-        raise InputError(f"{folder}: {found}; expected a folder to write to. Choose another output folder.")
+    _require_folders(folder)
     was_there = folder.is_dir()
     descriptor = _locked(folder)
     try:
@@ -50,17 +51,23 @@ def sole_writer(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _require_folders(folder: Path) -> None:
+    """Refuse a folder that cannot be one, as it or what it is to be made in is something else."""
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not there.is_dir():
+        found = "is a file" if there.exists() else "is a link that leads nowhere"
+        raise InputError(f"{there}: {found}; expected a folder to write to. Choose another output folder.")
+
+
 def _locked(folder: Path) -> int:
     """Return a descriptor of the folder that holds its lock."""
-    while True:
+    for tries_left in reversed(range(_TRIES)):
         # Between any two of these lines a command that wrote nothing may remove the folder.
         try:
             folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
-            continue
-        except FileExistsError:
-            if folder.is_symlink() or folder.is_file():
+        except (FileNotFoundError, FileExistsError):
+            if not tries_left or folder.is_symlink() or folder.is_file():
                 raise
             continue
         try:
@@ -71,6 +78,9 @@ def _locked(folder: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+    raise InputError(
+        f"{folder}: other commands make and remove this folder all the time. Give another --out."
+    )
 
 
 def _lock(descriptor: int, folder: Path) -> None:

@@ -116,8 +116,20 @@ def check_paths(step: str, values: Values) -> None:
         read_manifest(values["data"])
     if values.get("model") is not None:
         (require_bundle if step == "predict" else require_run)(values["model"])
+    if values.get("out") is not None:
+        require_of_this_machine(values["out"])
     if step in _DESTINATIONS:
         _DESTINATIONS[step](values["out"], values)
+
+
+def require_of_this_machine(out: Path) -> None:
+    """Refuse an address as `--out`, which would make folders of its name here.
+
+    Raises:
+        InputError: The path begins as an address.
+    """
+    if _ADDRESS.match(str(out)):
+        raise InputError(f"--out {out}: is an address; expected a folder of this machine. Give a path.")
 
 
 def _sources(values: Values) -> Iterator[tuple[str, Path]]:
@@ -134,7 +146,7 @@ def _remedy(path: Path) -> str:
     protocol = _ADDRESS.match(str(path))
     if protocol is None:
         return "Check the path."
-    address = f"{protocol[0]}/{str(path)[protocol.end() :]}"  # of two slashes a path keeps one
+    address = f"{protocol[0]}/{str(path)[protocol.end() :]}"
     return f"Copy it first: gpimaging fetch {shlex.quote(address)} --out FOLDER. Then give that folder."
 
 
@@ -158,7 +170,7 @@ def _check_explored(out: Path, values: Values) -> None:
 
 
 _ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+]+:/")
-"""How a path begins that is an address of another machine."""
+"""How a path begins that is an address of another machine; a path keeps one of the two slashes."""
 
 _ANY_DATA: Final = frozenset({"explore"})
 """Steps that take other folders than prepared ones as well."""

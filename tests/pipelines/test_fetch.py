@@ -117,3 +117,8 @@ def test_a_path_is_no_address(tmp_path):
     for path in (Path("no/such"), Path("c:/no"), Path("file:/no"), tmp_path / "x:" / "y"):
         with pytest.raises(InputError, match=r"does not exist. Check the path\."):
             check_paths("prepare", {"images": path})
+
+
+def test_no_command_writes_to_an_address():
+    with pytest.raises(InputError, match="--out s3:/bucket/run: is an address; expected a folder of this"):
+        check_paths("train", {"out": Path("s3://bucket/run")})

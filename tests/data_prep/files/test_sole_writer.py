@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -73,11 +74,21 @@ def test_an_empty_folder_of_the_user_stays(tmp_path):
 def test_what_is_no_folder_is_refused_at_once(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    for name, found in (("link", "is a link that leads nowhere"), ("file", "is a file")):
+    (tmp_path / "loop").symlink_to("loop")
+    nowhere = "is a link that leads nowhere"
+    for name, found in (("link", nowhere), ("file", "is a file"), ("loop", nowhere)):
         message = rf"{name}: {found}; expected a folder to write to\. Choose another output folder\."
-        with pytest.raises(InputError, match=message), sole_writer(tmp_path / name):
-            pass
+        for out in (tmp_path / name, tmp_path / name / "new" / "folder"):
+            with pytest.raises(InputError, match=message), sole_writer(out):
+                pass
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_can_never_be_made_ends_in_an_error(tmp_path, monkeypatch):
+    never = Mock(side_effect=FileNotFoundError(errno.ENOENT, "No such file or directory"))
+    monkeypatch.setattr(Path, "mkdir", never)  # as below /proc
+    with pytest.raises(FileNotFoundError), sole_writer(tmp_path / "out"):
+        pass
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, FileExistsError])
