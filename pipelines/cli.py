@@ -155,9 +155,14 @@ def fetch(
         list[str] | None,
         typer.Option(metavar="'*.tif'", help="Only files with such a name; can be repeated."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Files at a time.")] = fetching.JOBS,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Files at a time; one of archives and FTP.")
+    ] = fetching.JOBS,
 ) -> None:
-    """Copy files from S3, Google Cloud or another address to a folder; again, what is missing or changed."""
+    """Copy files from S3, Google Cloud or another address to a folder.
+
+    Run again, it copies what is missing or has changed.
+    """
     console = make_console()
     configure_logging(console)
     with exit_codes(stopped=lambda: "Complete files are kept. Run the same command again to go on."):

@@ -11,9 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from data_prep.errors import InputError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _VERSIONS: Final = (
     *("generation", "ETag", "etag", "Content-MD5", "Digest", "sha", "mtime"),
@@ -66,7 +69,7 @@ class Address:
         shown: The address without what is secret, for messages and to be kept.
     """
 
-    fs: Any
+    fs: AbstractFileSystem
     root: str
     shown: str
 
@@ -74,6 +77,20 @@ class Address:
     def is_web(self) -> bool:
         """Whether it is the address of one file of a web server, which lists no folders."""
         return _is_web(self.shown)
+
+    @property
+    def serves_threads(self) -> bool:
+        """Whether several threads may read at the same time.
+
+        Many file systems have one connection, or one position in one archive, and mix up what threads read;
+        so may a chain such as `simplecache::s3://`, though each part of it be safe alone.
+        """
+        from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415 - optional
+
+        if "::" in self.shown:
+            return False
+        is_local = getattr(self.fs, "local_file", False)
+        return self.fs.async_impl or is_local or isinstance(self.fs, MemoryFileSystem)
 
     def looked_up(self, remote: RemoteFile) -> RemoteFile:
         """Return a file with its size and version, where the list did not have them.

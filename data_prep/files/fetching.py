@@ -68,7 +68,9 @@ def fetch(
         address: Of a folder or a file, as fsspec reads it; of web servers, of a file.
         out: Folder to copy to: a new or an empty one, or one to which this address was fetched.
         patterns: Patterns such as `*.tif`, of which the name of a file must match one; none for all files.
-        jobs: Number of files that are fetched at a time.
+        jobs: Number of files that are fetched at a time, where the file system may be read by several
+            threads: one of a store or of the web, of this machine or of memory. Of others, such as an archive
+            or FTP, and of chained addresses, it is one.
         progress: Is called with `"fetching"`, with the bytes that are done, and with all.
 
     Returns:
@@ -99,7 +101,7 @@ def fetch(
         folder.start(paths)
         total = sum(remote.size or 0 for remote in remotes)
         job = _Job(opened, folder, lambda done: progress("fetching", done, total))
-        results = dict(_in_window(job, remotes, jobs))
+        results = dict(_in_window(job, remotes, jobs if opened.serves_threads else 1))
     sizes = [result for result in results.values() if isinstance(result, int)]
     failed = [result for _, result in sorted(results.items()) if isinstance(result, Skipped)]
     return Fetched(len(sizes), len(results) - len(sizes) - len(failed), sum(sizes), failed)

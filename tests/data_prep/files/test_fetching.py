@@ -1,12 +1,15 @@
 """Files at an address arrive whole, once, and nowhere but in the folder."""
 
 import errno
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor as Pool
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -224,6 +227,49 @@ def test_few_files_are_handed_out_at_a_time(store, tmp_path, monkeypatch):
     monkeypatch.setattr(fetching.ThreadPoolExecutor, "submit", counted)
     assert fetch(ADDRESS, tmp_path / "out", jobs=2).num_fetched == 54
     assert max(most) <= 4
+
+
+def tar_of(folder: Path, num: int) -> tuple[Path, dict[str, bytes]]:
+    """Return an archive of files that differ, and what they hold."""
+    contents = {f"{number}.tif": bytes([number]) * 300_000 for number in range(num)}
+    with tarfile.open(folder / "x.tar", "w") as archive:
+        for name, content in contents.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return folder / "x.tar", contents
+
+
+def test_an_archive_whose_files_share_one_position_is_read_by_one_thread(tmp_path, monkeypatch):
+    path, contents = tar_of(tmp_path, 16)
+    monkeypatch.setattr(addresses, "_BLOCK", 10_000)
+    read, threads = addresses.Address.read, set()
+
+    def seen(*args):
+        threads.add(threading.get_ident())
+        time.sleep(0.0001)  # another thread would have its turn
+        return read(*args)
+
+    monkeypatch.setattr(addresses.Address, "read", seen)
+    assert fetch(f"tar://::file://{path}", tmp_path / "out", jobs=8).num_fetched == 16
+    assert files(tmp_path / "out") == contents
+    assert len(threads) == 1
+
+
+def test_several_threads_read_what_is_known_to_be_safe(store, tmp_path, monkeypatch):
+    def opened(fs, shown):
+        return addresses.Address(fs, "", shown).serves_threads
+
+    assert opened(store, "teststore://slides")
+    assert opened(fsspec.filesystem("file"), "file:///slides")
+    assert opened(SimpleNamespace(async_impl=True), "s3://slides")
+    assert not opened(SimpleNamespace(async_impl=False), "ftp://host/slides")
+    assert not opened(SimpleNamespace(async_impl=True), "dir://slides::ftp://host")
+    monkeypatch.setattr(addresses.Address, "serves_threads", False)
+    most = []
+    monkeypatch.setattr(fetching, "ThreadPoolExecutor", lambda jobs: most.append(jobs) or Pool(jobs))
+    fetch(ADDRESS, tmp_path)
+    assert most == [1]
 
 
 @pytest.mark.parametrize(
@@ -527,6 +573,8 @@ def test_one_file_of_a_web_server(tmp_path, monkeypatch):
     """With a stand-in, for the package behind https is optional."""
 
     class Web:
+        async_impl = True
+
         def info(self, name):
             return {"name": name, "size": None, "type": "file", "ETag": '"1"'}
 
