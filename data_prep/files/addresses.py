@@ -90,7 +90,7 @@ class Address:
         if "::" in self.shown:
             return False
         is_local = getattr(self.fs, "local_file", False)
-        return self.fs.async_impl or is_local or isinstance(self.fs, MemoryFileSystem)
+        return bool(self.fs.async_impl or is_local or isinstance(self.fs, MemoryFileSystem))
 
     def looked_up(self, remote: RemoteFile) -> RemoteFile:
         """Return a file with its size and version, where the list did not have them.
@@ -100,7 +100,7 @@ class Address:
         """
         if remote.is_listed:
             return remote
-        with _reading():
+        with self._reading():
             info = self.fs.info(remote.name)
         if info["type"] != "file":
             raise TransferError("is no file, but a link to a folder, or a device")
@@ -113,7 +113,7 @@ class Address:
             TransferError: It cannot be opened.
         """
         # Some web servers send no parts of a file, so it comes with one request.
-        with _reading():
+        with self._reading():
             return self.fs.open(remote.name, "rb", block_size=0 if self.is_web else _BLOCK, cache_type="none")
 
     def read(self, content: Any) -> bytes:
@@ -122,9 +122,17 @@ class Address:
         Raises:
             TransferError: They do not come.
         """
-        with _reading():
+        with self._reading():
             block: bytes = content.read(_BLOCK)
         return block
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Tell the errors of the other side from those of the disk that is written to."""
+        try:
+            yield
+        except _errors() as error:
+            raise TransferError(f"cannot be read ({_reason(error, self.root)})") from error
 
 
 def open_address(address: str) -> Address:
@@ -142,8 +150,10 @@ def open_address(address: str) -> Address:
     """
     shown = _without_secrets(address)
     if "://" not in address:
+        # The beginning of one with a password may have been forgotten.
+        shown = re.sub(".*:.*@", "", address).partition("?")[0]
         raise InputError(
-            f"{address}: is no address; expected PROTOCOL://PATH, {_EXAMPLE}. A folder of this machine need "
+            f"{shown}: is no address; expected PROTOCOL://PATH, {_EXAMPLE}. A folder of this machine need "
             "not be fetched: give it to the other commands as it is."
         )
     try:
@@ -155,7 +165,7 @@ def open_address(address: str) -> Address:
         ) from error
     # It writes tracebacks on the screen of what one message says.
     logging.getLogger("gcsfs").addHandler(logging.NullHandler())
-    with _explained(shown):
+    with _explained(shown, address):
         fs, root = url_to_fs(address)
         fs.invalidate_cache()
     return Address(fs, root, shown)
@@ -167,12 +177,12 @@ def list_files(address: Address) -> list[RemoteFile]:
     Raises:
         InputError: Nothing is there, or it cannot be listed.
     """
-    with _explained(address.shown):
+    with _explained(address.shown, address.root):
         info = address.fs.info(address.root)
         is_file = info["type"] == "file"
         listed = {} if is_file else address.fs.find(address.root, detail=True)
     if is_file:
-        path = (_without_query(address.root) if address.is_web else address.root).rpartition("/")[2]
+        path = (_without_query(address.root) if _is_web(address.root) else address.root).rpartition("/")[2]
         if not path:
             raise InputError(
                 f"{address.shown}: ends with no name; expected the address of one file, for folders of web "
@@ -206,10 +216,22 @@ def _below(name: str, before: str, shown: str) -> str:
 
 
 def _without_secrets(address: str) -> str:
-    """Return an address without a password, and without what stands behind the `?` of a web page."""
-    shown = re.sub(r"://[^/@]*:[^/@]*@", "://", address)
-    shown = re.sub(r"(?<![:/])/+$", "", shown)
-    return _without_query(shown) if _is_web(shown) else shown
+    """Return an address without what lets others in.
+
+    That is user information of web pages and what stands behind their `?`, and elsewhere a user and a
+    password; each link of a chain may have them.
+    """
+    return re.sub(r"(?<![:/])/+$", "", "::".join(map(_link_without_secrets, address.split("::"))))
+
+
+def _link_without_secrets(link: str) -> str:
+    scheme, separator, rest = link.partition("://")
+    shown = f"{scheme.lower()}{separator}{rest}"
+    if _is_web(shown):
+        return re.sub("://[^/]*@", "://", _without_query(shown))
+    if scheme.lower() == "github":  # there it is an owner and a repository
+        return shown
+    return re.sub("://[^/]*:[^/]*@", "://", shown)
 
 
 def _without_query(address: str) -> str:
@@ -217,42 +239,34 @@ def _without_query(address: str) -> str:
 
 
 def _is_web(address: str) -> bool:
-    return re.match("https?://", address) is not None
+    return re.match("https?://", address, re.IGNORECASE) is not None
 
 
 @contextmanager
-def _explained(shown: str) -> Iterator[None]:
-    """Turn the errors of opening and listing an address into those of a user."""
+def _explained(shown: str, secret: str) -> Iterator[None]:
+    """Turn the errors of opening and listing an address into those of a user, without its secrets."""
     try:
         yield
     except ImportError as error:
         raise InputError(
-            f"{shown}: a package for this protocol cannot be imported ({error}). Install it with pip: `s3fs` "
-            "for s3://, `gcsfs` for gs://, `aiohttp` for https://."
+            f"{shown}: a package for this protocol cannot be imported ({error}). Install it "
+            "with pip: `s3fs` for s3://, `gcsfs` for gs://, `aiohttp` for https://."
         ) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
-            f"{shown}: cannot be found ({_reason(error)}). Expected a folder or a file. Check the address; "
-            "take a part of a folder with --pattern."
+            f"{shown}: cannot be found ({_reason(error, secret)}). Expected a folder or a file. Check the "
+            "address; take a part of a folder with --pattern."
         ) from error
     except ValueError as error:
         raise InputError(
-            f"{shown}: cannot be used ({error}). Expected an address that fsspec reads, {_EXAMPLE}."
+            f"{shown}: cannot be used ({_reason(error, secret)}). Expected an address that fsspec "
+            f"reads, {_EXAMPLE}."
         ) from error
     except _errors() as error:
         raise InputError(
-            f"{shown}: cannot be listed ({_reason(error)}). Expected an address that may be read from here. "
-            "Check it, the network, and the credentials that this machine has for it."
+            f"{shown}: cannot be listed ({_reason(error, secret)}). Expected an address that may be read "
+            "from here. Check it, the network, and the credentials that this machine has for it."
         ) from error
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Tell the errors of the other side from those of the disk that is written to."""
-    try:
-        yield
-    except _errors() as error:
-        raise TransferError(f"cannot be read ({_reason(error)})") from error
 
 
 def _errors() -> tuple[type[Exception], ...]:
@@ -261,8 +275,19 @@ def _errors() -> tuple[type[Exception], ...]:
     return (OSError, *(getattr(module, error) for module, error in used))
 
 
-def _reason(error: Exception) -> str:
-    """Return what the other side said, of which fsspec's own error may be a shorter form."""
+def _reason(error: Exception, secret: str) -> str:
+    """Return what the other side said, of which fsspec's own error may be a shorter form.
+
+    Args:
+        error: The error.
+        secret: An address that its text may have, as it was given.
+    """
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error.__cause__ or error) or type(error).__name__
+        text = error.strerror
+    else:
+        text = str(error.__cause__ or error) or type(error).__name__
+    for link in (secret, *secret.split("::")):
+        if "://" in link:
+            text = text.replace(link, _without_secrets(link))
+    # Packages may write an address in another way than it was given.
+    return re.sub(r"\w[\w+.-]*://\S*", lambda found: _without_secrets(found[0]).partition("?")[0], text)

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -559,7 +560,15 @@ def test_fsspec_is_optional(tmp_path, monkeypatch):
     ("address", "shown"),
     [
         ("ftp://me:secret@host/slides/", "ftp://host/slides"),
+        ("ftp://me:sec@ret@host/x", "ftp://host/x"),
         ("https://host/a.zip?signature=secret#x", "https://host/a.zip"),
+        ("HTTPS://host/a.zip?signature=secret", "https://host/a.zip"),
+        ("https://secret@host/a@b.zip", "https://host/a@b.zip"),
+        ("http://me:sec@ret@host?x=secret", "http://host"),
+        ("zip://::https://host/a.zip?signature=secret", "zip://::https://host/a.zip"),
+        ("zip://a.tif::simplecache::ftp://me:secret@host/x/", "zip://a.tif::simplecache::ftp://host/x"),
+        ("simplecache::https://host/a.zip?signature=secret", "simplecache::https://host/a.zip"),
+        ("github://owner:repository@v1/data/", "github://owner:repository@v1/data"),
         ("abfs://container@account/slides", "abfs://container@account/slides"),
         ("s3://bucket/what?", "s3://bucket/what?"),
         ("memory://", "memory://"),
@@ -567,6 +576,57 @@ def test_fsspec_is_optional(tmp_path, monkeypatch):
 )
 def test_secrets_are_not_kept(address, shown):
     assert addresses._without_secrets(address) == shown
+
+
+class Refusing(memory.MemoryFileSystem):
+    """Refuses as fsspec's file system of web servers does: with the address as it was given, or encoded."""
+
+    protocol = "https"
+    cachable = False
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return path
+
+    def info(self, path, **_kwargs):
+        if "unlisted" in path:
+            try:
+                raise OSError(f"403, message='Forbidden', url={path.replace(' ', '%20')!r}")
+            except OSError as error:
+                raise FileNotFoundError(path) from error
+        if "invalid" in path:
+            raise ValueError(path)
+        return {"name": path, "size": 1, "type": "file"}
+
+    def _open(self, path, *_args, **_kwargs):
+        raise PermissionError(f"403, message='Forbidden', url=URL('{path.replace(' ', '%20')}')")
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    monkeypatch.setitem(known._registry, "https", Refusing)
+
+
+@pytest.mark.parametrize("chain", ["", "simplecache::"])
+@pytest.mark.usefixtures("refusing")
+def test_errors_have_no_secrets(tmp_path, caplog, chain):
+    caplog.set_level(logging.INFO)
+    for name, fault in (("unlisted", "found"), ("invalid", "used")):
+        with pytest.raises(InputError, match=f"https://host/{name}.zip: cannot be {fault}") as refused:
+            fetch(f"{chain}https://me:SECRET@host/{name}.zip?X-Amz-Signature=SECRET of me", tmp_path)
+        assert "SECRET" not in str(refused.value)
+    (failed,) = fetch(f"{chain}https://SECRET@host/a.zip?sig=SECRET of me#SECRET", tmp_path).failed
+    assert "a.zip cannot be read (403, message='Forbidden', url=URL('https://host/a.zip" in failed.reason
+    assert "cannot be read (403, message='Forbidden', url=URL('https://host/a.zip" in caplog.text
+    assert "SECRET" not in failed.reason + caplog.text + (tmp_path / "fetched.jsonl").read_text()
+    assert failed.file == tmp_path / "a.zip"
+
+
+def test_what_is_no_address_is_said_without_secrets(tmp_path):
+    for text in ("user:SECRET@host/x", "https:/user:SECRET@host/x", "host/x?sig=SECRET"):
+        with pytest.raises(InputError, match=r"^host/x: is no address") as refused:
+            fetch(text, tmp_path)
+        assert "SECRET" not in str(refused.value)
 
 
 def test_one_file_of_a_web_server(tmp_path, monkeypatch):
