@@ -45,7 +45,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         ...     temporary.write_text("{}")
     """
     temporary = _temporary_sibling(path)
-    with _explained(path):
+    with refusals_explained(path):
         try:
             yield temporary
             temporary.replace(path)
@@ -83,7 +83,7 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     refuse_existing(path, overwrite=overwrite)
     temporary = _temporary_sibling(path, owner=_owner(os.getpid()))
-    with _explained(path):
+    with refusals_explained(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _remove_folders_of_killed(path)
@@ -190,8 +190,15 @@ def _replace_folder(temporary: Path, path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn an `OSError` of writing into an `InputError` that names the destination."""
+def refusals_explained(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of writing into an `InputError` that names the destination.
+
+    Args:
+        path: The destination, of which the block keeps nothing when it fails.
+
+    Raises:
+        InputError: The system refuses to write (disk full, read-only folder, ...).
+    """
     try:
         yield
     except OSError as error:

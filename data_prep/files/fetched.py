@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from pydantic import TypeAdapter
 
 from data_prep.errors import InputError
-from data_prep.files.atomic import PARTIAL, atomic_file, remove_partial_of
+from data_prep.files.atomic import PARTIAL, atomic_file, refusals_explained, remove_partial_of
 from data_prep.files.class_folders import is_text
 from data_prep.files.json_files import parse_json
 
@@ -56,7 +56,7 @@ class FetchedFolder:
     shown: str
     records: dict[str, Record]
 
-    _lock: Any = field(default_factory=Lock, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def require_places(self, paths: Iterable[str]) -> None:
         """Refuse paths that a link would lead elsewhere, that are taken, or of which two are one file here.
@@ -96,9 +96,21 @@ class FetchedFolder:
             file.writelines(map(_line, self.records.values()))
 
     def add(self, record: Record) -> None:
-        """Remember a file that is complete."""
-        with self._lock, (self.out / INDEX).open("a", encoding="utf-8") as file:
-            file.write(_line(record))
+        """Remember a file that is complete.
+
+        Raises:
+            InputError: The system refuses to write it, and the index is as it was.
+        """
+        path, rest = self.out / INDEX, _line(record).encode()
+        # Without a buffer, whose rest would be written when the file is closed, after it was cut.
+        with self._lock, refusals_explained(path), path.open("ab", buffering=0) as file:
+            length = file.tell()
+            try:
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError:
+                file.truncate(length)
+                raise
         self.records[record.path] = record
 
     def has(self, path: str, size: int | None, version: str) -> bool:

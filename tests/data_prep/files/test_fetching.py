@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import resource
 import subprocess
 import sys
 import tarfile
@@ -448,6 +449,27 @@ def test_a_full_disk_is_no_fault_of_the_other_side(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
         fetch(ADDRESS, tmp_path)
     assert files(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("store")
+def test_a_disk_that_is_full_within_a_line_leaves_the_index_as_it_was(tmp_path):
+    """A limit of the size of files stands for the full disk: the first bytes of the line are written."""
+    fetch(ADDRESS, tmp_path)
+    index = tmp_path / "fetched.jsonl"
+    before = index.read_bytes()
+    folder = fetched.open_folder(tmp_path, ADDRESS)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+    try:
+        with pytest.raises(InputError, match=r"fetched.jsonl: cannot be written \(File too large\)"):
+            folder.add(fetched.Record("new.tif", 3, ""))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert index.read_bytes() == before
+    folder.add(fetched.Record("other.tif", 5, ""))
+    records = fetched.open_folder(tmp_path, ADDRESS).records
+    assert "new.tif" not in records
+    assert records["other.tif"].size == 5
 
 
 def test_an_interruption_ends_the_other_transfers(store, tmp_path):
