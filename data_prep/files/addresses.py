@@ -166,7 +166,7 @@ def open_address(address: str) -> Address:
     # It writes tracebacks on the screen of what one message says.
     logging.getLogger("gcsfs").addHandler(logging.NullHandler())
     with _explained(shown, address):
-        fs, root = url_to_fs(address)
+        fs, root = url_to_fs(address, **_options(address))
         fs.invalidate_cache()
     return Address(fs, root, shown)
 
@@ -240,6 +240,21 @@ def _without_query(address: str) -> str:
 
 def _is_web(address: str) -> bool:
     return re.match("https?://", address, re.IGNORECASE) is not None
+
+
+def _options(address: str) -> dict[str, dict[str, Any]]:
+    """Return options of the file systems of an address, by protocol.
+
+    A web server may take as long as a large file needs, but not be silent for long: of itself aiohttp gives
+    up after five minutes.
+    """
+    web = {"http", "https"}.intersection(link.partition("://")[0] for link in address.split("::"))
+    if not web:
+        return {}
+    import aiohttp  # noqa: PLC0415 - optional
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
+    return {protocol: {"client_kwargs": {"timeout": timeout}} for protocol in web}
 
 
 @contextmanager

@@ -606,6 +606,10 @@ class Refusing(memory.MemoryFileSystem):
     protocol = "https"
     cachable = False
 
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
     @classmethod
     def _strip_protocol(cls, path):
         return path
@@ -627,6 +631,7 @@ class Refusing(memory.MemoryFileSystem):
 @pytest.fixture
 def refusing(monkeypatch):
     monkeypatch.setitem(known._registry, "https", Refusing)
+    monkeypatch.setitem(sys.modules, "aiohttp", SimpleNamespace(ClientTimeout=dict, ClientError=KeyError))
 
 
 @pytest.mark.parametrize("chain", ["", "simplecache::"])
@@ -642,6 +647,19 @@ def test_errors_have_no_secrets(tmp_path, caplog, chain):
     assert "cannot be read (403, message='Forbidden', url=URL('https://host/a.zip" in caplog.text
     assert "SECRET" not in failed.reason + caplog.text + (tmp_path / "fetched.jsonl").read_text()
     assert failed.file == tmp_path / "a.zip"
+
+
+@pytest.mark.usefixtures("refusing")
+def test_a_large_file_of_a_web_server_may_take_long():
+    options = {"client_kwargs": {"timeout": {"total": None, "sock_connect": 30, "sock_read": 60}}}
+    assert addresses.open_address("https://host/a.zip").fs.options == options
+    assert addresses.open_address("simplecache::https://host/a.zip").fs.fs.options == options
+
+
+def test_the_package_for_web_servers_is_optional(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(InputError, match=r"https://h/x: a package for this protocol .* `aiohttp` for https"):
+        addresses.open_address("https://h/x?sig=S")
 
 
 def test_what_is_no_address_is_said_without_secrets(tmp_path):
