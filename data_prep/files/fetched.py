@@ -24,6 +24,8 @@ from data_prep.files.json_files import parse_json
 
 INDEX: Final = "fetched.jsonl"
 
+_LONGEST_NAME: Final = 255  # bytes that file systems take
+
 _RENAME: Final = "Rename it there, or take other files with --pattern. Nothing was fetched."
 
 
@@ -61,6 +63,8 @@ class FetchedFolder:
     def require_places(self, paths: Iterable[str]) -> None:
         """Refuse paths that a link would lead elsewhere, that are taken, or of which two are one file here.
 
+        Taken is also a file whose place is a folder here, or that needs a folder where a file is.
+
         Args:
             paths: Paths that `require_names` has passed.
 
@@ -75,6 +79,7 @@ class FetchedFolder:
                     f"{place}: is a link, or below one; expected a plain path, for a file of {self.shown} "
                     "goes there. Remove the link, or give another --out. Nothing was fetched."
                 )
+            self._require_same_kind(place)
             if path not in self.records and os.path.lexists(place):
                 raise InputError(
                     f"{place}: is there, but was not fetched; expected nothing, for a file of {self.shown} "
@@ -86,6 +91,18 @@ class FetchedFolder:
                     f"{self.shown}: has the files {other!r} and {path!r}, which are one file in {self.out}; "
                     f"expected names that differ there. {_RENAME}"
                 )
+
+    def _require_same_kind(self, place: Path) -> None:
+        """Refuse a path that was a folder or needs one that was a file, when it was fetched or since."""
+        if place.is_dir():
+            found = f"{place}: is a folder; expected a file"
+        elif not place.parent.is_dir() and (files := [each for each in place.parents if each.is_file()]):
+            found = f"{files[0]}: is a file; expected a folder"
+        else:
+            return
+        raise InputError(
+            f"{found}, as it is at {self.shown}. Move it away, or give another --out. Nothing was fetched."
+        )
 
     def start(self, paths: Iterable[str]) -> None:
         """Write the index, with paths that are to be fetched: what stands there later was fetched."""
@@ -179,6 +196,8 @@ def require_names(paths: Collection[str], shown: str) -> None:
             fault = "which has `.`, `..` or nothing as a part"
         elif "\0" in path or not is_text(path):
             fault = "which is no text that file systems take"
+        elif any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+            fault = f"with a part of more than {_LONGEST_NAME} bytes"
         elif path.casefold() == INDEX or any(part.startswith(PARTIAL) for part in parts):
             fault = "which is what `gpimaging fetch` calls a file of its own"
         elif not files.isdisjoint(map(str, PurePosixPath(path).parents)):

@@ -285,6 +285,7 @@ def test_several_threads_read_what_is_known_to_be_safe(store, tmp_path, monkeypa
         ("sub/", "which has `.`, `..` or nothing as a part"),
         ("x\0.tif", "which is no text that file systems take"),
         ("x\udc80.tif", "which is no text that file systems take"),
+        (f"sub/{'é' * 128}/x.tif", "with a part of more than 255 bytes"),
         ("fetched.jsonl", "which is what `gpimaging fetch` calls a file of its own"),
         ("Fetched.JSONL", "which is what `gpimaging fetch` calls a file of its own"),
         (".partial-1/x.tif", "which is what `gpimaging fetch` calls a file of its own"),
@@ -360,6 +361,28 @@ def test_a_file_that_was_not_fetched_is_not_replaced(tmp_path):
     with pytest.raises(InputError, match=r"a.tif: is there, but was not fetched"):
         fetch(ADDRESS, tmp_path)
     assert (tmp_path / "a.tif").read_bytes() == b"mine"
+
+
+def test_a_file_that_became_a_folder_is_refused_before_anything_is_fetched(store, tmp_path):
+    put(store, "x", b"file")
+    fetch(ADDRESS, tmp_path)
+    store.rm_file("/slides/x")
+    put(store, "x/y/z.tif", b"new")
+    store.opened.clear()
+    with pytest.raises(InputError, match=r"x: is a file; expected a folder, as it is at teststore://slides"):
+        fetch(ADDRESS, tmp_path)
+    (tmp_path / "x").unlink()
+    fetch(ADDRESS, tmp_path)
+    store.rm_file("/slides/x/y/z.tif")
+    put(store, "x", b"file")
+    with pytest.raises(InputError, match=r"x: is a folder; expected a file, as it is at teststore://slides"):
+        fetch(ADDRESS, tmp_path)
+    assert store.opened == ["/slides/x/y/z.tif"]
+
+
+def test_a_name_of_255_bytes_is_fetched(store, tmp_path):
+    put(store, "x" * 255, b"long")
+    assert fetch(ADDRESS, tmp_path).num_fetched == 5
 
 
 @pytest.mark.usefixtures("store")
