@@ -178,7 +178,8 @@ def fetch(
             for entry in fetched.failed[:_NUM_SHOWN]:
                 show_error(entry.reason)
             if len(fetched.failed) > _NUM_SHOWN:
-                show_error(f"... and {len(fetched.failed) - _NUM_SHOWN} more.")
+                where = f"; see {fetched.skipped}" if fetched.skipped else "."
+                show_error(f"... and {len(fetched.failed) - _NUM_SHOWN} more{where}")
             raise typer.Exit(FAILED)
         console.print(
             f"Look at images with: gpimaging explore --data {shlex.quote(str(out))} --out look",
@@ -187,7 +188,7 @@ def fetch(
         )
 
 
-_NUM_SHOWN: Final = 10  # files that could not be fetched; the same command again says the others
+_NUM_SHOWN: Final = 10  # files that could not be fetched; the table has all
 
 
 def make_app() -> typer.Typer:

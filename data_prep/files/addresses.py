@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _VERSIONS: Final = (
     *("generation", "ETag", "etag", "Content-MD5", "Digest", "sha", "mtime"),
+    *("modify", "modificationTime"),  # of FTP and WebHDFS
     *("LastModified", "last_modified", "Last-Modified", "updated", "modified", "created"),
 )
 """What file systems call that by which versions of a file differ, the surest first."""
@@ -29,8 +30,13 @@ _UNTRANSLATED: Final = {
     "botocore.exceptions": "BotoCoreError",
     "gcsfs.retry": "HttpError",
     "google.auth.exceptions": "GoogleAuthError",
+    "ftplib": "Error",
+    "lzma": "LZMAError",
+    "tarfile": "TarError",
+    "zipfile": "BadZipFile",
+    "zlib": "error",
 }
-"""Errors of the packages behind http, s3 and gs that these do not translate into an `OSError`."""
+"""Errors of packages behind file systems that these do not translate into an `OSError`."""
 
 _EXAMPLE: Final = "such as s3://bucket/slides"
 _BLOCK: Final = 8 * 2**20  # bytes that come with one request
@@ -285,9 +291,9 @@ def _explained(shown: str, secret: str) -> Iterator[None]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return what reading raises: an `OSError`, or one of `_UNTRANSLATED` whose package is in use."""
+    """Return what reading raises: one of the system, of a cut archive, or of a package that is in use."""
     used = [(sys.modules[name], error) for name, error in _UNTRANSLATED.items() if name in sys.modules]
-    return (OSError, *(getattr(module, error) for module, error in used))
+    return (OSError, EOFError, *(getattr(module, error) for module, error in used))
 
 
 def _reason(error: Exception, secret: str) -> str:
@@ -304,5 +310,7 @@ def _reason(error: Exception, secret: str) -> str:
     for link in (secret, *secret.split("::")):
         if "://" in link:
             text = text.replace(link, _without_secrets(link))
+    # Names there may have escape sequences.
+    text = "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in " ".join(text.split()))
     # Packages may write an address in another way than it was given.
     return re.sub(r"\w[\w+.-]*://\S*", lambda found: _without_secrets(found[0]).partition("?")[0], text)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -17,12 +18,16 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import PARTIAL, atomic_file, refusals_explained, remove_partial_of
 from data_prep.files.class_folders import is_text
 from data_prep.files.json_files import parse_json
+from data_prep.files.tables import write_table
 
 INDEX: Final = "fetched.jsonl"
+SKIPPED: Final = "skipped.csv"
+
+_TRIAL: Final = f"{PARTIAL}fetched-"  # what folders begin with in which names are tried
 
 _LONGEST_NAME: Final = 255  # bytes that file systems take
 
@@ -130,6 +135,25 @@ class FetchedFolder:
                 raise
         self.records[record.path] = record
 
+    def write_skipped(self, skipped: Sequence[Skipped], listed: Iterable[str]) -> Path | None:
+        """Write `skipped.csv` with the columns file and reason, or remove that of an earlier try.
+
+        Args:
+            skipped: Files that could not be fetched.
+            listed: Paths of all files at the address.
+
+        Returns:
+            The table; None where there is nothing to write, or a file of the address has its name.
+        """
+        path = self.out / SKIPPED
+        if any(each.partition("/")[0].casefold() == SKIPPED for each in (*self.records, *listed)):
+            return None
+        if not skipped:
+            path.unlink(missing_ok=True)
+            return None
+        write_table(path, ["file", "reason"], ((str(entry.file), entry.reason) for entry in skipped))
+        return path
+
     def has(self, path: str, size: int | None, version: str) -> bool:
         """Return whether a file is there as the address has it.
 
@@ -156,6 +180,9 @@ def open_folder(out: Path, shown: str) -> FetchedFolder:
     """
     out = out.resolve()
     path = out / INDEX
+    for left in out.glob(f"{_TRIAL}*"):  # by a command that was killed
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
     if path.is_symlink() or not path.is_file():
         remove_partial_of(path)
         if any(out.iterdir()):
@@ -212,7 +239,7 @@ def _line(record: Record) -> str:
 
 def _told_apart(out: Path, first: str, second: str) -> bool:
     """Return whether the file system of a folder takes two paths for different ones."""
-    with TemporaryDirectory(prefix=PARTIAL, dir=out) as folder:
+    with TemporaryDirectory(prefix=_TRIAL, dir=out) as folder:
         (Path(folder) / first).parent.mkdir(parents=True, exist_ok=True)
         (Path(folder) / first).touch()
         return not (Path(folder) / second).exists()

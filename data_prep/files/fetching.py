@@ -37,12 +37,15 @@ class Fetched:
         num_there: Number of files that had been fetched before and have not changed.
         num_bytes: Size of the files that were fetched.
         failed: Files that could not be fetched, each with the reason.
+        skipped: The table that has them, which is `skipped.csv` in the folder; None where there are none, or
+            where that is the name of a file at the address.
     """
 
     num_fetched: int
     num_there: int
     num_bytes: int
     failed: Sequence[Skipped]
+    skipped: Path | None
 
 
 class _StoppedError(Exception):
@@ -102,9 +105,11 @@ def fetch(
         total = sum(remote.size or 0 for remote in remotes)
         job = _Job(opened, folder, lambda done: progress("fetching", done, total))
         results = dict(_in_window(job, remotes, jobs if opened.serves_threads else 1))
+        failed = [result for _, result in sorted(results.items()) if isinstance(result, Skipped)]
+        skipped = folder.write_skipped(failed, (remote.path for remote in listed))
     sizes = [result for result in results.values() if isinstance(result, int)]
-    failed = [result for _, result in sorted(results.items()) if isinstance(result, Skipped)]
-    return Fetched(len(sizes), len(results) - len(sizes) - len(failed), sum(sizes), failed)
+    num_there = len(results) - len(sizes) - len(failed)
+    return Fetched(len(sizes), num_there, sum(sizes), failed, skipped)
 
 
 def _require_apart(address: Address, out: Path) -> None:
@@ -121,10 +126,11 @@ def _matches(path: str, patterns: Sequence[str]) -> bool:
 
 
 def _warn_of_gone(folder: FetchedFolder, listed: Iterable[RemoteFile]) -> None:
-    gone = sorted(folder.records.keys() - {remote.path for remote in listed})
+    fetched = {path for path, record in folder.records.items() if record.size is not None}
+    gone = sorted(fetched - {remote.path for remote in listed})
     if gone:
         _LOGGER.warning(
-            "%d files that were fetched before are no longer at the address, such as %s; they are kept",
+            "Files that were fetched before and are no longer at the address are kept: %d, such as %r",
             len(gone),
             gone[0],
         )
@@ -147,20 +153,20 @@ class _Job:
     stop: Event = field(default_factory=Event)
 
     _num_done: int = field(default=0, init=False)
-    _lock: Any = field(default_factory=Lock, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def fetch(self, remote: RemoteFile) -> int | Skipped | None:
         """Return the size of a file that was fetched, why it was not, or None where it was there."""
         try:
             return self._fetch(remote)
         except TransferError as error:
-            _LOGGER.info("%s: %s; it is tried once more", remote.path, error)
+            _LOGGER.info("%r: %s; it is tried once more", remote.path, error)
         try:
             return self._fetch(remote)
         except TransferError as error:
             return Skipped(
                 self.folder.out / remote.path,
-                f"{self.address.shown}: {remote.path} {error}. Run the same command again to fetch it.",
+                f"{self.address.shown}: {remote.path!r} {error}. Run the same command again to fetch it.",
             )
 
     def _fetch(self, remote: RemoteFile) -> int | None:

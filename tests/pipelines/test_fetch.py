@@ -68,10 +68,12 @@ def test_files_that_fail_are_named_and_end_it_with_1(source, tmp_path):
     assert rows(result.stdout)["Failed"] == "12 files"
     first, *others, last = result.stderr.splitlines()
     assert first.startswith(
-        f"Error: file://{source}: 00.lnk is no file, but a link to a folder, or a device."
+        f"Error: file://{source}: '00.lnk' is no file, but a link to a folder, or a device."
     )
     assert len(others) == 9
-    assert last == "Error: ... and 2 more."
+    table = tmp_path / "out" / "skipped.csv"
+    assert last == f"Error: ... and 2 more; see {table}"
+    assert len(table.read_text().splitlines()) == 13
     assert (tmp_path / "out" / "a.tif").is_file()
 
 

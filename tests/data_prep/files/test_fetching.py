@@ -1,6 +1,8 @@
 """Files at an address arrive whole, once, and nowhere but in the folder."""
 
+import csv
 import errno
+import ftplib
 import io
 import json
 import logging
@@ -11,6 +13,7 @@ import sys
 import tarfile
 import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor as Pool
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,11 +94,11 @@ def put(fs, name: str, content: bytes) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Content of all files but the index."""
+    """Content of all files but the index and the table of failed ones."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "fetched.jsonl"
+        if path.is_file() and path.name not in {"fetched.jsonl", "skipped.csv"}
     }
 
 
@@ -131,7 +134,7 @@ def test_files_of_a_folder_of_this_machine_arrive(tmp_path):
     assert files(out) == {"a.tif": b"other", "sub/link.tif": b"other"}
     (source / "folder").symlink_to(source / "sub")
     (failed,) = fetch(address, out).failed
-    assert "folder is no file, but a link to a folder" in failed.reason
+    assert "'folder' is no file, but a link to a folder" in failed.reason
 
 
 def test_the_same_command_again_fetches_what_is_missing_or_changed(store, tmp_path):
@@ -157,8 +160,96 @@ def test_what_is_gone_at_the_address_is_kept_and_said(store, tmp_path, caplog):
     fetch(ADDRESS, tmp_path / "out")
     store.rm_file("/slides/a.tif")
     assert counts(fetch(ADDRESS, tmp_path / "out")) == (0, 3, 0, 0)
-    assert "1 files that were fetched before are no longer at the address, such as a.tif" in caplog.text
+    assert "no longer at the address are kept: 1, such as 'a.tif'" in caplog.text
     assert (tmp_path / "out" / "a.tif").is_file()
+
+
+def test_what_was_never_fetched_is_not_said_to_be_gone(store, tmp_path, caplog):
+    store.spoilt["/slides/a.tif"] = [lambda: Chunks(b"fir"), lambda: Chunks(b"fir")]
+    fetch(ADDRESS, tmp_path)
+    store.rm_file("/slides/a.tif")
+    fetch(ADDRESS, tmp_path)
+    assert "no longer" not in caplog.text
+
+
+@pytest.mark.parametrize("key", ["modify", "modificationTime"])
+def test_versions_of_ftp_and_webhdfs(store, tmp_path, key):
+    for number in (1, 2):
+        store.listed["/slides/a.tif"] = {"size": 5, key: number}
+        assert fetch(ADDRESS, tmp_path, patterns=["a.tif"]).num_fetched == 1
+
+
+def test_names_with_escape_sequences_are_said_without_them(store, tmp_path, caplog):
+    def refuse():
+        raise PermissionError("no\x1b[2J\nand more")
+
+    name = "\x1b[2J\n.tif"
+    put(store, name, b"x")
+    store.spoilt[f"/slides/{name}"] = [refuse, refuse]
+    caplog.set_level(logging.INFO)
+    (failed,) = fetch(ADDRESS, tmp_path).failed
+    assert f"{name!r} cannot be read (no\\x1b[2J and more)." in failed.reason
+    fetch(ADDRESS, tmp_path)
+    store.rm_file(f"/slides/{name}")
+    fetch(ADDRESS, tmp_path)
+    assert f"are kept: 1, such as {name!r}" in caplog.text
+    assert "\x1b" not in failed.reason + caplog.text
+
+
+def test_failed_files_are_in_a_table_until_they_are_fetched(store, tmp_path):
+    store.spoilt["/slides/a.tif"] = [lambda: Chunks(b"fir"), lambda: Chunks(b"fir")]
+    result = fetch(ADDRESS, tmp_path)
+    assert result.skipped == tmp_path / "skipped.csv"
+    with result.skipped.open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["file", "reason"],
+            [str(tmp_path / "a.tif"), result.failed[0].reason],
+        ]
+    assert fetch(ADDRESS, tmp_path).skipped is None
+    assert not (tmp_path / "skipped.csv").exists()
+
+
+def test_a_file_of_the_address_is_not_replaced_by_the_table(store, tmp_path):
+    put(store, "skipped.csv", b"theirs")
+    for number in (1, 2):
+        store.spoilt["/slides/a.tif"] = [lambda: Chunks(b"fir"), lambda: Chunks(b"fir")]
+        result = fetch(ADDRESS, tmp_path, patterns=["a.tif"] if number == 1 else [])
+        assert len(result.failed) == 1
+        assert result.skipped is None
+    fetch(ADDRESS, tmp_path)
+    assert (tmp_path / "skipped.csv").read_bytes() == b"theirs"
+
+
+@pytest.mark.usefixtures("store")
+def test_what_a_killed_command_left_of_trying_names_is_removed(tmp_path):
+    for _ in range(2):
+        (tmp_path / ".partial-fetched-1" / "sub").mkdir(parents=True)
+        fetch(ADDRESS, tmp_path)
+        assert not list(tmp_path.glob(".partial-*"))
+    (tmp_path / ".partial-of-others").mkdir()
+    fetch(ADDRESS, tmp_path)
+    assert (tmp_path / ".partial-of-others").is_dir()
+
+
+@pytest.mark.parametrize("protocol", ["tar", "zip"])
+def test_a_damaged_archive_is_named(tmp_path, protocol):
+    (tmp_path / "x").write_bytes(b"no archive" * 100)
+    with pytest.raises(InputError, match=f"^{protocol}://::file://.*/x: cannot be listed"):
+        fetch(f"{protocol}://::file://{tmp_path}/x", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EOFError("cut"),
+        ftplib.Error("550 no"),  # noqa: S321 - nothing is sent
+        zlib.error("cut"),
+    ],
+)
+def test_errors_of_the_standard_library_are_those_of_a_file(store, tmp_path, error):
+    store.spoilt["/slides/a.tif"] = [lambda: Chunks(error), lambda: Chunks(error)]
+    (failed,) = fetch(ADDRESS, tmp_path).failed
+    assert f"cannot be read ({error})" in failed.reason
 
 
 def test_without_a_version_the_size_tells(store, tmp_path):
@@ -449,7 +540,7 @@ def test_a_truncated_transfer_is_named_and_the_others_are_kept(store, tmp_path):
     result = fetch(ADDRESS, tmp_path)
     assert counts(result) == (3, 0, 262, 1)
     assert result.failed[0].file == tmp_path / "a.tif"
-    assert "teststore://slides: a.tif came with 3 bytes, but 5 were announced." in result.failed[0].reason
+    assert "teststore://slides: 'a.tif' came with 3 bytes, but 5 were announced." in result.failed[0].reason
     assert files(tmp_path) == {name: content for name, content in FILES.items() if name != "a.tif"}
     assert counts(fetch(ADDRESS, tmp_path)) == (1, 3, 5, 0)
 
@@ -460,7 +551,7 @@ def test_what_may_not_be_read_is_named(store, tmp_path):
 
     store.spoilt["/slides/a.tif"] = [refuse, refuse]
     (failed,) = fetch(ADDRESS, tmp_path).failed
-    assert "a.tif cannot be read (Access Denied). Run the same command again" in failed.reason
+    assert "'a.tif' cannot be read (Access Denied). Run the same command again" in failed.reason
 
 
 @pytest.mark.usefixtures("store")
@@ -666,7 +757,7 @@ def test_errors_have_no_secrets(tmp_path, caplog, chain):
             fetch(f"{chain}https://me:SECRET@host/{name}.zip?X-Amz-Signature=SECRET of me", tmp_path)
         assert "SECRET" not in str(refused.value)
     (failed,) = fetch(f"{chain}https://SECRET@host/a.zip?sig=SECRET of me#SECRET", tmp_path).failed
-    assert "a.zip cannot be read (403, message='Forbidden', url=URL('https://host/a.zip" in failed.reason
+    assert "'a.zip' cannot be read (403, message='Forbidden', url=URL('https://host/a.zip" in failed.reason
     assert "cannot be read (403, message='Forbidden', url=URL('https://host/a.zip" in caplog.text
     assert "SECRET" not in failed.reason + caplog.text + (tmp_path / "fetched.jsonl").read_text()
     assert failed.file == tmp_path / "a.zip"
