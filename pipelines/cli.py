@@ -25,6 +25,7 @@ from pipelines.command.console import (
     show_table,
     stage_bars,
 )
+from pipelines.command.folders import require_of_this_machine
 from pipelines.command.steps import Commands, make_command
 from pipelines.command.tensorflow_start import start_tensorflow
 
@@ -153,7 +154,7 @@ def fetch(
     out: Annotated[Path, typer.Option(help="Folder to copy to.")],
     pattern: Annotated[
         list[str] | None,
-        typer.Option(metavar="'*.tif'", help="Only files with such a name; can be repeated."),
+        typer.Option(metavar="'*.tif'", help="Only files with such a name, in any folder; repeatable."),
     ] = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="Files at a time; one of archives and FTP.")
@@ -166,6 +167,7 @@ def fetch(
     console = make_console()
     configure_logging(console)
     with exit_codes(stopped=lambda: "Complete files are kept. Run the same command again to go on."):
+        require_of_this_machine(out)
         with stage_bars(console) as progress:
             fetched = fetching.fetch(address, out, patterns=pattern or (), jobs=jobs, progress=progress)
         counts = {

@@ -6,6 +6,7 @@ Everything about fsspec is here. It is imported when an address is opened, since
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -186,6 +187,8 @@ def list_files(address: Address) -> list[RemoteFile]:
     with _explained(address.shown, address.root):
         info = address.fs.info(address.root)
         is_file = info["type"] == "file"
+        if not is_file and getattr(address.fs, "local_file", False):
+            _require_readable_folders(address.root)
         listed = {} if is_file else address.fs.find(address.root, detail=True)
     if is_file:
         path = (_without_query(address.root) if _is_web(address.root) else address.root).rpartition("/")[2]
@@ -203,6 +206,16 @@ def list_files(address: Address) -> list[RemoteFile]:
         for name, info in listed.items()
         if info.get("type") != "directory" and not (name.endswith("/") and not info.get("size"))
     ]
+
+
+def _require_readable_folders(root: str) -> None:
+    """Raise the error of a folder of this machine that cannot be listed: fsspec passes over it in silence."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for _ in os.walk(root, onerror=refuse):
+        pass
 
 
 def _remote(name: str, path: str, info: Mapping[str, Any]) -> RemoteFile:
@@ -276,7 +289,7 @@ def _explained(shown: str, secret: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"{shown}: cannot be found ({_reason(error, secret)}). Expected a folder or a file. Check the "
-            "address; take a part of a folder with --pattern."
+            "address, that its server runs, and that you may read there."
         ) from error
     except ValueError as error:
         raise InputError(

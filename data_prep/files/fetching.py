@@ -7,6 +7,7 @@ once, and everything else reads the folder.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -92,8 +93,12 @@ def fetch(
     listed = list_files(opened)
     remotes = [remote for remote in listed if _matches(remote.path, patterns)]
     if not remotes:
-        found = f"no file matches {' or '.join(patterns)}" if listed else "there is no file"
-        raise InputError(f"{opened.shown}: {found}; expected files. Check the address and --pattern.")
+        if not listed:
+            raise InputError(f"{opened.shown}: there is no file; expected some. Check the address.")
+        raise InputError(
+            f"{opened.shown}: none of {len(listed)} names matches {' or '.join(map(repr, patterns))}. Give "
+            "--pattern one that the name of a file matches, without its folders."
+        )
     paths = [remote.path for remote in remotes]
     require_names(paths, opened.shown)
     with sole_writer(out):
@@ -114,9 +119,10 @@ def fetch(
 
 def _require_apart(address: Address, out: Path) -> None:
     """Refuse a folder that lies in what is fetched, which would be fetched with it the next time."""
-    if getattr(address.fs, "local_file", False) and out.resolve().is_relative_to(
-        Path(address.root).resolve()
-    ):
+    if not getattr(address.fs, "local_file", False):
+        return
+    place, source = (Path(os.path.realpath(path)) for path in (out, address.root))  # of links in a circle too
+    if place.is_relative_to(source):
         raise InputError(f"--out {out}: is in {address.shown}, which is fetched. Choose another --out.")
 
 
@@ -166,7 +172,8 @@ class _Job:
         except TransferError as error:
             return Skipped(
                 self.folder.out / remote.path,
-                f"{self.address.shown}: {remote.path!r} {error}. Run the same command again to fetch it.",
+                f"{self.address.shown}: {remote.path!r} {error}. Once that is mended, run the same command "
+                "again.",
             )
 
     def _fetch(self, remote: RemoteFile) -> int | None:

@@ -274,7 +274,7 @@ def test_patterns_take_a_part(tmp_path):
     assert counts(fetch(ADDRESS, out, patterns=["*.png", "a.*"])) == (2, 0, 5, 0)
     assert sorted(files(out)) == ["a.tif", "sub/deep/c d.png"]
     assert counts(fetch(ADDRESS, out)) == (2, 2, 262, 0)
-    with pytest.raises(InputError, match=r"teststore://slides: no file matches \*\.svs or x; expected files"):
+    with pytest.raises(InputError, match=r"teststore://slides: none of \d+ names matches '\*\.svs' or 'x'\."):
         fetch(ADDRESS, out, patterns=["*.svs", "x"])
 
 
@@ -551,7 +551,7 @@ def test_what_may_not_be_read_is_named(store, tmp_path):
 
     store.spoilt["/slides/a.tif"] = [refuse, refuse]
     (failed,) = fetch(ADDRESS, tmp_path).failed
-    assert "'a.tif' cannot be read (Access Denied). Run the same command again" in failed.reason
+    assert "'a.tif' cannot be read (Access Denied). Once that is mended, run the same" in failed.reason
 
 
 @pytest.mark.usefixtures("store")
@@ -665,7 +665,7 @@ def test_an_address_that_cannot_be_used(tmp_path, monkeypatch, address, message)
 
 def test_a_folder_without_files(store, tmp_path):
     store.mkdir("/empty")
-    with pytest.raises(InputError, match="teststore://empty: there is no file; expected files"):
+    with pytest.raises(InputError, match="teststore://empty: there is no file; expected some"):
         fetch("teststore://empty", tmp_path / "out")
 
 
@@ -806,3 +806,28 @@ def test_one_file_of_a_web_server(tmp_path, monkeypatch):
     assert "token" not in (tmp_path / "fetched.jsonl").read_text()
     with pytest.raises(InputError, match="ends with no name; expected the address of one file"):
         fetch("https://host/x/", tmp_path / "other")
+
+
+def test_a_folder_that_may_not_be_read_is_not_passed_over(tmp_path, monkeypatch):
+    source, listed = tmp_path / "source", os.scandir
+    for name in ("open", "closed"):
+        (source / name).mkdir(parents=True)
+        (source / name / "a.txt").write_text(name)
+
+    def scandir(path):
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)  # root may read all
+    with pytest.raises(InputError, match=r"cannot be listed \(.*Permission denied"):
+        fetch(f"file://{source}", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_links_in_a_circle_are_no_folder(tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.txt").write_text("a")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InputError, match="loop: is a link that leads nowhere"):
+        fetch(f"file://{tmp_path / 'source'}", tmp_path / "loop")
