@@ -275,7 +275,7 @@ class LayerContract:
 
     @pytest.mark.slow
     def test_resumed_training_repeats_uninterrupted_training_bit_by_bit(self):
-        result = isolated_results()[type(self).__name__]
+        result = isolated_results(type(self).__module__)[type(self).__name__]
         assert result["resumed_equals_uninterrupted"] == dict.fromkeys(
             result["resumed_equals_uninterrupted"], True
         )
@@ -283,7 +283,7 @@ class LayerContract:
 
     @pytest.mark.slow
     def test_two_replicas_step_like_one_device(self):
-        result = isolated_results()[type(self).__name__]
+        result = isolated_results(type(self).__module__)[type(self).__name__]
         assert result["num_replicas"] == 2
         assert result["moved"] > 1e-4
         assert result["largest_difference"] < 1e-5
@@ -338,11 +338,15 @@ def all_contracts(contract: type[LayerContract]) -> list[type[LayerContract]]:
 
 
 @functools.cache
-def isolated_results() -> dict[str, dict[str, Any]]:
-    """Checks of all collected heads that need a process of their own: determinism and devices are global."""
+def isolated_results(module: str) -> dict[str, dict[str, Any]]:
+    """Checks of a module's heads that need a process of their own: determinism and devices are global.
+
+    One process a module, as its tests run in one process of tests: none computes what is another's.
+    """
     heads = {
         contract.__name__: keras.saving.serialize_keras_object(contract.make_head())
         for contract in all_contracts(LayerContract)
+        if contract.__module__ == module
     }
     root = Path(__file__).parents[2]
     process = subprocess.run(
