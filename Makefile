@@ -11,9 +11,9 @@ STAMP := $(VENV)/.gpimaging-installed
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the fast tests, in two processes: about 20 minutes'
-	@echo 'make test-slow  the other tests: about half an hour'
-	@echo 'make test-exhaustive  all checks of scikit-learn of all estimators: 20 minutes more'
+	@echo 'make test       the fast tests, in two processes: 20 to 35 minutes'
+	@echo 'make test-slow  the other tests: up to an hour'
+	@echo 'make test-exhaustive  the checks of scikit-learn that test-slow leaves to a base class'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
 	@echo 'make check      lint and test'

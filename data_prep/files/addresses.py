@@ -92,7 +92,7 @@ class Address:
         Many file systems have one connection, or one position in one archive, and mix up what threads read;
         so may a chain such as `simplecache::s3://`, though each part of it be safe alone.
         """
-        from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415 - optional
+        from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415 - of fsspec, which is optional
 
         if "::" in self.shown:
             return False
@@ -164,7 +164,7 @@ def open_address(address: str) -> Address:
             "not be fetched: give it to the other commands as it is."
         )
     try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415 - optional
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - fsspec is optional
     except ImportError as error:
         raise InputError(
             f"{shown}: needs fsspec, which cannot be imported ({error}). Install it with `pip install "
@@ -270,7 +270,7 @@ def _options(address: str) -> dict[str, dict[str, Any]]:
     web = {"http", "https"}.intersection(link.partition("://")[0] for link in address.split("::"))
     if not web:
         return {}
-    import aiohttp  # noqa: PLC0415 - optional
+    import aiohttp  # noqa: PLC0415 - optional, and of web servers alone
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
     return {protocol: {"client_kwargs": {"timeout": timeout}} for protocol in web}

@@ -107,7 +107,7 @@ class LayerContract:
 
     def test_what_is_folded_once_has_the_marginals_of_the_head(self, model):
         if not isinstance(model.head, GPHead):
-            pytest.skip("no head of the estimators")
+            pytest.skip("only heads of Gaussian processes, which estimators predict by, have `fold`")
         features = random_features(7)
         folded = model.head.folded_latent(model.head.fold(), features)
         expected = model.head.latent(features)
