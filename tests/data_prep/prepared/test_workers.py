@@ -79,10 +79,10 @@ def test_only_a_window_is_handed_out_at_a_time(cluster: Cluster, monkeypatch: py
     handed_out, most, seen = 0, 0, 0
     hand_out = workers._hand_out
 
-    def counted(*arguments):
+    def counted(*arguments, **keywords):
         nonlocal handed_out
         handed_out += len(arguments[-1])
-        return hand_out(*arguments)
+        return hand_out(*arguments, **keywords)
 
     monkeypatch.setattr(workers, "_hand_out", counted)
     for _ in work(cluster, pow, range(30), 2):
@@ -98,9 +98,9 @@ def test_fewer_large_items_are_handed_out_ahead_and_dask_says_nothing_of_their_s
     sizes: list[int] = []
     hand_out = workers._hand_out
 
-    def counted(*arguments):
+    def counted(*arguments, **keywords):
         sizes.append(len(arguments[-1]))
-        return hand_out(*arguments)
+        return hand_out(*arguments, **keywords)
 
     monkeypatch.setattr(workers, "_hand_out", counted)
     items = [bytes(6_000_000)] * 6  # of two, Dask would warn
