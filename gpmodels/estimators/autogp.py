@@ -15,7 +15,16 @@ from gpmodels.estimators.base import ConjugateEstimator, is_count
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier, LeavesOneOutRegressor
-from gpmodels.estimators.mini_batch import BoundSteps, Rows, TrainingSteps, mean_log_density, warm_start
+from gpmodels.estimators.mini_batch import (
+    BoundSteps,
+    Judge,
+    Rows,
+    TrainingSteps,
+    mean_log_density,
+    quiet_monitor,
+    warm_start,
+)
+from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.estimators.refit import refit_posterior_by_chunks
 from gpmodels.estimators.regressors import _GPRegressor
 from gpmodels.estimators.temperature import (
@@ -33,6 +42,9 @@ SVGP_SETTINGS = (
 
 WORTH_KEEPING = 0.01
 """Nats per held-out row by which the posterior that was held must be better for it to stay."""
+
+ROWS_LEARNED_AGAIN = 10_000
+"""Up to so many rows are all learned from in a second fit: of more, those held out are missed less."""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -97,20 +109,38 @@ class _AutoGP(ConjugateEstimator):
         warm_start(start, rows, rng)
         _copy_start(start, head, names)
 
-    def _finish(self, engine: Engine, training: Rows, held_out: Rows | None, everything: Rows) -> None:
-        """Solve the posterior anew at all rows, unless held-out rows like the one that was held better."""
-        self.posterior_is_solved_, self._held_temperature = False, 1.0
-        if self.num_components > 1:
-            return
+    def _fit_mini_batch(
+        self,
+        engine: Engine,
+        rows: Rows,
+        groups: npt.NDArray[np.intp] | None,
+        monitor: FitMonitor,
+        total: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """Learn with rows held out, then of few rows again from all, for as long as those held out chose."""
+        placed = engine.head.get_weights()
+        training, held_out = self._divided(rows, groups, rng)
+        epochs = self._learn(engine, training, held_out, monitor, total, rng)
+        self._held_temperature, solves = 1.0, self.num_components == 1
         if held_out is not None:
-            weights = engine.head.get_weights()
             density, self._held_temperature = self._judged(engine, held_out)
-            refit_posterior_by_chunks(engine, training)
-            if self._judged(engine, held_out)[0] < density - WORTH_KEEPING:
-                engine.set_weights(weights)
-                return
-        refit_posterior_by_chunks(engine, everything)
-        self.posterior_is_solved_ = True
+            again = len(rows) <= ROWS_LEARNED_AGAIN
+            if solves:
+                held = engine.head.get_weights()
+                refit_posterior_by_chunks(engine, training)
+                solves = self._judged(engine, held_out)[0] >= density - WORTH_KEEPING
+                engine.set_weights(held)
+            if again:
+                engine.set_weights(placed)
+                self._learn(engine, rows, None, quiet_monitor(engine, len(rows)), total, rng, epochs)
+        if solves:
+            refit_posterior_by_chunks(engine, rows)
+        self.posterior_is_solved_ = solves
+
+    def _judge(self) -> Judge:
+        """Return what is looked at of the held-out rows: their density at the temperature they ask for."""
+        return lambda engine, rows: self._judged(engine, rows)[0]
 
     def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
         """Return the mean log density of held-out rows, nats, at the temperature they ask for, and that."""
@@ -147,8 +177,9 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
     It starts from an SVGP on a sample of the rows, and goes on by Adam on mini-batches: blocks of epochs on
     the bound, which fit the posterior, in turn with blocks on the leave-one-out density of the training rows,
     which fit the kernel while the posterior of the inducing values stays. That can overfit some thousand
-    rows, so that rows are held out to stop by (`early_stopping`). At the end the posterior of one component
-    is solved anew at all rows, where the held-out rows do not like the one that was held better.
+    rows, so that rows are held out to stop by (`early_stopping`). They also say whether the posterior of one
+    component is solved anew at the end, or stays as it was held. Up to 10,000 rows are then all learned from
+    in a second fit, for as many epochs as those held out chose.
 
     Args:
         objective: `"loo"`, leaving rows out through their sites; `"elbo"`, the bound alone; `"loo_paper"`,

@@ -23,9 +23,11 @@ from gpmodels.estimators.grouped import check_effective_observations, counted_ob
 from gpmodels.estimators.mini_batch import (
     CHUNK,
     BoundSteps,
+    Judge,
     Rows,
     TrainingSteps,
     fit_mini_batch,
+    mean_log_density,
     warm_start,
 )
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
@@ -152,40 +154,68 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         total: int,
         rng: np.random.Generator,
     ) -> None:
-        held_out, everything = None, rows
-        if self.early_stopping and len(rows) > 1:
-            size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
-            order, size = shuffled(len(rows), groups, size, rng)
-            held_out = rows.subset(np.sort(order[:size]))
-            rows = rows.subset(np.sort(order[size:]))
-        self._warm_start(engine, rows, rng)
-        batch_size = min(self.batch_size, len(rows))
-        fit_mini_batch(
+        training, held_out = self._divided(rows, groups, rng)
+        self._learn(engine, training, held_out, monitor, total, rng)
+
+    def _divided(
+        self, rows: Rows, groups: npt.NDArray[np.intp] | None, rng: np.random.Generator
+    ) -> tuple[Rows, Rows | None]:
+        """Return the rows to train on, and those held out for early stopping, None without it."""
+        if not self.early_stopping or len(rows) < 2:
+            return rows, None
+        size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
+        order, size = shuffled(len(rows), groups, size, rng)
+        return rows.subset(np.sort(order[size:])), rows.subset(np.sort(order[:size]))
+
+    def _learn(
+        self,
+        engine: Engine,
+        training: Rows,
+        held_out: Rows | None,
+        monitor: FitMonitor,
+        total: int,
+        rng: np.random.Generator,
+        epochs: float | None = None,
+    ) -> float:
+        """Start from a sample of the rows and go on by mini-batches.
+
+        Args:
+            engine: Its head is placed at the data; on return it holds the result.
+            training: Rows to learn from.
+            held_out: Rows to choose the weights by; None to keep the last ones.
+            monitor: What every iteration is reported to.
+            total: Iterations of the schedule.
+            rng: Draws the sample and the batches.
+            epochs: Ends the fit after so many; None for the whole schedule.
+
+        Returns:
+            After how many epochs the weights that are kept were there.
+        """
+        self._warm_start(engine, training, rng)
+        batch_size = min(self.batch_size, len(training))
+        steps_per_epoch = max(len(training) // batch_size, 1)
+        kept = fit_mini_batch(
             engine,
-            rows,
+            training,
             held_out,
             monitor,
             batch_size=batch_size,
             max_iterations=total,
             learning_rate=self.learning_rate,
             rng=rng,
-            steps=self._training_steps(engine, max(len(rows) // batch_size, 1), total),
+            steps=self._training_steps(engine, steps_per_epoch, total),
+            judge=self._judge(),
+            stop_after=None if epochs is None else round(epochs * steps_per_epoch),
         )
-        self._finish(engine, rows, held_out, everything)
+        return kept / steps_per_epoch
 
     def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
         """Start a fit by mini-batches from one of a sample of the rows."""
         warm_start(engine, rows, rng)
 
-    def _finish(self, engine: Engine, training: Rows, held_out: Rows | None, everything: Rows) -> None:
-        """Do what is left after the last mini-batch; nothing in most estimators.
-
-        Args:
-            engine: Its head has the weights that are kept.
-            training: Rows that the mini-batches were drawn from.
-            held_out: Rows that chose the weights; None without early stopping.
-            everything: Both.
-        """
+    def _judge(self) -> Judge:
+        """Return what is looked at of the held-out rows: their mean log density."""
+        return mean_log_density
 
     def _training_steps(
         self,

@@ -39,6 +39,10 @@ MiniBatchStep = Callable[[tuple[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor, tf.
 """Trains on a batch (inputs, targets, weights), N and learning rate; returns minus the bound per point."""
 
 
+Judge = Callable[[Engine, "Rows"], float]
+"""Says how well an engine's head predicts rows: more is better."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """Training rows in the user's memory; only batches of them become tensors.
@@ -142,7 +146,9 @@ def fit_mini_batch(
     learning_rate: float,
     rng: np.random.Generator,
     steps: TrainingSteps | None = None,
-) -> None:
+    judge: Judge | None = None,
+    stop_after: int | None = None,
+) -> int:
     """Maximise the bound by Adam with a cosine schedule; keep the best weights on the held-out rows.
 
     Args:
@@ -155,6 +161,11 @@ def fit_mini_batch(
         learning_rate: At the start.
         rng: Orders the rows.
         steps: What an iteration does; None maximises the bound.
+        judge: What is looked at of the held-out rows; None for `mean_log_density`.
+        stop_after: Ends a fit of that schedule after so many steps; None for all.
+
+    Returns:
+        After how many steps the weights that are kept were there.
 
     Raises:
         FloatingPointError: The bound stopped being finite.
@@ -163,12 +174,14 @@ def fit_mini_batch(
     engine.reset_optimizer()
     num_data = tf.constant(training.weight.sum(), engine.dtype)
     batches = _batches(len(training), batch_size, rng)
-    best = -math.inf if held_out is None else mean_log_density(engine, held_out)
-    best_weights = engine.head.get_weights()
+    judge = mean_log_density if judge is None else judge
+    best = -math.inf if held_out is None else judge(engine, held_out)
+    best_weights, kept = engine.head.get_weights(), 0
     best_look, since_best = -math.inf, 0
     interval = max(max_iterations // CHECKS, CALLBACK_INTERVAL)
     patience = PATIENCE + steps.cycle // interval
-    for done in range(max_iterations):
+    last = max_iterations if stop_after is None else min(stop_after, max_iterations)
+    for done in range(last):
         rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / max_iterations)) + 1e-3 * learning_rate
         batch = training.take(next(batches), engine.dtype)
         loss = steps.take(done, batch, num_data, tf.constant(rate, engine.dtype))
@@ -180,9 +193,9 @@ def fit_mini_batch(
         density = math.nan
         if held_out is not None and ((done + 1) % interval == 0 or done + 1 == max_iterations):
             steps.settle()
-            density = mean_log_density(engine, held_out)
+            density = judge(engine, held_out)
             if density > best:
-                best, best_weights = density, engine.head.get_weights()
+                best, best_weights, kept = density, engine.head.get_weights(), done + 1
             since_best = 0 if density > best_look else since_best + 1
             best_look = max(best_look, density)
         monitor.report(-loss, validation=density, prepare=steps.settle)
@@ -191,19 +204,31 @@ def fit_mini_batch(
     steps.settle()
     if held_out is not None and best > -math.inf:
         engine.set_weights(best_weights)
+    else:
+        kept = last
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
+    return kept
 
 
 def warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
     """Fit to a sample by L-BFGS first: seconds that spare Adam thousands of steps."""
     sample = rows.subset(np.sort(rng.permutation(len(rows))[:WARM_START_ROWS]))
     x, y, weight = sample.take(slice(None), engine.dtype)
-    quiet = FitMonitor(
-        engine, num_data=len(sample), total=1, verbose=0, log_dir=None, publish=lambda: None, callback=None
-    )
     points = Points(x, y, weight, engine.assign(x))
     fit_full_batch(
-        engine, points, quiet, max_iterations=WARM_START_ITERATIONS, tolerance=1e-4, drop_unused=False
+        engine,
+        points,
+        quiet_monitor(engine, len(sample)),
+        max_iterations=WARM_START_ITERATIONS,
+        tolerance=1e-4,
+        drop_unused=False,
+    )
+
+
+def quiet_monitor(engine: Engine, num_data: float) -> FitMonitor:
+    """Return a monitor of a part of a fit that nobody watches."""
+    return FitMonitor(
+        engine, num_data=num_data, total=1, verbose=0, log_dir=None, publish=lambda: None, callback=None
     )
 
 

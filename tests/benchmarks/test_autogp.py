@@ -39,6 +39,7 @@ def test_problems_have_the_rows_asked_for_of_every_class(tmp_path, monkeypatch):
     assert len(problems.load("MNIST 1000", tmp_path, 3).y) == 200
 
 
+@pytest.mark.slow
 def test_exchanged_labels_are_found_where_a_model_knows_better(tmp_path, monkeypatch):
     monkeypatch.setattr(problems, "digits", toy_problem)
     record = label_errors.compute(Cell("label_errors", "SVGP", "MNIST 200", 0), tmp_path)

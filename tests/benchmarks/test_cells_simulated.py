@@ -102,6 +102,7 @@ def test_scores_are_of_each_sequence() -> None:
     assert result["average_precision"] == [pytest.approx((1 + 2 / 3) / 2), 1.0]
 
 
+@pytest.mark.slow
 def test_the_table_tests_means_of_training_sequences() -> None:
     chosen = {method: {"setting": {"components": 5}, "threshold": 0.5} for method in ("DFGP-MKL", "BEMKL")}
     rng = np.random.default_rng(0)

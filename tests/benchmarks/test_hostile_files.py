@@ -83,6 +83,7 @@ def test_tables_are_read_or_refused(tmp_path):
     assert tried.named > 100
 
 
+@pytest.mark.slow
 def test_a_command_is_watched_from_outside(tmp_path):
     block = np.ones(60_000_000)  # 458 MiB that are not the command's
     version = ways.start("--version", folder=tmp_path)

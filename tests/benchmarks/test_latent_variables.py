@@ -65,6 +65,7 @@ def test_tables_have_a_row_for_each_method():
     assert (row["AUROC"], row["lowest"], row["sets"]) == ("0.700", "0.500", 2)
 
 
+@pytest.mark.slow
 def test_a_bound_that_was_not_reached_is_said_not_to_be():
     x = np.random.default_rng(0).normal(size=(60, 12))
     assert not speed.own_time_to(np.inf, x, max_iterations=2)["ours_reached_it"]

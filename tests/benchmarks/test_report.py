@@ -56,6 +56,7 @@ def rows(report: dict, start: str) -> list[dict]:
     return table
 
 
+@pytest.mark.slow
 def test_means_stand_beside_the_thesis(report):
     hgp, svgp, _ = rows(report, "Classification (thesis Table 4.3)")
     assert (hgp["thesis"], svgp["thesis"]) == ("error 7.7, nlp 0.196", "error 8.2, nlp 0.211")

@@ -21,6 +21,7 @@ def test_a_kept_bundle_serves_alone_and_equally(kept):  # noqa: F811 - pytest's 
     assert all(measured["largest_difference"] < 1e-5 for measured in result["batches"].values())
 
 
+@pytest.mark.slow
 def test_a_bundle_that_is_none_ends_with_the_reason(tmp_path):
     with pytest.raises(SystemExit, match="could not serve"):
         measure(Path(sys.executable), tmp_path, "--requests", "1")

@@ -64,6 +64,7 @@ def test_the_report_compares_each_method_with_ours():
     assert theirs["HGP's NLL against it"].endswith("lower")
 
 
+@pytest.mark.slow
 def test_a_second_run_computes_only_what_is_missing(monkeypatch, tmp_path):
     options = ["--out", str(tmp_path), "--tables", "iris", "--methods", "logistic", "--splits", "2"]
     monkeypatch.setattr(sys, "argv", ["small_tables", *options])

@@ -85,6 +85,7 @@ def test_what_dies_or_takes_too_long_is_listed_and_retried_only_on_request(
     assert len(calls) == 4
 
 
+@pytest.mark.slow
 def test_a_method_that_raises_leaves_its_message(monkeypatch, tmp_path):
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
@@ -109,6 +110,7 @@ def test_an_unknown_set_is_an_error_that_names_the_known_ones(monkeypatch, tmp_p
     assert "found no data set ['iris']; it has ['halves', 'slope']" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_results_of_other_settings_are_not_mixed(monkeypatch, tmp_path, data_folder, capsys):
     out = tmp_path / "out"
     options = ("--datasets", "halves", "--methods", "trees", "--folds", "1")
@@ -117,6 +119,7 @@ def test_results_of_other_settings_are_not_mixed(monkeypatch, tmp_path, data_fol
     assert "was made with another max_iterations" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_terminated_run_stops_its_cell_and_reports(tmp_path, data_folder):
     out = tmp_path / "out"
     command_line = [sys.executable, "-m", "benchmarks.tabular", "--data", data_folder, "--out", out]

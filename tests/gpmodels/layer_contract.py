@@ -214,6 +214,7 @@ class LayerContract:
             assert_same_outputs(served.serve(inputs), model(inputs))
             assert_same_outputs(served.signatures["serving_default"](inputs), model(inputs))
 
+    @pytest.mark.slow
     def test_half_precision_stays_outside_the_head(self):
         keras.config.set_dtype_policy("mixed_float16")
         try:
@@ -235,6 +236,7 @@ class LayerContract:
         with pytest.raises(ValueError, match="float32 or float64"):
             self.make_head(dtype=dtype)
 
+    @pytest.mark.slow
     def test_double_precision_head(self):
         model = trained_model(self.make_head(dtype="float64"))
         assert {weight.dtype for weight in model.head.trainable_weights} == {"float64"}
@@ -253,6 +255,7 @@ class LayerContract:
         for first, second in zip(heads[0].weights, heads[1].weights, strict=True):
             np.testing.assert_array_equal(first, second)
 
+    @pytest.mark.slow
     def test_keras_own_layer_test(self):
         case = TestCase()
         case.setUp()

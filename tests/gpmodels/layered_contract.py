@@ -58,6 +58,7 @@ class LayeredContract(LayerContract):
         head.steps.assign(step)
         np.testing.assert_array_equal(head.training_latent(x).mean, first.mean)
 
+    @pytest.mark.slow
     def test_exported_graph_draws_nothing(self, model, tmp_path):
         latent = model.head.for_inference()
         module = tf.Module()

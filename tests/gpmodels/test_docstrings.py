@@ -10,9 +10,19 @@ import gpmodels
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(gpmodels.__path__, "gpmodels."))
 FITTING = (
+    "gpmodels.comparison.fgp",
+    "gpmodels.comparison.gprn",
+    "gpmodels.comparison.pic",
+    "gpmodels.estimators.autogp",
     "gpmodels.estimators.classifiers",
     "gpmodels.estimators.deep_gp",
+    "gpmodels.estimators.dfgp",
+    "gpmodels.estimators.gplvm",
+    "gpmodels.estimators.gplvm_scores",
+    "gpmodels.estimators.leave_one_out",
     "gpmodels.estimators.regressors",
+    "gpmodels.estimators.transfer",
+    "gpmodels.hybrid",
 )
 """Their examples train a model each."""
 

@@ -94,6 +94,7 @@ def test_effective_observations_weigh_the_divergence_instead_of_all_points():
     )
 
 
+@pytest.mark.slow
 def test_a_head_trained_alone_counts_as_many_observations():
     x, y = blobs()
     divergence = {}
@@ -152,6 +153,7 @@ def test_excluded_label_beyond_the_classes_does_no_harm():
     assert all(np.isfinite(values).all() for values in model.get_weights())
 
 
+@pytest.mark.slow
 def test_bad_labels_are_an_error_in_the_graph_of_fit_too():
     x, y = blobs()
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Labels must be 0 or 1, but found\] \[2 2 2"):
@@ -164,6 +166,7 @@ def test_labels_may_have_any_dtype(dtype):
     assert loss_of(identity_model(), x, y.astype(dtype)) == loss_of(identity_model(), x, y)
 
 
+@pytest.mark.slow
 def test_weight_zero_excludes_a_point_whatever_its_label():
     x, y = maps()
     weight = np.random.default_rng(1).integers(0, 2, y.shape).astype("float32")
@@ -307,6 +310,7 @@ def test_sample_is_of_the_size_asked_for_and_spans_the_batches():
     np.testing.assert_array_equal(sample.labels, y[rows])
 
 
+@pytest.mark.slow
 def test_head_steps_train_the_head_alone():
     x, y = blobs()
     network = keras.Sequential([keras.layers.Dense(2)])
@@ -320,6 +324,7 @@ def test_head_steps_train_the_head_alone():
         np.testing.assert_array_equal(ours, old)
 
 
+@pytest.mark.slow
 def test_head_steps_count_points_by_their_weights():
     x = np.random.default_rng(0).normal(size=(80, 2)).astype("float32")
     y = (np.arange(80) % 2).astype("float32")  # says nothing of x

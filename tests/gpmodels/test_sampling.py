@@ -49,6 +49,7 @@ def of_all_classes(probability: np.ndarray, num_classes: int | None) -> np.ndarr
     return probability if num_classes == 4 else np.stack([1 - probability, probability], axis=-1)
 
 
+@pytest.mark.slow
 def test_the_mixture_is_that_of_a_slow_sum_over_samples(model):
     x = images(2, 9, 7, 3)
     outputs = {key: value.numpy() for key, value in model(x).items()}
@@ -72,6 +73,7 @@ def test_the_mixture_is_that_of_a_slow_sum_over_samples(model):
     assert even.mean() < 0.5
 
 
+@pytest.mark.slow
 def test_samples_disagree_where_a_linear_head_alone_would_know_nothing_of_it():
     model = trained(LinearHead())
     x = images(1, 8, 8, 3)
@@ -79,6 +81,7 @@ def test_samples_disagree_where_a_linear_head_alone_would_know_nothing_of_it():
     assert np.mean(model(x)["mutual_information"]) > 1e-3
 
 
+@pytest.mark.slow
 def test_folded_it_predicts_the_same_and_equal_calls_are_equal(model):
     x = images(2, 9, 7, 3)
     infer = tf.function(model.inference_function())
@@ -88,6 +91,7 @@ def test_folded_it_predicts_the_same_and_equal_calls_are_equal(model):
         np.testing.assert_allclose(folded[key], value, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_a_saved_model_samples_as_the_model_does(tmp_path):
     model = trained(LinearHead())
     model.export(str(tmp_path / "saved"))
@@ -102,6 +106,7 @@ def test_a_prediction_does_not_depend_on_the_images_beside_it(model):
     np.testing.assert_allclose(model(x)["probability"][1:2], model(x[1:2])["probability"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_temperature_is_that_of_the_average_whatever_the_head():
     model = trained(LinearHead())
     x = images(1, 8, 8, 3)

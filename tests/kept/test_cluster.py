@@ -86,6 +86,7 @@ def inputs(kept, tmp_path: Path):
     return copied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("application", "bundle"), BUNDLES)
 def test_a_cluster_writes_what_one_process_writes(application, bundle, inputs, kept, cluster, tmp_path):
     folder, model = inputs(application), kept(application) / bundle
@@ -97,6 +98,7 @@ def test_a_cluster_writes_what_one_process_writes(application, bundle, inputs, k
     assert said.count("Left out: ") == 1
 
 
+@pytest.mark.slow
 def test_a_cluster_goes_on_where_a_process_stopped_and_a_worker_opens_the_bundle_once(
     inputs, kept, cluster, tmp_path, monkeypatch
 ):

@@ -257,6 +257,7 @@ def _value(key: str, text: str) -> str | float:
         return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("application", "bundle"), BUNDLES)
 def test_a_bundle_predicts_what_it_did(application, bundle, kept, tmp_path):
     """By the commands on a new file, and by TensorFlow alone on the sample inside."""
@@ -299,6 +300,7 @@ def assert_same_metrics(evaluation: Path, expected: Path, **tolerance: float) ->
     assert_same(only_known(found, before), before, expected.name, **tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("application", "data", "model"), RUNS)
 def test_a_run_is_judged_as_it_was(application, data, model, kept, tmp_path):
     folder, out = kept(application), tmp_path / "evaluation"

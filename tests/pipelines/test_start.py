@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 APPLICATIONS = ("lane", "classify", "sonar", "cells")
 
 TRAINING = ("gpflow", "tensorflow_probability", "pipelines.runs.train", "gpmodels.hybrid")
 
 
+@pytest.mark.slow
 def test_predict_imports_nothing_of_the_training() -> None:
     imports = [f"pipelines.{name}.{part}" for part in ("commands", "predict") for name in APPLICATIONS]
     program = (

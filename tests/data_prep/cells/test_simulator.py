@@ -27,6 +27,7 @@ def frames() -> list[np.ndarray]:
     return synthetic_frames(16, (200, 240), seed=0)
 
 
+@pytest.mark.slow
 def test_seeds_decide_all(frames: list[np.ndarray]) -> None:
     one, again, other = (simulate_events(frames, SETTINGS, seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.frames, again.frames)

@@ -77,6 +77,7 @@ def test_a_very_large_tiff_is_read_by_its_strips(tmp_path: Path, monkeypatch: py
         np.testing.assert_array_equal(slide.read(270, 3, (30, 400), (30, 400)), IMAGE[270:, 3:403])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [{"tile": (64, 64)}, {"rowsperstrip": 16}])
 def test_a_small_picture_of_a_large_slide_takes_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: dict

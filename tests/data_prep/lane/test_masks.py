@@ -92,6 +92,7 @@ def test_level_of_ignored_pixels_does_not_set_the_scale() -> None:
     assert coding.encode(np.array([[0, 1, 255]])).tolist() == [[0, 1, 255]]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 300), min_size=1, max_size=50),
     st.sets(st.integers(0, 20), min_size=1),

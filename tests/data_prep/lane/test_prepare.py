@@ -86,6 +86,7 @@ def test_result_does_not_depend_on_jobs(write_pairs: WritePairs, tmp_path: Path)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_cluster_prepares_the_same_folder(
     write_pairs: WritePairs, tmp_path: Path, cluster: Cluster
 ) -> None:

@@ -40,6 +40,7 @@ def length_or_death(path: Path) -> int:
     return len(path.name)
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_its_worker_is_left_out_and_the_others_are_done() -> None:
     names = ["one", "three", "deadly", "seven", "eleven"]
     results = run_in_rounds(

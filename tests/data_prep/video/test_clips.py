@@ -129,6 +129,7 @@ def peak_of_cutting(path: Path) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_length(tmp_path: Path) -> None:
     short, long = (write_video(tmp_path / f"{count}.avi", count, size=(64, 64)) for count in (60, 600))
     # In a process of its own: threads that other tests leave in this one, of a cluster say, would count too.

@@ -51,6 +51,7 @@ def trials() -> dict[str, Trial]:
     return Trials()
 
 
+@pytest.mark.slow
 @every_regressor
 def test_it_learns_a_wave(name, trials):
     trial = trials[name]
@@ -71,6 +72,7 @@ def test_callback_can_predict(name, trials):
     assert trial.seen[10] != trial.model.predict(trial.train[0][:1])[0]
 
 
+@pytest.mark.slow
 @every_regressor
 def test_same_seed_same_model(name, trials):
     trial = trials[name]
@@ -157,6 +159,7 @@ AWKWARD = {name: data for name, *data in _awkward_data()}
 QUICK = {"fewer points than inducing points", "duplicates", "constant column", "one distinct point"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "case"),
     [

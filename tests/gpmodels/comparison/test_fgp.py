@@ -121,6 +121,7 @@ def test_experts_without_points_are_dropped_and_do_not_count():
     np.testing.assert_array_equal(optimiser.value_and_gradient(optimiser.position)[1], 0.0)
 
 
+@pytest.mark.slow
 def test_new_routing_needs_no_new_graph():
     mixture, _ = mixture_of(7)
     optimiser = LBFGS(mixture.log_evidence, mixture.trainable_variables)
@@ -143,6 +144,7 @@ def test_gradient_equals_finite_differences():
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_experts_find_their_own_noise():
     rng = np.random.default_rng(9)
     x = np.sort(rng.uniform(-4.0, 4.0, 300))
@@ -153,6 +155,7 @@ def test_experts_find_their_own_noise():
     assert model.n_experts_ == 2
 
 
+@pytest.mark.slow
 def test_training_keeps_the_best_state_that_was_routed_by_its_own_gate(monkeypatch):
     reached = []
 

@@ -119,6 +119,7 @@ def test_nodes_and_weights_start_apart():
     assert np.abs(marginals.weight_mean).max() > 0.3
 
 
+@pytest.mark.slow
 def test_a_network_beats_independent_processes_on_its_own_data():
     """Outputs that share a node are seen as many times as there are outputs."""
     x, y, truth = toy(5, 90)
@@ -136,6 +137,7 @@ def test_a_network_beats_independent_processes_on_its_own_data():
     np.testing.assert_allclose(noise, 0.4, rtol=0.3)
 
 
+@pytest.mark.slow
 def test_scales_of_targets_come_back():
     x, y, _ = toy(6, 30)
     shift, scale = np.array([5.0, -3.0]), np.array([100.0, 0.01])

@@ -89,6 +89,7 @@ def test_the_updates_are_those_written_out(rounds, margin):
     np.testing.assert_allclose(covariance, slow_covariance, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_many_rounds_end_at_a_fixed_point():
     kernels, signs, start = problem(1)
     settings = {"start": start, "precision": PRECISION, "margin": 0.0}

@@ -148,6 +148,7 @@ def test_both_bounds_at_their_best_and_the_evidence(problem, nested, doubly, evi
     assert max(ours, theirs) < found - 10 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner_noise", [0.01, 0.1, 1.0])
 def test_any_parameters_are_below_the_evidence(inner_noise):
     problem = EASY._replace(inner_noise=inner_noise)
@@ -204,6 +205,7 @@ def test_uncertain_hidden_values_pay_for_their_variance():
     assert float(bound.hidden) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_gradient_equals_finite_differences():
     model, x, y = random_model(0.5)
 

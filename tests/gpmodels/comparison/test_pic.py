@@ -117,6 +117,7 @@ def test_automatic_blocks_are_no_smaller_than_the_inducing_points_are_many():
     assert PICRegressor()._choose_num_blocks(3000, 500) == 6
 
 
+@pytest.mark.slow
 def test_there_are_no_empty_blocks():
     few = np.repeat([[0.0], [1.0], [2.0]], 4, axis=0)
     assert PICRegressor(3, 7, max_iterations=1, random_state=0).fit(few, few[:, 0]).n_blocks_ == 3

@@ -170,6 +170,7 @@ def test_layers_may_have_arc_cosine_kernels_of_some_depth():
     np.testing.assert_allclose(folded.variance, head.latent(x).variance, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_more_samples_make_the_objective_steadier():
     x, y = tf.constant(points(40)), tf.zeros(40, tf.float64)
 

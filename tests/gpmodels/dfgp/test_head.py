@@ -64,6 +64,7 @@ def labelled(size: int = 200) -> tuple[np.ndarray, np.ndarray]:
     return x, (x[:, 0] * x[:, 1] > 0).astype("float64")
 
 
+@pytest.mark.slow
 def test_point_posteriors_train_their_means_alone():
     head = random_dfgp(num_features=4, hidden_posterior="point")
     names = {weight.name for weight in head.trainable_weights if weight.name.startswith("hidden")}

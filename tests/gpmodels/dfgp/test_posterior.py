@@ -101,6 +101,7 @@ def test_best_posterior_of_regression_is_the_closed_form():
     np.testing.assert_allclose(mean, beta * expected @ a @ side, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @every_task
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradient_of_the_collapsed_bound_is_numeric(task, kernel):
@@ -210,6 +211,7 @@ def maximised_bound(head, data) -> float:
     return -evaluate(found.x)[0]  # not what was evaluated last, for the evidence is that of the same weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["regression", "classes"])
 @pytest.mark.parametrize("posterior", ["gaussian", "point"])
 def test_objective_is_below_the_evidence(task, posterior):

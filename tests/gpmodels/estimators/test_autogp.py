@@ -9,6 +9,7 @@ from sklearn.datasets import load_diabetes, load_iris
 
 from gpmodels import AutoGPClassifier, AutoGPRegressor, SVGPClassifier
 from gpmodels.estimators.alternation import AlternatingSteps, LeaveOneOutStep
+from gpmodels.estimators.mini_batch import Rows, mean_log_density
 from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 SMALL = {"num_inducing": 8, "max_iterations": 25, "random_state": 0}
@@ -31,6 +32,7 @@ def fitted(two_classes):
     return AutoGPClassifier(**SMALL).fit(*two_classes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["elbo", "loo", "loo_paper"])
 @pytest.mark.parametrize("settings", [{}, {"num_components": 2, "posterior": "diagonal"}], ids=str)
 def test_learns_each_objective(iris, objective, settings):
@@ -41,6 +43,7 @@ def test_learns_each_objective(iris, objective, settings):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_logistic_is_the_likelihood_of_two_classes_and_both_probabilities_are_the_heads(two_classes):
     model = AutoGPClassifier(temperature=1.0, **SMALL).fit(*two_classes)
     assert model.head_settings_["likelihood"] == "logistic"
@@ -52,6 +55,7 @@ def test_logistic_is_the_likelihood_of_two_classes_and_both_probabilities_are_th
     assert list(model.classes_) == ["no", "yes"]
 
 
+@pytest.mark.slow
 def test_no_step_is_the_svgp_of_the_same_start(iris):
     """A rate of almost nothing leaves what the SVGP's fit to the rows gave."""
     model = AutoGPClassifier(
@@ -69,6 +73,7 @@ def test_no_step_is_the_svgp_of_the_same_start(iris):
     assert twin.bound(*iris) - 0.01 < model.bound(*iris) < twin.bound(*iris) + 1.0
 
 
+@pytest.mark.slow
 def test_temperature_is_what_left_out_rows_ask_for(two_classes):
     settings = {"early_stopping": False, **SMALL}  # no held-out rows that might keep the posterior held
     model = AutoGPClassifier(**settings).fit(*two_classes)
@@ -80,6 +85,7 @@ def test_temperature_is_what_left_out_rows_ask_for(two_classes):
     assert AutoGPClassifier(num_components=2, **SMALL).fit(*two_classes).temperature_ == 1.0
 
 
+@pytest.mark.slow
 def test_separable_classes_and_a_probit_are_no_trouble():
     """Leaving out differentiates the sites, hence log Φ twice, far in its tail too."""
     rng = np.random.default_rng(0)
@@ -124,6 +130,7 @@ def test_blocks_alternate_and_hold_q_of_u_between():
     assert len(steps._leave_one_out.calls) == 4
 
 
+@pytest.mark.slow
 def test_early_stopping_waits_for_a_cycle_of_blocks(iris):
     """Ten looks fit into a cycle, in whose other half the held-out rows may gain."""
     settings = {"num_inducing": 8, "max_iterations": 400, "block_epochs": 50, "random_state": 0}
@@ -149,6 +156,7 @@ def test_a_fifth_of_the_rows_is_held_out_if_nothing_is_said(model):
     assert model.validation_fraction == 0.2
 
 
+@pytest.mark.slow
 def test_a_held_posterior_has_the_temperature_of_the_held_out_rows(iris, monkeypatch):
     def keep(engine, *_):
         engine.head.posterior.q_mean.assign(0.0 * engine.head.posterior.q_mean)  # worse than what was held
@@ -159,6 +167,62 @@ def test_a_held_posterior_has_the_temperature_of_the_held_out_rows(iris, monkeyp
     assert model.temperature_ == model._held_temperature != 1.0
 
 
+def fits(monkeypatch):
+    """Record the fits of an estimator: rows, whether some are held out, and the epochs asked for and kept."""
+    found, learn = [], AutoGPClassifier._learn
+
+    def recorded(self, engine, training, held_out, monitor, total, rng, epochs=None):
+        kept = learn(self, engine, training, held_out, monitor, total, rng, epochs)
+        found.append((len(training), held_out is not None, epochs, kept))
+        return kept
+
+    monkeypatch.setattr(AutoGPClassifier, "_learn", recorded)
+    return found
+
+
+@pytest.mark.slow
+def test_few_rows_are_all_learned_from_for_as_long_as_those_held_out_chose(iris, monkeypatch):
+    found = fits(monkeypatch)
+    model = AutoGPClassifier(batch_size=40, block_epochs=1, **SMALL).fit(*iris)
+    rows = model.num_rows_ - 1  # iris has one flower twice
+    (some, held, asked, chosen), (all_rows, held_again, asked_again, kept) = found
+    assert (some, held, asked) == (rows - rows // 5, True, None)
+    assert (all_rows, held_again, asked_again, kept) == (rows, False, chosen, chosen)
+    assert chosen in {0, 10 / 3, 20 / 3, 25 / 3}  # steps at the looks, of which three are an epoch
+
+
+@pytest.mark.slow
+def test_of_many_rows_those_held_out_are_not_learned_from(iris, monkeypatch):
+    found = fits(monkeypatch)
+    monkeypatch.setattr("gpmodels.estimators.autogp.ROWS_LEARNED_AGAIN", 100)
+    AutoGPClassifier(**SMALL).fit(*iris)
+    assert [held for _, held, *_ in found] == [True]
+
+
+@pytest.mark.slow
+def test_without_rows_held_out_there_is_one_fit(iris, monkeypatch):
+    found = fits(monkeypatch)
+    model = AutoGPClassifier(early_stopping=False, **SMALL).fit(*iris)
+    assert [(held, kept) for _, held, _, kept in found] == [(False, 25)]
+    assert model.posterior_is_solved_
+
+
+def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_classes):
+    """Means and roots twice as large are surer than they should be, which a temperature undoes."""
+    x, y = two_classes
+    codes = (y == "yes").astype(float)
+    rows = Rows(x, codes, np.ones(len(x)), fitted.input_mean_, fitted.input_scale_)
+    engine = fitted._trained_engine()
+    posterior = engine.head.posterior
+    with engine.unchanged():
+        before, plain = fitted._judge()(engine, rows), mean_log_density(engine, rows)
+        posterior.q_mean.assign(10.0 * posterior.q_mean)
+        after, surer = fitted._judge()(engine, rows), mean_log_density(engine, rows)
+    assert surer < plain - 0.3
+    assert abs(after - before) < 0.15
+
+
+@pytest.mark.slow
 def test_leaving_out_improves_its_own_objective(iris):
     """Steps with q(u) held raise the density of left-out rows; the q that is solved at the end is another."""
     x, y = iris
@@ -175,6 +239,7 @@ def test_leaving_out_improves_its_own_objective(iris):
     assert losses[-1] < 0.9 * losses[0]
 
 
+@pytest.mark.slow
 def test_regression_predicts_and_leaves_out_in_the_units_of_the_targets():
     x, y = load_diabetes(return_X_y=True)
     model = AutoGPRegressor(**SMALL).fit(x, y)
@@ -187,6 +252,7 @@ def test_regression_predicts_and_leaves_out_in_the_units_of_the_targets():
     assert np.mean(density) < np.mean(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 @pytest.mark.parametrize("kind", [AutoGPClassifier, AutoGPRegressor])
 def test_file_and_copy_predict_the_same(kind, posterior, iris, tmp_path):
@@ -198,6 +264,7 @@ def test_file_and_copy_predict_the_same(kind, posterior, iris, tmp_path):
         assert other.kernel_depth == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -48,6 +48,7 @@ def data(cls, size=60):
     return x, (y > 0).astype(int) if cls in CLASSIFIERS else 100.0 * y
 
 
+@pytest.mark.slow
 @every_class
 def test_weights_count_rows(cls):
     """At fixed parameters the bound with weights is that of repeated rows."""
@@ -73,6 +74,7 @@ def test_weighted_and_repeated_rows_start_from_the_same_scaling(cls):
     assert weighted.head_settings_["num_inducing"] == plain.head_settings_["num_inducing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [HGPClassifier, HGPRegressor])
 def test_rows_of_weight_zero_play_no_part(cls):
     x, y = data(cls)
@@ -103,6 +105,7 @@ def test_units_of_the_features_do_not_matter(cls, factor):
         np.testing.assert_allclose(scaled.predict_distribution(factor * x)[name], value, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @two_classes
 def test_unusual_columns(cls):
     """Integers, one column alone, and a constant one."""
@@ -118,6 +121,7 @@ def test_unusual_columns(cls):
     assert with_constant.score(constant, y) > 0.5
 
 
+@pytest.mark.slow
 @every_class
 def test_fewer_rows_than_inducing_points(cls):
     x, y = data(cls, 5)
@@ -127,6 +131,7 @@ def test_fewer_rows_than_inducing_points(cls):
     assert np.isfinite(estimator.predict_distribution(x)["latent_variance"]).all()
 
 
+@pytest.mark.slow
 @every_class
 def test_nothing_but_duplicates(cls):
     x, y = data(cls)
@@ -138,6 +143,7 @@ def test_nothing_but_duplicates(cls):
         np.testing.assert_allclose(outputs["mean"], np.mean(y), atol=0.3 * np.std(y))
 
 
+@pytest.mark.slow
 @every_class
 def test_data_that_cannot_be_used(cls):
     x, y = data(cls)
@@ -229,6 +235,7 @@ def test_optimizer_by_the_size_of_the_data():
     assert not estimator.set_params(optimizer="adam")._takes_full_batch(10)
 
 
+@pytest.mark.slow
 @two_classes
 def test_float32_says_nearly_the_same(cls):
     x, y = data(cls)
@@ -247,6 +254,7 @@ def test_integer_random_states_and_generators_are_repeatable():
     assert not np.array_equal(first, make(SVGPRegressor, random_state=4).fit(x, y).predict(x))
 
 
+@pytest.mark.slow
 def test_prediction_by_blocks_is_prediction_at_once(monkeypatch):
     x, y = data(HGPRegressor)
     estimator = make(HGPRegressor).fit(x, y)

@@ -19,6 +19,7 @@ def data(num_classes=2, size=60):
     return x, np.digitize(x[:, 0], np.quantile(x[:, 0], np.arange(1, num_classes) / num_classes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [
@@ -97,6 +98,7 @@ def test_both_tails_keep_their_digits():
     assert probability.min(axis=0) == pytest.approx(probability.min(axis=0)[::-1], rel=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["softmax", "robust_max"])
 @pytest.mark.parametrize("class_kernels", ["shared", pytest.param("separate", marks=pytest.mark.slow)])
 def test_outputs_of_three_classes(likelihood, class_kernels):
@@ -115,6 +117,7 @@ def test_outputs_of_three_classes(likelihood, class_kernels):
     assert np.mean(outputs["label"] == y) > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [HGPClassifier, SVGPClassifier, VMGPClassifier])
 def test_accuracy_on_breast_cancer(cls):
     train, test, y_train, y_test = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
@@ -123,6 +126,7 @@ def test_accuracy_on_breast_cancer(cls):
     assert estimator.score(test, y_test) > 0.93
 
 
+@pytest.mark.slow
 def test_accuracy_on_wine():
     train, test, y_train, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
     estimator = HGPClassifier(num_experts=2, num_inducing=15, max_iterations=30, random_state=0)

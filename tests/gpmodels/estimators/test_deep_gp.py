@@ -27,6 +27,7 @@ def moons(size: int = 200) -> tuple[np.ndarray, np.ndarray]:
     return x, np.array(["left", "right"])[y]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_classes_are_learned_with_probabilities_of_the_mixture(approximation):
     x, y = moons()
@@ -41,6 +42,7 @@ def test_classes_are_learned_with_probabilities_of_the_mixture(approximation):
     assert "layer_2" in model.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_targets_are_learned(approximation):
     x, y = step_data()
@@ -51,6 +53,7 @@ def test_targets_are_learned(approximation):
     assert np.mean(np.abs(y - mean) < 2.0 * deviation) > 0.85
 
 
+@pytest.mark.slow
 def test_natural_gradients_reach_a_better_bound_from_one_start():
     x, y = step_data()
     settings = SMALL | {"early_stopping": False, "learning_rate": 0.01}
@@ -60,6 +63,7 @@ def test_natural_gradients_reach_a_better_bound_from_one_start():
     assert natural > adam + 10.0
 
 
+@pytest.mark.slow
 def test_one_layer_reaches_the_bound_of_the_sparse_process():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (150, 1))
@@ -72,6 +76,7 @@ def test_one_layer_reaches_the_bound_of_the_sparse_process():
     assert plain.bound(x, y) - 5.0 < deep.bound(x, y) < plain.bound(x, y) + 0.1
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_models_and_calls():
     x, y = step_data(80)
     first, second = (DeepGPRegressor(**SMALL).fit(x, y) for _ in range(2))
@@ -81,6 +86,7 @@ def test_equal_seeds_give_equal_models_and_calls():
     assert np.any(other.predict(x) != first.predict(x))
 
 
+@pytest.mark.slow
 def test_bound_does_not_depend_on_blocks(monkeypatch):
     x, y = step_data(80)
     model = DeepGPRegressor(**SMALL).fit(x, y)
@@ -90,6 +96,7 @@ def test_bound_does_not_depend_on_blocks(monkeypatch):
     assert model.bound(x, y, np.full(80, 2.0)) != pytest.approx(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("widths", [None, [2, 1]])
 def test_file_round_trip(approximation, widths, tmp_path):
@@ -123,6 +130,7 @@ def test_settings_out_of_range_are_refused(settings, message):
         DeepGPRegressor(**(SMALL | settings)).fit(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"num_layers": 0}, {"mean_function": "cubic"}])
 def test_failed_refit_leaves_no_old_model(settings):
     x, y = step_data(30)
@@ -133,6 +141,7 @@ def test_failed_refit_leaves_no_old_model(settings):
         check_is_fitted(model)
 
 
+@pytest.mark.slow
 def test_divergence_during_a_refit_leaves_no_old_model(monkeypatch):
     x, y = step_data(30)
     model = DeepGPRegressor(natural_gradient=0.0, **(SMALL | {"max_iterations": 5})).fit(x, y)

@@ -32,6 +32,7 @@ def data(size: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.sin(2 * (x[:, 2] - 3.0)) + 5 * (x[:, 3] - 3.0) + 0.1 * rng.normal(size=size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "output_kernel",
     ["ard", pytest.param("full", marks=pytest.mark.slow), pytest.param("linear", marks=pytest.mark.slow)],
@@ -49,6 +50,7 @@ def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
     assert 0.85 < np.mean(np.abs(mean - 100.0 * target) < 1.96 * deviation) < 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_classes", "posterior"),
     [
@@ -73,6 +75,7 @@ def test_classifier_learns(num_classes, posterior):
     assert model.view_weights_[1] > 0.8
 
 
+@pytest.mark.slow
 def test_lengthscales_of_hidden_units_are_learned_or_stay_at_the_median_distance():
     x, y = data(80)
     settings = {"views": VIEWS, "num_inducing": 6, "max_iterations": 5, "random_state": 0}
@@ -85,6 +88,7 @@ def test_lengthscales_of_hidden_units_are_learned_or_stay_at_the_median_distance
         assert stays == [lengthscales == "median"] * len(VIEWS)
 
 
+@pytest.mark.slow
 def test_probabilities_have_both_tails_and_are_the_heads_own():
     x, y = data(100)
     model = DFGPClassifier(**SMALL).fit(x, y > y.mean())
@@ -94,6 +98,7 @@ def test_probabilities_have_both_tails_and_are_the_heads_own():
     np.testing.assert_allclose(outputs["probability"][:, 1], own, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [1.0, 0.1])
 def test_bound_of_the_fit_is_the_bound_at_the_training_rows(weight):
     x, y = data(80)
@@ -115,6 +120,7 @@ def few_rows() -> tuple[np.ndarray, np.ndarray]:
     return x[rows], y[rows]
 
 
+@pytest.mark.slow
 def test_the_warm_up_finds_what_a_fit_with_the_whole_divergence_misses(monkeypatch):
     x, y = few_rows()
     model = DFGPClassifier(num_inducing=10, max_iterations=40, random_state=0)
@@ -127,6 +133,7 @@ def test_the_warm_up_finds_what_a_fit_with_the_whole_divergence_misses(monkeypat
     assert warm > cold + 5.0
 
 
+@pytest.mark.slow
 def test_the_learning_curve_shows_the_whole_bound_in_the_warm_up_too(monkeypatch):
     """Iteration 10 lies in the warm-up, of 12 of the 48 iterations."""
     x, y = data(60)
@@ -138,6 +145,7 @@ def test_the_learning_curve_shows_the_whole_bound_in_the_warm_up_too(monkeypatch
     np.testing.assert_allclose(np.array(bounds[: len(told)]) / 60, told, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fit_of_the_same_configuration_in_a_callback_changes_nothing():
     """Both share an engine; iteration 10 lies in the warm-up."""
     x, y = data(60)
@@ -152,6 +160,7 @@ def test_a_fit_of_the_same_configuration_in_a_callback_changes_nothing():
     np.testing.assert_allclose(watched.predict(x), alone.predict(x), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_mini_batches():
     x, y = data(400)
     model = DFGPRegressor(
@@ -160,6 +169,7 @@ def test_mini_batches():
     assert model.fit(x, y).score(x, y) > 0.7
 
 
+@pytest.mark.slow
 def test_weight_zero_is_absence():
     x, y = data(60)
     weight = np.ones(60)
@@ -170,6 +180,7 @@ def test_weight_zero_is_absence():
     np.testing.assert_allclose(whole.view_weights_, part.view_weights_, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", [[slice(0, 2), np.array([2, 4])], [[0, 1], (2, 4)], [range(2), [2, 4]]])
 def test_views_in_any_form_survive_a_file(views, tmp_path):
     x, y = data(60)
@@ -184,6 +195,7 @@ def test_views_in_any_form_survive_a_file(views, tmp_path):
     assert clone(loaded).fit(x, y > 0).score(x, y > 0) == model.score(x, y > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -211,6 +223,7 @@ def test_altered_files_are_refused(name, value, message, tmp_path):
         DFGPRegressor.load(path)
 
 
+@pytest.mark.slow
 def test_tensorboard_has_the_tags_of_every_unit(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415 - slow
 
@@ -225,6 +238,7 @@ def test_tensorboard_has_the_tags_of_every_unit(tmp_path):
     assert expected | {"bound_per_point/training", "bound/training"} <= set(events.Tags()["tensors"])
 
 
+@pytest.mark.slow
 def test_summary_shows_views_by_weight():
     x, y = data(60)
     model = DFGPRegressor(**(SMALL | {"num_hidden": None}), views=[[0, 1, 2], [3], [4, 0]]).fit(x, y)

@@ -77,6 +77,7 @@ def test_estimators_that_share_an_engine_keep_their_own_predictions():
     assert np.corrcoef(before["mean"], between["mean"])[0, 1] < -0.9
 
 
+@pytest.mark.slow
 def test_fits_are_reproducible_whatever_came_before():
     x, y = data()
     classes = (y > 0).astype(int)
@@ -91,6 +92,7 @@ def test_fits_are_reproducible_whatever_came_before():
     )
 
 
+@pytest.mark.slow
 def test_adam_starts_without_the_moments_of_the_fit_before():
     x, y = data()
     settings = {"num_inducing": 6, "optimizer": "adam", "max_iterations": 12, "batch_size": 20}
@@ -99,6 +101,7 @@ def test_adam_starts_without_the_moments_of_the_fit_before():
         np.testing.assert_array_equal(one, same)
 
 
+@pytest.mark.slow
 def test_threads_have_engines_of_their_own():
     x, y = data()
     expected = SVGPRegressor(random_state=0, **SMALL).fit(x, y).predict(x)

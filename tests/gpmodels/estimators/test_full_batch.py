@@ -43,6 +43,7 @@ def fitted_bound(estimator, x, y):
     return estimator.bound(x, y) / len(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "data"),
     [
@@ -64,6 +65,7 @@ def test_bound_never_falls_within_a_round(make, data):
     assert values[-1] > values[0] + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "data"), [(SVGPClassifier, moons), (lambda **k: HGPClassifier(num_experts=3, **k), moons)]
 )
@@ -74,6 +76,7 @@ def test_bound_of_the_fitted_model_is_the_last_of_the_curve(make, data):
     assert fitted_bound(estimator, x, y) == pytest.approx(bounds(estimator)[-1], abs=0.02)
 
 
+@pytest.mark.slow
 def test_regression_ends_with_the_best_q():
     x, y = waves()
     estimator = HGPRegressor(num_experts=3, max_iterations=10, **SMALL).fit(x, y)
@@ -110,6 +113,7 @@ def far_apart():
     return x, np.sin(3 * x[:, 0])
 
 
+@pytest.mark.slow
 def test_unused_experts_are_dropped():
     """An expert whose inducing inputs lie where no row is answers for none, and leaves the gate."""
     x, y = far_apart()
@@ -136,6 +140,7 @@ def test_unused_experts_are_dropped():
     assert head.expert_counts.numpy().sum() == len(x)
 
 
+@pytest.mark.slow
 def test_experts_that_answer_are_those_in_use():
     x, y = waves(60)
     estimator = VMGPRegressor(num_experts=8, num_inducing=3, max_iterations=5, random_state=0).fit(x, y)
@@ -144,6 +149,7 @@ def test_experts_that_answer_are_those_in_use():
     assert set(estimator.predict_distribution(x)["expert"]) == set(active)
 
 
+@pytest.mark.slow
 def test_soft_e_step_raises_its_own_bound():
     x, y = moons(100)
     estimator = HGPClassifier(num_experts=2, e_step="soft", max_iterations=12, **SMALL).fit(x, y)

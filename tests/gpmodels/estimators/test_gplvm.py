@@ -59,6 +59,7 @@ def with_holes(rows):
     return BayesianGPLVM(**SETTINGS, max_iterations=300).fit(holed(rows)[0])
 
 
+@pytest.mark.slow
 def test_training_rows_are_transformed_to_the_embedding(model, rows):
     """The embedding is what `transform` returns, and no row is worse there than where training left it."""
     mean, deviation = model.transform(rows, return_std=True)
@@ -84,6 +85,7 @@ def test_training_rows_are_transformed_to_the_embedding(model, rows):
     assert (deviation > 0).all()
 
 
+@pytest.mark.slow
 def test_training_rows_with_holes_too(with_holes, rows):
     np.testing.assert_array_equal(with_holes.transform(holed(rows)[0]), with_holes.embedding_)
 
@@ -102,6 +104,7 @@ def test_dimensions_come_in_the_order_of_their_relevance(model):
     assert (np.diff(model.relevance_) <= 0).all()
 
 
+@pytest.mark.slow
 def test_a_dimension_that_is_not_needed_switches_itself_off():
     rng = np.random.default_rng(0)
     line = rng.uniform(-1, 1, 100)
@@ -110,6 +113,7 @@ def test_a_dimension_that_is_not_needed_switches_itself_off():
     assert model.relevance_[0] > 0.95
 
 
+@pytest.mark.slow
 def test_where_nothing_was_learned_no_dimension_is_relevant():
     x = np.random.default_rng(0).standard_normal((40, 12))
     with pytest.warns(ConvergenceWarning, match="All rows ended at the same position"):
@@ -118,6 +122,7 @@ def test_where_nothing_was_learned_no_dimension_is_relevant():
     assert "0.0%" in model.summary()
 
 
+@pytest.mark.slow
 def test_noisy_columns_do_not_end_as_noise_alone():
     """From lengthscales of 1 all of wine becomes noise, rows at one position; the second start mends it."""
     x = load_wine().data
@@ -153,6 +158,7 @@ def test_missing_values_in_training_are_filled(with_holes, rows):
     assert not np.isnan(filled).any()
 
 
+@pytest.mark.slow
 def test_nan_nowhere_is_the_complete_fit(rows):
     """One value less changes the bound a little; equal seeds give equal maps."""
     complete = BayesianGPLVM(**SETTINGS, max_iterations=10).fit(rows)
@@ -186,6 +192,7 @@ def test_odd_rows_score_lowest(model):
     assert np.median(scores[-6:]) < np.quantile(scores[:-6], 0.02)
 
 
+@pytest.mark.slow
 def test_scores_are_in_the_units_of_the_data(rows):
     settings = {**SETTINGS, "max_iterations": 30}
     one = BayesianGPLVM(**settings).fit(rows)
@@ -198,6 +205,7 @@ def test_scores_are_in_the_units_of_the_data(rows):
     np.testing.assert_allclose(ten.complete(10.0 * x), 10.0 * one.complete(x), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["gaussian", "map"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "rbf+linear"])
 def test_every_kernel_and_posterior(kernel, posterior, rows, tmp_path):
@@ -219,6 +227,7 @@ def test_every_kernel_and_posterior(kernel, posterior, rows, tmp_path):
     assert kernel in fitted.summary()
 
 
+@pytest.mark.slow
 def test_a_linear_kernel_needs_no_inducing_inputs(rows):
     few, many = (
         BayesianGPLVM(
@@ -230,6 +239,7 @@ def test_a_linear_kernel_needs_no_inducing_inputs(rows):
     np.testing.assert_allclose(few.embedding_, many.embedding_, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_mini_batches_fill_missing_values_too():
     x, _ = ring(600)
     x_holed, holes = holed(x)
@@ -243,6 +253,7 @@ def test_mini_batches_fill_missing_values_too():
     np.testing.assert_array_equal(model.transform(x_holed), model.embedding_)
 
 
+@pytest.mark.slow
 def test_mini_batches_learn_a_column_that_few_rows_have():
     """Rows that lack a column say nothing of its function: neither that it is small nor that it is sure."""
     rng = np.random.default_rng(0)
@@ -260,6 +271,7 @@ def test_mini_batches_learn_a_column_that_few_rows_have():
     assert np.mean((np.abs(filled - x) < 1.96 * deviation)[holes]) > 0.85
 
 
+@pytest.mark.slow
 def test_many_rows_are_taken_by_mini_batches(monkeypatch, rows):
     from gpmodels.estimators import gplvm  # noqa: PLC0415
 
@@ -308,6 +320,7 @@ def test_it_works_in_a_pipeline_and_clones(rows):
     assert clone(pipeline[-1]).num_inducing == 20
 
 
+@pytest.mark.slow
 def test_constant_columns_work(rows):
     x = np.column_stack([rows, np.full(120, 7.0)])
     for scale in ("common", "columns", None):

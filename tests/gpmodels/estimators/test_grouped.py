@@ -27,6 +27,7 @@ def assert_same(first, second, x):
         np.testing.assert_array_equal(second.predict_distribution(x)[name], value, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["auto", 60, 60.0])
 def test_all_rows_in_full_are_what_all_says(setting):
     x, y = labels(60)
@@ -37,6 +38,7 @@ def test_all_rows_in_full_are_what_all_says(setting):
     assert_same(every, other, x)
 
 
+@pytest.mark.slow
 def test_groups_of_one_row_each_count_in_full():
     x, y = targets(40)
     alone = SVGPRegressor(**SMALL).fit(x, y)
@@ -55,6 +57,7 @@ def test_counting_fewer_is_the_weight_of_each_row():
     assert np.abs(counted.predict_proba(x) - in_full.predict_proba(x)).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "made"),
     [(SVGPRegressor, targets), pytest.param(SVGPClassifier, labels, marks=pytest.mark.slow)],

@@ -15,6 +15,7 @@ def iris():
     return load_iris(return_X_y=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [SVGPClassifier(**SMALL), HGPClassifier(num_experts=2, **SMALL)], ids=["svgp", "hgp"]
 )
@@ -25,6 +26,7 @@ def test_classes_are_a_little_worse_than_seen(model, iris):
     assert seen.mean() - 0.2 < left_out.mean() < seen.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [SVGPRegressor(**SMALL), HGPRegressor(num_experts=2, **SMALL)], ids=["svgp", "hgp"]
 )
@@ -89,6 +91,7 @@ def test_exchanged_labels_head_the_list(iris, class_weight):
     assert (np.diff(left_out[listed]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_labels_may_be_strings(iris):
     names = np.array(["setosa", "versicolor", "virginica"])[iris[1]]
     model = SVGPClassifier(**SMALL).fit(iris[0], names)

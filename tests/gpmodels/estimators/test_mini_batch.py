@@ -87,6 +87,7 @@ def test_chunks_cover_all_rows(monkeypatch):
     np.testing.assert_array_equal(np.concatenate(parts), y)
 
 
+@pytest.mark.slow
 def test_density_is_a_weighted_mean_whatever_the_chunks(engine, monkeypatch):
     x, y = data(20)
     weight = np.arange(20.0)
@@ -134,6 +135,24 @@ def test_a_start_that_is_hard_to_beat_does_not_end_training(engine, monkeypatch)
         np.testing.assert_array_equal(now, start)  # none was better, so that the start is kept
 
 
+def test_the_judge_decides_and_the_steps_that_were_kept_are_returned(engine, monkeypatch):
+    monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 1)
+    said = iter([0.0, 1.0, 3.0, 2.0, 2.5])
+    x, y = data()
+    every = rows(x, y)
+    settings = {"batch_size": 50, "max_iterations": 4, "learning_rate": 0.01}
+    rng = np.random.default_rng(0)
+    judge = lambda *_: next(said)  # noqa: E731 - of one line
+    assert fit_mini_batch(engine, every, every, Monitor(), judge=judge, rng=rng, **settings) == 2
+    weights = engine.head.get_weights()
+    assert fit_mini_batch(engine, every, None, Monitor(), stop_after=0, rng=rng, **settings) == 0
+    for now, before in zip(engine.head.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(now, before)
+    monitor = Monitor()
+    assert fit_mini_batch(engine, every, None, monitor, stop_after=3, rng=rng, **settings) == 3
+    assert len(monitor.bounds) == 3
+
+
 def test_without_held_out_rows_the_last_weights_stay(engine):
     x, y = data()
     monitor = trained(engine, rows(x, y), max_iterations=30)
@@ -152,6 +171,7 @@ def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine):
         trained(engine, rows(x, y))
 
 
+@pytest.mark.slow
 def test_mini_batches_and_all_rows_agree_roughly():
     x, y = data()
     adam = SVGPRegressor(max_iterations=600, early_stopping=False, batch_size=100, **ADAM)
@@ -167,6 +187,7 @@ def test_held_out_rows_are_the_share_asked_for(monkeypatch):
 
     def fake(engine, training, held_out, monitor, **settings):  # noqa: ARG001
         seen.update(training=len(training), held_out=held_out and len(held_out), **settings)
+        return 0
 
     monkeypatch.setattr("gpmodels.estimators.base.fit_mini_batch", fake)
     x, y = data(100)
@@ -176,6 +197,7 @@ def test_held_out_rows_are_the_share_asked_for(monkeypatch):
     assert (seen["training"], seen["held_out"], seen["batch_size"]) == (100, None, 100)
 
 
+@pytest.mark.slow
 def test_weights_of_zero_play_no_part():
     x, y = data(200)
     weight = np.where(np.arange(200) % 2, 1.0, 0.0)

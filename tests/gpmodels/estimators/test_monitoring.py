@@ -29,6 +29,7 @@ def read_events(folder):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lbfgs", "adam"])
 @pytest.mark.parametrize("cls", [SVGPClassifier, SVGPRegressor])
 def test_callback_can_predict_every_ten_iterations(cls, optimizer):
@@ -68,6 +69,7 @@ def test_curve_has_a_point_for_each_iteration():
     assert all(math.isnan(point.validation) for point in curve)
 
 
+@pytest.mark.slow
 def test_log_folder_has_the_bound_and_the_units(tmp_path):
     x, y = data()
     estimator = HGPRegressor(num_experts=2, max_iterations=20, log_dir=str(tmp_path), **SMALL).fit(x, y)

@@ -61,6 +61,7 @@ def test_one_step_is_gpflows(likelihood, num_data):
     np.testing.assert_allclose(layer.q_sqrt.numpy()[0, 0], theirs.q_sqrt.numpy()[0], atol=tolerance)
 
 
+@pytest.mark.slow
 def test_weights_count_as_repeated_points():
     x, y, _ = batch(classes=False)
     counts = np.arange(15) % 3
@@ -86,6 +87,7 @@ def test_full_steps_of_one_layer_reach_the_best_posterior_at_once():
     assert losses[2] == pytest.approx(losses[1], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_step_of_two_layers_raises_the_bound_and_counts(num_classes):
     engine = engine_of(num_classes=num_classes, num_samples=3)

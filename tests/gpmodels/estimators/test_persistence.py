@@ -60,6 +60,7 @@ def assert_same_predictions(first, second, x):
         assert found[name].dtype == value.dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
 def test_loaded_estimator_equals_the_saved_one(cls, tmp_path):
     x, _ = data()
@@ -105,6 +106,7 @@ def test_dropped_experts_stay_dropped(tmp_path):
     assert_same_predictions(fitted, loaded, x)
 
 
+@pytest.mark.slow
 def test_parameters_and_feature_names_return(tmp_path):
     x, y = data(3)
     weight = {0: 1.0, 1: 2.0, 2: 1.5}

@@ -58,6 +58,7 @@ def labelled(ax):
     return dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
 
 
+@pytest.mark.slow
 def test_regression_draws_mean_and_data_on_the_axes_given(regressor, ax):
     x, y = line_data()
     before = plt.get_fignums()
@@ -87,6 +88,7 @@ def test_a_model_without_experts_has_no_experts_in_its_picture(ax):
     assert not [label for label in labelled(ax) if label.startswith("expert")]
 
 
+@pytest.mark.slow
 def test_classification_draws_each_class_and_names_the_surface(classifier, ax):
     model, x, y = classifier
     plot_classification(model, x, y, ax)

@@ -30,6 +30,7 @@ def engine_of(rows, **settings):
     return engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [7, 1000])
 def test_regression_is_the_closed_form_whatever_the_chunks(chunk, monkeypatch):
     monkeypatch.setattr(refit, "head_rows", lambda _: chunk)
@@ -52,6 +53,7 @@ def bound(engine, rows):
     return float(tf.reduce_sum(weight * terms) - engine.head.penalty())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 @pytest.mark.parametrize("variance", [1.0, 30.0, 150.0])
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_targets_that_are_constant_or_in_a_column():
         make(SVGPRegressor).fit(x, np.where(np.arange(40) == 3, np.nan, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_accuracy_on_diabetes(cls):
     train, test, y_train, y_test = train_test_split(*load_diabetes(return_X_y=True), random_state=0)
@@ -70,6 +71,7 @@ def test_accuracy_on_diabetes(cls):
     assert 0.7 < np.std(residual) < 1.4
 
 
+@pytest.mark.slow
 def test_score_on_diabetes_by_default_size():
     X, y = load_diabetes(return_X_y=True)
     assert make(HGPRegressor, num_inducing="auto", max_iterations=40).fit(X, y).score(X, y) > 0.35

@@ -35,12 +35,14 @@ def test_rows_that_differ_in_target_or_group_are_no_copies():
     assert sorted(kept) == [0, 0, 1]
 
 
+@pytest.mark.slow
 def test_large_weights_do_not_make_a_larger_model():
     x, y, _ = problem()
     model = SVGPClassifier(max_iterations=2).fit(x, y, sample_weight=np.full(40, 5000.0))
     assert model.head_settings_["num_inducing"] == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

@@ -19,10 +19,14 @@ from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 SMALL = {"num_inducing": 8, "max_iterations": 5}
 
 
-@parametrize_with_checks(
-    [SVGPClassifier(**SMALL), SVGPRegressor(**SMALL)],
-)
+@parametrize_with_checks([SVGPRegressor(**SMALL)])
 def test_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([SVGPClassifier(**SMALL)])
+def test_checks_of_classes(estimator, check):
     check(estimator)
 
 

@@ -31,6 +31,7 @@ def regressor():
     return model
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_head_in_the_units_of_the_data(regressor):
     summary = describe(regressor)
     head = regressor._trained_engine().head
@@ -86,6 +87,7 @@ def test_the_table_names_units_features_and_what_was_dropped(regressor):
     assert header.index("top features") == shared.index("x") == first.index("x", 8)
 
 
+@pytest.mark.slow
 def test_classes_have_a_kernel_each_no_noise_and_only_the_most_relevant_features_are_listed():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 12))

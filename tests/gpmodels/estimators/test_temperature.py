@@ -64,6 +64,7 @@ def test_folds_spread_classes_and_keep_groups_whole():
     assert set(fold) == set(range(5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_posterior_without_rows_is_that_of_the_others(num_classes):
     x, y = data(60, num_classes)

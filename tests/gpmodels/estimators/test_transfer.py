@@ -79,6 +79,7 @@ def test_a_source_that_misleads_is_said_to():
     assert learned.leave_one_out_.with_sources < both.leave_one_out_.with_sources
 
 
+@pytest.mark.slow
 def test_training_is_kept_where_left_out_rows_gain_by_it():
     x, y, domain, judged, labels = simulated()
     exact = ATLDGPClassifier().fit(x, y, sample_domain=domain)
@@ -106,6 +107,7 @@ def test_training_that_predicts_nothing_is_not_kept(monkeypatch):
     assert "the exact limit, since training did not help" in model.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The sources do not help")
 @pytest.mark.parametrize("kind", [STLDGPClassifier, STLDGPRegressor, ATLDGPClassifier])
 def test_trained_models_are_saved_and_copied(kind, tmp_path):

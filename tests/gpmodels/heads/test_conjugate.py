@@ -295,6 +295,7 @@ CONVERGING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), CONVERGING)
 def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(name, likelihood):
     head = make_head(name, **LIKELIHOODS[likelihood])
@@ -330,6 +331,7 @@ def test_gradient_of_the_tied_bound_is_numeric_at_any_sites(name, likelihood):
     assert_gradient_is_numeric(bound, hyper_variables(head))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hgp w=0.3", "hgp of the thesis", "vmgp", "svgp"])
 def test_gradient_of_the_collapsed_bound_is_numeric(name):
     head = make_head(name, likelihood="gaussian")

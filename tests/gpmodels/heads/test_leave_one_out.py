@@ -14,6 +14,7 @@ def densities(head, points):
     return head.log_predictive_density(head.leaving_out(points)(points), points.y).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEADS)
 def test_regression_equals_the_refit_without_the_row(name):
     head = make_head(name, likelihood="gaussian")
@@ -78,6 +79,7 @@ def two_class_problem(size=40):
     return Points(tf.constant(x), tf.constant(y), tf.ones(size, tf.float64), expert)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["bernoulli", "logistic", "softmax"])
 def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihood):
     head = SVGPHead(num_inducing=6, likelihood=likelihood, kernel_variance=3.0, dtype="float64")
@@ -103,6 +105,7 @@ def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihoo
         assert abs(np.mean(papers) - np.mean(refits)) > 3.0 * abs(np.mean(ours) - np.mean(refits))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hgp w=0.3", "vmgp"])
 def test_softmax_with_experts_is_finite_and_worse_than_the_fit(name):
     head = make_head(name, num_classes=3)

@@ -21,6 +21,7 @@ def densities_alone(head, points):
     return head.log_predictive_density(left_out_latent(head, points, sites, means), points.y).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "class_kernels", "tolerance"),
     [
@@ -81,6 +82,7 @@ def test_autogp_of_one_gaussian_is_the_sparse_gp(class_kernels):
     np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [3, 70])
 def test_slopes_are_the_derivatives(num_classes):
     """From 64 classes on they are computed in blocks of rows."""

@@ -95,6 +95,7 @@ def fitted_model() -> tuple[HybridModel, np.ndarray, np.ndarray]:
     return model, x, y
 
 
+@pytest.mark.slow
 def test_fit_learns_a_function_and_reports_its_error():
     model, x, y = fitted_model()
     numbers = model.evaluate(x, y, verbose=0, return_dict=True)

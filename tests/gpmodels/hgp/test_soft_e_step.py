@@ -45,6 +45,7 @@ def terms_of_experts(head: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     return np.array(terms), log_prior
 
 
+@pytest.mark.slow
 @every_head
 def test_objective_is_the_sum_over_responsibilities(settings):
     head = soft_head(**settings)
@@ -112,6 +113,7 @@ def test_prediction_and_evaluation_are_by_the_gate_in_both():
     assert abs(float(objective(soft, x, y)) - float(objective(hard, x, y))) > 0.1
 
 
+@pytest.mark.slow
 @every_head
 def test_gradient_of_every_weight_equals_finite_differences(settings):
     """That of the inducing inputs passes through the gate as well."""
@@ -154,6 +156,7 @@ def test_dropped_expert_takes_no_responsibility(settings):
     assert all(np.isfinite(gradient).all() for gradient in gradients(head, x, y))
 
 
+@pytest.mark.slow
 def test_model_trains_on_responsibilities_and_tests_by_the_gate():
     x = points(60).astype("float32")
     y = (x[:, 0] * x[:, 1] > 0).astype("float32")

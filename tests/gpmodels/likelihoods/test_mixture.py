@@ -308,6 +308,7 @@ def test_a_mixture_goes_through_a_compiled_function():
         np.testing.assert_allclose(value, expected[key], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_records_of_a_family_go_through_a_compiled_function():
     head = HGPHead(num_experts=2, num_inducing=3)
     head.build((None, 2))

@@ -46,6 +46,7 @@ def test_features_for_any_size(size):
     np.testing.assert_array_equal(network(images.astype("uint8")), eager)
 
 
+@pytest.mark.slow
 def test_every_weight_moves_in_training():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([DenseNet(depth=7, growth=3), keras.layers.Dense(2, activation="softmax")])

@@ -120,6 +120,7 @@ def test_keras_file_restores_network_and_moving_averages(network, tmp_path):
     np.testing.assert_array_equal(restored(images), network(images))
 
 
+@pytest.mark.slow
 def test_saved_model_takes_any_size(network, tmp_path):
     network.export(
         str(tmp_path / "bundle"),

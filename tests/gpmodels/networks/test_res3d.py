@@ -183,6 +183,7 @@ def test_state_dict_of_a_network_is_the_one_it_was_given():
         assert array.flags.c_contiguous  # what safetensors expects
 
 
+@pytest.mark.slow
 def test_network_is_served_with_all_its_weights(tmp_path):
     network = built()
     clips = np.random.default_rng(0).uniform(0, 255, CLIPS).astype(np.float32)

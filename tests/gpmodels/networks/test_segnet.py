@@ -57,6 +57,7 @@ def test_segnet_basic_has_eight_convolutions_without_bias_and_no_relu_in_the_dec
     assert SegNet(width=1 / 16)(photographs(1, 16, 16, 3)).numpy().min() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("size", [(1, 1), (5, 8), (33, 21)])
 def test_features_for_any_size(name, size):
@@ -68,6 +69,7 @@ def test_features_for_any_size(name, size):
     np.testing.assert_allclose(tf.function(network)(images), features, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_keras_file_restores_the_network(name, tmp_path):
     network = make(name, dropout=0.4, num_samples=7, seed=5)
@@ -83,6 +85,7 @@ def test_keras_file_restores_the_network(name, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_samples_differ_and_their_mean_lies_about_the_plain_call(name):
     network = make(name, dropout=0.2, num_samples=2)
@@ -150,6 +153,7 @@ def test_without_dropout_there_is_no_further_weight_and_training_is_a_plain_call
     assert network.num_samples == 1
 
 
+@pytest.mark.slow
 def test_the_encoder_begins_with_vgg16():
     rng = np.random.default_rng(0)
     network = SegNet()

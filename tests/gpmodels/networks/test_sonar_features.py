@@ -41,6 +41,7 @@ def test_features_are_those_of_the_layers_in_order():
     np.testing.assert_array_equal(network(np.round(images).astype("uint8")), network(np.round(images)))
 
 
+@pytest.mark.slow
 def test_a_few_steps_learn_to_tell_two_textures():
     keras.utils.set_random_seed(0)
     generator = np.random.default_rng(1)

@@ -22,6 +22,7 @@ def network() -> TrunkDecoder:
     return network
 
 
+@pytest.mark.slow
 def test_features_for_any_size(network):
     traced = tf.function(network, input_signature=[tf.TensorSpec([None, None, None, 3])])
     for size in [(1, 1), (5, 8), (33, 47)]:

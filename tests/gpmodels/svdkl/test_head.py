@@ -132,6 +132,7 @@ def losses_of(scale):
     return model.fit(x, y, batch_size=64, epochs=12, verbose=0, shuffle=False).history["loss"]
 
 
+@pytest.mark.slow
 def test_a_network_with_features_times_100_trains_alike():
     """Lengthscales start at the features' distances and move by factors; only U moves by steps."""
     usual, large = losses_of(1.0), losses_of(100.0)

@@ -276,6 +276,7 @@ def test_order_does_not_matter(change):
     np.testing.assert_allclose(mean[:, order] if change == "codes" else mean, again, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_fewer_inducing_inputs_answer_nearly_the_same():
     rng = np.random.default_rng(0)
     x = rng.uniform(-3.0, 3.0, size=(MAX_EXACT_ROWS + 500, 2))

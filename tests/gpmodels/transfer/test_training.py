@@ -48,6 +48,7 @@ def problem():
     return ten_classes(0)
 
 
+@pytest.mark.slow
 def test_training_keeps_what_the_start_knows(problem):
     """The bound has a maximum where nothing is predicted; with codes and a prior mean training avoids it."""
     rows, x, y = problem
@@ -67,6 +68,7 @@ def test_transfer_helps_where_the_domains_are_alike(problem):
     assert accuracy(train_transfer(rows, max_iterations=0), x, y) > accuracy(alone, x, y)
 
 
+@pytest.mark.slow
 def test_one_class_against_the_rest_without_prior_mean_loses_what_the_start_knows(problem):
     """Its best bound predicts the base rate: nothing is wrong with the optimiser."""
     rows, x, y = problem
@@ -119,6 +121,7 @@ def test_columns_without_any_difference_give_equal_probabilities():
     assert model.transfer_weight == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_rows_in_single_precision_are_computed_in_double():
     rows = random_rows(np.random.default_rng(4), (6, 5))
@@ -137,6 +140,7 @@ def test_rows_in_single_precision_are_computed_in_double():
     assert results[0].scores(single[1].x)[0].dtype == np.float64
 
 
+@pytest.mark.slow
 def test_real_targets_are_predicted():
     rng = np.random.default_rng(5)
     domains = []
@@ -177,6 +181,7 @@ def test_the_weight_of_transfer_is_the_sources_share_of_the_variance():
     assert weights[2] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_training_is_repeatable_and_says_how_it_goes():
     rows = random_rows(np.random.default_rng(8), (12, 9))
@@ -193,6 +198,7 @@ def test_training_is_repeatable_and_says_how_it_goes():
     assert first.bound != other.bound
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_mixing_weights_start_at_their_prior_and_are_learned_or_stay():
     rows = random_rows(np.random.default_rng(9), (6, 5, 7))

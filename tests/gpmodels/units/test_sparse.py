@@ -175,6 +175,7 @@ def test_float32_unit_is_factorised_in_float64():
     np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-5 * np.abs(double).max())
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     exponent=st.floats(-3.0, 3.0),

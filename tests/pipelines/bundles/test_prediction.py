@@ -461,6 +461,7 @@ def test_a_bundle_predicts_24_megapixels(lane_bundle, tmp_path):
     assert read_png(tmp_path / "out" / "probability" / "a.png").shape == (4000, 6000)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_images(tmp_path):
     """200 images of 240 kB each: kept together they would be 48 MB, and four maps of each 270 MB."""
     path = write_image(tmp_path / "a.png", (200, 400))

@@ -128,6 +128,7 @@ def fails(bundle: Path, match: str) -> None:
 # What is in it ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_bundle_has_every_file_and_no_other(lane_bundle):
     files = {p.relative_to(lane_bundle).as_posix() for p in lane_bundle.rglob("*") if p.is_file()}
     assert files == FILES
@@ -175,6 +176,7 @@ def test_outputs_stay_in_the_ranges_described(lane_bundle):
         assert high is None or value.numpy().max() <= high + 1e-6, name
 
 
+@pytest.mark.slow
 def test_card_config_and_metrics(lane_run, lane_bundle, tmp_path):
     card = (lane_bundle / "model_card.md").read_text()
     assert card.startswith("# bundle\n")
@@ -196,6 +198,7 @@ def test_there_is_no_pickle(lane_bundle):
         assert all(archive[name].dtype != object for name in archive.files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tempered", "temperature"), [(True, None), (False, 1.0)])
 def test_a_linear_head_is_exported_with_its_temperature_if_wanted(
     lane_run, linear_bundle, tmp_path, tempered, temperature
@@ -512,6 +515,7 @@ def test_a_label_may_flip_where_the_probability_is_one_half(copy):
 # Writing ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_existing_bundle_is_kept_unless_it_may_be_replaced(lane_run, copy):
     before = (copy / METADATA).read_bytes()
     with pytest.raises(InputError, match="already exists"):

@@ -102,6 +102,7 @@ def read(encoded: bytes, folder: Path) -> np.ndarray:
     return read_image(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_both_signatures_agree_on_every_format(signatures, colours, tmp_path, kind):
     encoded = FORMATS[kind](photograph())
@@ -219,6 +220,7 @@ for decode in (decode_image, tf.function(decode_image)):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["RGB", pytest.param("RGBA", marks=pytest.mark.slow)])
 def test_animated_webp_is_refused_before_tensorflow_sees_it(mode):
     """TensorFlow writes four channels where it reserved three: in a process of its own, for it may crash."""

@@ -253,6 +253,7 @@ def test_files_that_cannot_be_read_are_refused_by_name(tmp_path):
     assert refused(config=binary).startswith(f"{binary}: is no YAML file of settings")
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Example,

@@ -49,6 +49,7 @@ def completed(tmp_path_factory):
     return folder / "out", truth
 
 
+@pytest.mark.slow
 def test_missing_pixels_are_near_the_truth_and_others_as_given(completed):
     out, truth = completed
     for number in range(NUMBER):
@@ -85,6 +86,7 @@ def test_tables_and_page_say_what_was_done(completed):
     assert "broken.png" in (out / "skipped.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_colours_are_filled_in_by_masks(tmp_path):
     tint = np.array([1.0, 0.6, 0.3])
     for folder in ("images", "masks"):
@@ -105,6 +107,7 @@ def test_colours_are_filled_in_by_masks(tmp_path):
     assert (std[:, 0] > 0).any()
 
 
+@pytest.mark.slow
 def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
     rng = np.random.default_rng(0)
     (tmp_path / "noise").mkdir()

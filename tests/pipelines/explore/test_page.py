@@ -44,6 +44,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(page):
     for tag, attributes in Elements(page).found:
         assert tag not in {"link", "iframe", "object", "embed", "base"}

@@ -44,6 +44,7 @@ def run(*arguments, expected=0):
     return result
 
 
+@pytest.mark.slow
 def test_the_folder_is_complete(explored):
     assert {path.name for path in explored.iterdir()} == {
         "explore.html",
@@ -90,6 +91,7 @@ def test_unreadable_images_are_listed(explored):
     assert "unreadable or truncated" in entry["reason"]
 
 
+@pytest.mark.slow
 def test_the_command_takes_settings_and_says_what_it_found(digits, tmp_path):
     out = tmp_path / "out"
     options = ("--size", "4x4", "--set", "max_iterations=5", "--set", "num_dimensions=2", "--jobs", 1)
@@ -100,6 +102,7 @@ def test_the_command_takes_settings_and_says_what_it_found(digits, tmp_path):
     run("--data", digits, "--out", out, *options, "--overwrite")
 
 
+@pytest.mark.slow
 def test_prepared_images_are_looked_at_in_their_groups(digits, tmp_path, monkeypatch):
     source = shutil.copytree(digits, tmp_path / "images")
     (source / BROKEN).unlink()
@@ -122,6 +125,7 @@ def test_prepared_images_are_looked_at_in_their_groups(digits, tmp_path, monkeyp
     assert list((tmp_path / "cache").rglob("*.safetensors"))  # kept for the next look, and for training
 
 
+@pytest.mark.slow
 def test_a_folder_without_classes_has_no_label_errors(digits, tmp_path):
     out = tmp_path / "out"
     run("--data", digits / "three", "--out", out, "--size", "4x4", "--set", "max_iterations=3")
@@ -130,6 +134,7 @@ def test_a_folder_without_classes_has_no_label_errors(digits, tmp_path):
     assert json.loads((out / "metrics.json").read_text(encoding="utf-8"))["num_suspects"] is None
 
 
+@pytest.mark.slow
 def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
     rng = np.random.default_rng(0)
     for number in range(60):
@@ -151,6 +156,7 @@ def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
     assert page.count('<div class="row low"') == 3
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_is_not_utf8_is_looked_at(digits, tmp_path):
     folder = shutil.copytree(digits / "three", os.fsdecode(os.fsencode(tmp_path) + b"/b\xe4d"))
     quick = QUICK.model_copy(update={"size": (2, 2), "max_iterations": 2})
@@ -182,6 +188,7 @@ def test_coloured_images_are_compared_in_colour(tmp_path):
     assert found.classes is None
 
 
+@pytest.mark.slow
 def test_a_network_describes_images_of_a_folder(digits):
     settings = ExploreSettings(features="efficientnet_lite0", weights="none", smallest_side=32)
     found = read_examples(digits / "three", settings, jobs=1, console=QUIET)

@@ -102,6 +102,7 @@ def test_a_run_that_describes_no_model_is_refused(lane_run, run, settings):
     assert str(lane_run) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_data, manifest, splits):
     """Its bound on the selection images comes out again, and no epoch has a better one."""
     data = Prepared(lane_data, manifest)
@@ -161,6 +162,7 @@ def test_the_rows_are_every_head_without_and_with_its_temperature(predictors, ru
     assert abs(sum(shares) - 100) <= 1
 
 
+@pytest.mark.slow
 def test_predictors_agree_with_their_models(predictors, lane_run, lane_data, run, manifest, splits):
     ((_, image, _, _), *_) = lane_records(lane_data, manifest, splits.test)
     batch = image[None].astype(np.float32)

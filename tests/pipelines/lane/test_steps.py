@@ -77,6 +77,7 @@ def judged(lane_data, lane_run) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_metrics_parse_and_hold_every_row(judged, lane_run):
     metrics = json.loads((judged / "metrics.json").read_text(), parse_constant=pytest.fail)
     assert list(metrics["methods"]) == ["Linear", "Linear + temperature", "HGP", "HGP + temperature"]
@@ -110,6 +111,7 @@ def test_the_report_needs_no_other_file(judged):
     assert {path.name for path in judged.iterdir()} == {"metrics.json", "report.html"}
 
 
+@pytest.mark.slow
 def test_a_folder_prepared_only_to_be_judged_needs_no_selection_part(lane_data, lane_run, tmp_path):
     """All but one example are to judge by: from a single one no selection part can be taken."""
     scenes, out = lane_data.parent / "scenes", tmp_path / "judged"
@@ -122,6 +124,7 @@ def test_a_folder_prepared_only_to_be_judged_needs_no_selection_part(lane_data, 
         evaluate(out, lane_run, tmp_path / "none", split="selection")
 
 
+@pytest.mark.slow
 def test_the_selection_part_and_the_training_part_are_marked_as_seen(lane_data, lane_run, tmp_path):
     for split, what in (("selection", "chose the best epoch by"), ("train", "was fitted to")):
         evaluation = evaluate(lane_data, lane_run, tmp_path / split, split=split)
@@ -129,6 +132,7 @@ def test_the_selection_part_and_the_training_part_are_marked_as_seen(lane_data, 
     assert not any("Judged" in text for text in evaluate(lane_data, lane_run, tmp_path / "t").all_warnings)
 
 
+@pytest.mark.slow
 def test_a_fold_that_was_trained_on_is_marked(lane_data, lane_run, tmp_path):
     scenes = lane_data.parent / "scenes"
     settings = LanePrepareSettings(size=SIZE, folds=2, lane_values=(255,), ignore_values=(77,))
@@ -145,6 +149,7 @@ def test_a_fold_that_was_trained_on_is_marked(lane_data, lane_run, tmp_path):
     assert not any("Judged" in text for text in unseen.all_warnings)
 
 
+@pytest.mark.slow
 def test_what_was_trained_on_is_noticed_in_a_folder_prepared_anew(lane_data, lane_run, tmp_path):
     scenes = Path(shutil.copytree(lane_data.parent / "scenes", tmp_path / "scenes"))
     for path in [*scenes.glob("images/*"), *scenes.glob("masks/*")]:
@@ -196,6 +201,7 @@ def test_evaluation_refuses_what_it_cannot_judge(lane_data, lane_run, tmp_path):
 # Export -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_last_head_is_exported_unless_another_is_named(lane_bundle, lane_run, tmp_path):
     assert load_metadata(lane_bundle).head == "hierarchical Gaussian process"
     assert load_metadata(export(lane_run, tmp_path / "b", head="linear")).head == "linear"
@@ -204,6 +210,7 @@ def test_the_last_head_is_exported_unless_another_is_named(lane_bundle, lane_run
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.slow
 def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run, tmp_path):
     """Folding, tracing and saving change nothing but rounding."""
     run = load_run(lane_run, LaneRun)
@@ -284,6 +291,7 @@ def test_predict_refuses_what_is_no_bundle(lane_run, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.slow
 def test_data_of_another_seed_can_be_judged(lane_run, tmp_path):
     """As the demo does: scenes that were not even prepared together."""
     data = prepare(tmp_path, count=5, seed=3)
@@ -291,6 +299,7 @@ def test_data_of_another_seed_can_be_judged(lane_run, tmp_path):
     assert evaluation.results[0].counts["images"] == 1
 
 
+@pytest.mark.slow
 def test_exporting_settings_are_all_used(lane_run, tmp_path):
     metrics = tmp_path / "metrics.json"
     metrics.write_text('{"a": 1}')
@@ -309,6 +318,7 @@ def test_exporting_settings_are_all_used(lane_run, tmp_path):
 # Promises ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_promise_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path):
     """Two selection images can promise nothing but 0.9 and more: 1 - 0.9² < 1 / 40."""
     console, images = quiet(), lane_data.parent / "scenes" / "images"
@@ -345,6 +355,7 @@ def test_a_promise_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.slow
 def test_the_promises_of_another_model_are_not_stored(judged, lane_run, tmp_path):
     metrics = json.loads((judged / "metrics.json").read_text())
     tempered = metrics["methods"]["Linear + temperature"]["promise"]["source"]
@@ -359,6 +370,7 @@ def test_the_promises_of_another_model_are_not_stored(judged, lane_run, tmp_path
     assert load_metadata(export(lane_run, tmp_path / "b", metrics=tmp_path / "metrics.json")).promise is None
 
 
+@pytest.mark.slow
 def test_no_promise_is_made_by_a_folder_that_the_run_was_not_trained_with(lane_run, tmp_path):
     evaluation = evaluate(prepare(tmp_path, count=5, seed=3), lane_run, tmp_path / "out")
     assert not evaluation.promises
@@ -368,6 +380,7 @@ def test_no_promise_is_made_by_a_folder_that_the_run_was_not_trained_with(lane_r
 # Familiarity ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run, tmp_path):
     images = sorted((lane_data.parent / "scenes" / "images").iterdir())
     assert verify_bundle(lane_bundle).worst <= 1e-3
@@ -391,6 +404,7 @@ def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run
     assert ",referred,familiarity,unfamiliar,unfamiliar_fraction,seconds," in header
 
 
+@pytest.mark.slow
 def test_few_held_out_groups_are_said_to_flag_nothing(lane_run, tmp_path):
     console = Console(file=StringIO(), width=200)
     lane.export(
@@ -399,6 +413,7 @@ def test_few_held_out_groups_are_said_to_flag_nothing(lane_run, tmp_path):
     assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in console.file.getvalue()
 
 
+@pytest.mark.slow
 def test_runs_of_earlier_versions_make_bundles_without_familiarity(lane_run, tmp_path):
     run = Path(shutil.copytree(lane_run, tmp_path / "run"))
     (run / "heads" / "hgp" / "familiarity.safetensors").unlink()
@@ -417,6 +432,7 @@ def test_a_damaged_familiarity_is_named(lane_run, tmp_path):
 # Unfamiliar and shifted images ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_unfamiliar_and_shifted_images_are_judged_by_every_method(lane_data, lane_run, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()

@@ -26,6 +26,7 @@ from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, job, quiet
 # What it predicts -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_members_that_average_over_samples_count_with_what_they_predict():
     images = np.random.default_rng(0).uniform(0, 255, (1, 8, 8, 3)).astype(np.float32)
     members = []
@@ -57,6 +58,7 @@ def test_it_is_the_mean_of_its_members(num_classes):
     np.testing.assert_allclose(outputs["latent_variance"], logits.var(axis=0), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_one_is_its_linear_head(lane_run):
     linear = load_model(job(lane_run), "linear")
     image = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, 16, 24, 3)), tf.float32)

@@ -24,6 +24,7 @@ def test_the_former_arithmetic_comes_back_whatever_happens() -> None:
     assert keras.config.dtype_policy() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["C2K3", "segnet_basic", "efficientnet_lite0"])
 def test_features_are_nearly_alike_and_all_else_is_float32(network: str) -> None:
     image = np.random.default_rng(0).uniform(0, 255, (1, 32, 32, 3)).astype("float32")
@@ -45,6 +46,7 @@ def test_features_are_nearly_alike_and_all_else_is_float32(network: str) -> None
     assert fast(image)["probability"].dtype == tf.float32
 
 
+@pytest.mark.slow
 def test_steps_in_bfloat16_lower_the_loss() -> None:
     keras.utils.set_random_seed(0)
     settings = TrainSettings(network="C1K3", network_precision="bfloat16", heads=("linear",))

@@ -148,6 +148,7 @@ def stages(monkeypatch) -> Stages:
     return recorder
 
 
+@pytest.mark.slow
 def test_every_head_starts_from_the_pretrained_network(stages, lane_data, tmp_path):
     changes = {"heads": ("linear", "svgp", "hgp"), "head_steps": 0, "learning_rate": 0.1, "patience": 3}
     small_training(lane_data, tmp_path / "run", **changes).train()

@@ -70,6 +70,7 @@ def _renamed(record, name):
     return type(record)(**{**record.__dict__, "name": name})
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     """Differences of means of independent examples with a known expectation of 0."""
     score = [next(score for score in CLASSIFICATION_SCORES if score.key == "brier")]

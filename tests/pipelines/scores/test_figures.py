@@ -2,6 +2,7 @@ from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
+import pytest
 
 from pipelines.scores.classification import classification_record
 from pipelines.scores.figures import (
@@ -18,6 +19,7 @@ def _is_svg(text):
     return ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314 - our own text
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_alike_each_time(evaluation):
     for draw in (reliability_figure, risk_coverage_figure, referral_figure):
         first = draw(evaluation.results)

@@ -49,6 +49,7 @@ def violated(promise: Promise) -> bool:
     return promise.threshold is not None and risk(promise.threshold) > promise.max_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "max_error"), [(300, 0.05), (1000, 0.02)])
 def test_it_is_violated_in_at_most_5_percent_of_draws(number, max_error):
     generator = np.random.default_rng(number)
@@ -69,6 +70,7 @@ def test_with_dependent_examples_it_holds_by_groups_and_not_without():
     assert np.mean(ignored) > 0.2
 
 
+@pytest.mark.slow
 def test_maps_hold_it_with_images_as_units():
     """Shares of wrong pixels, a few images with many: the mean over images is what is promised."""
     generator = np.random.default_rng(2)

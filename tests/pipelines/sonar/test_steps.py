@@ -76,6 +76,7 @@ def test_a_folder_that_exists_is_refused_before_the_search(tmp_path: Path) -> No
         )
 
 
+@pytest.mark.slow
 def test_classes_count_alike_wherever_a_head_is_fitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

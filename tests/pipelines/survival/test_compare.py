@@ -116,6 +116,7 @@ def test_patches_are_averaged_as_a_mixture(simulated: SurvivalData) -> None:
     assert months.deviation[0] == pytest.approx(np.sqrt(variance))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["linear", "svgp", "hgp", "dfgp", "dfgp_mkl", "cox"])
 def test_every_model_finds_the_signal_in_patients_it_has_not_seen(
     simulated: SurvivalData, model: str
@@ -244,6 +245,7 @@ def test_a_model_that_cannot_be_fitted_in_a_division_ends_nothing(
     assert "cox" in str(list(scores_table(simulated, results).columns[0].cells))
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_weights_of_the_views(simulated: SurvivalData, tmp_path: Path) -> None:
     settings = SurvivalSettings(models=("constant", "dfgp_mkl"), folds=3, components=3, max_iterations=3)
     results = cross_validate(simulated, settings)

@@ -76,12 +76,14 @@ def continue_training(model: HybridModel, folder: Path, spoilt: Callable[[], obj
     return message
 
 
+@pytest.mark.slow
 def test_nan_in_an_experts_weight_names_the_expert(diverging):
     model, folder = diverging
     message = continue_training(model, folder, lambda: spoil(model, "experts_q_mean", (1, 0)))
     assert "step 1: the loss is nan. The KL divergence of expert_2 in hgp is not finite." in message
 
 
+@pytest.mark.slow
 def test_nan_in_the_network_names_the_weight(diverging):
     model, folder = diverging
     message = continue_training(model, folder, lambda: spoil(model, "normalisation/gamma", (0,)))
@@ -94,6 +96,7 @@ def bad_images(_: int) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((images, Y)).batch(PER_BATCH)
 
 
+@pytest.mark.slow
 def test_nan_in_the_images_blames_the_images(diverging):
     """The gradients of a NaN loss must not reach the weights, or the first weight would be blamed."""
     model, folder = diverging
@@ -109,6 +112,7 @@ def test_a_failed_factorisation_names_the_unit(diverging):
     assert "File" not in message
 
 
+@pytest.mark.slow
 def test_nan_on_the_selection_data_stops_before_the_checkpoint(diverging):
     model, folder = diverging
     bad = tf.data.Dataset.from_tensor_slices((X, Y, np.full(Y.shape, np.nan, np.float32))).batch(PER_BATCH)
@@ -116,6 +120,7 @@ def test_nan_on_the_selection_data_stops_before_the_checkpoint(diverging):
     assert "selection_loss is nan" in message
 
 
+@pytest.mark.slow
 def test_nan_that_the_loss_does_not_see_stops_too(diverging):
     """The encoder-decoder turns NaN into 0: the loss stays finite, the weight does not."""
     model, folder = diverging
@@ -176,6 +181,7 @@ def test_other_errors_of_tensorflow_are_not_taken_for_divergence():
 # Experts ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_experts_without_a_point_are_dropped_after_the_epoch(diverging, caplog):
     model, folder = diverging
     copy = folder.parent / "dropped"
@@ -208,6 +214,7 @@ def test_experts_without_a_point_are_dropped_after_the_epoch(diverging, caplog):
     assert other.head.active_experts.tolist() == [1]
 
 
+@pytest.mark.slow
 def test_an_expert_that_only_the_epochs_sample_left_out_stays(diverging):
     """Augmentation and sampling leave experts without a point that the data as it is would use."""
     model, folder = diverging

@@ -101,6 +101,7 @@ def assert_equals_uninterrupted(expected: tuple, state: StageState, model: Hybri
     assert_bitwise(last_checkpoint(folder, "hgp" if "hgp" in model.head.name else "linear"), last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "interruption"),
     [
@@ -117,6 +118,7 @@ def test_a_resumed_stage_repeats_an_uninterrupted_one_bit_for_bit(
         assert_equals_uninterrupted(uninterrupted[kind], state, model, tmp_path)
 
 
+@pytest.mark.slow
 def test_weights_and_state_cannot_part(uninterrupted, tmp_path, monkeypatch):
     """Ctrl-C after the weights of an epoch were written and before the state that names them."""
     save = StageState.save
@@ -133,6 +135,7 @@ def test_weights_and_state_cannot_part(uninterrupted, tmp_path, monkeypatch):
         assert_equals_uninterrupted(uninterrupted["linear"], state, model, tmp_path)
 
 
+@pytest.mark.slow
 def test_every_epoch_gets_its_own_batches(tmp_path):
     asked = []
 

@@ -68,11 +68,13 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
         load_trunk(LITE, "imagenet")
 
 
+@pytest.mark.slow
 def test_random_weights_are_those_of_the_seed(trunk):
     assert arrays_sha256(load_trunk(LITE, "none", seed=3).arrays()) == arrays_sha256(trunk.arrays())
     assert arrays_sha256(load_trunk(LITE, "none", seed=4).arrays()) != arrays_sha256(trunk.arrays())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kept.safetensors", "kept.weights.h5", "kept.keras"])
 def test_files_of_weights_are_read(trunk, tmp_path, name):
     path = tmp_path / name
@@ -125,6 +127,7 @@ def test_a_download_that_fails_says_what_to_do(monkeypatch):
         load_trunk("keras:MobileNet", "imagenet")
 
 
+@pytest.mark.slow
 def test_keras_applications_are_read_from_their_own_files(tmp_path):
     own = keras.applications.MobileNet(include_top=False, weights=None, pooling="avg")
     own.save_weights(tmp_path / "own.weights.h5")

@@ -216,6 +216,7 @@ def test_a_run_keeps_the_network_of_its_features(extracted, tmp_path):
         kept_trunk(tmp_path, run)
 
 
+@pytest.mark.slow
 def test_features_replace_nothing(clips, tmp_path):
     out, weights = tmp_path / "features", tmp_path / "weights.safetensors"
     save_trunk(trunk(0), weights)
