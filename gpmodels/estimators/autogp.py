@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import column_or_1d
 
 from gpmodels.autogp.head import AutoGPHead
 from gpmodels.estimators.alternation import OBJECTIVES, AlternatingSteps
@@ -138,6 +139,10 @@ class _AutoGP(ConjugateEstimator):
             refit_posterior_by_chunks(engine, rows)
         self.posterior_is_solved_ = solves
 
+    def _before_leaving_out(self, engine: Engine, rows: Rows) -> None:
+        """Solve the posterior, which the held-out rows may have preferred as it was held."""
+        refit_posterior_by_chunks(engine, rows)
+
     def _judge(self) -> Judge:
         """Return what is looked at of the held-out rows: their density at the temperature they ask for."""
         return lambda engine, rows: self._judged(engine, rows)[0]
@@ -216,7 +221,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
     Attributes:
         classes_: Labels, sorted.
         temperature_: Temperature of the probabilities.
-        posterior_is_solved_: Whether the posterior was solved anew; `leave_one_out` is good only then.
+        posterior_is_solved_: Whether the posterior was solved anew. Where it was not, `leave_one_out` and
+            `suspicious_labels` solve one for themselves, with a temperature of its own, and speak of that.
         n_iter_: Steps done.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each step, whose bound is the
             objective of its block.
@@ -257,6 +263,15 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         elif self.temperature == "auto":
             self.temperature_ = self._held_temperature
         return self
+
+    def _left_out_log_probabilities(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
+        """Return log p_c of each row by what the others say, at the temperature of a solved posterior."""
+        logs = self._left_out(X, y, sample_weight, self._log_probabilities_of)
+        if self.temperature != "auto":
+            return tempered(logs, self.temperature_)
+        weight = np.ones(len(logs)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        weight = self._row_weight(column_or_1d(y), weight)
+        return tempered(logs, best_temperature(logs, self._class_indices(y), weight))
 
     def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
         """A posterior that is solved anew is as much surer or less sure as its temperature undoes."""

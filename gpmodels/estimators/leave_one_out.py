@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
-from gpmodels.estimators.mini_batch import CHUNK
+from gpmodels.estimators.mini_batch import CHUNK, Rows
 from gpmodels.estimators.temperature import tempered
 from gpmodels.heads.gp import Points
 
@@ -52,9 +52,10 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
         of_points: Callable[[Engine, Points, Any], FloatArray],
     ) -> FloatArray:
         """Return a function of the left-out marginals of checked rows, whose weights are those of the fit."""
+        weight = weight * (self.effective_observations_ / weight.sum())
         engine = self._trained_engine()
-        scaled = (x - self.input_mean_) / self.input_scale_
-        points = engine.points(scaled, targets, weight * (self.effective_observations_ / weight.sum()))
+        self._before_leaving_out(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_))
+        points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
         left_out = engine.head.leaving_out(points)
         rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
         parts = []
@@ -62,6 +63,9 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
             part = Points(*(value[start : start + rows] for value in points))
             parts.append(of_points(engine, part, left_out(part)))
         return np.concatenate(parts)
+
+    def _before_leaving_out(self, engine: Engine, rows: Rows) -> None:
+        """Bring the posterior to the best one at the rows, where the fit may have left another."""
 
     def _row_weight(self, labels: npt.NDArray[Any], weight: FloatArray) -> FloatArray:  # noqa: ARG002 - classifiers need the labels
         """Return how often each row counted in the fit."""

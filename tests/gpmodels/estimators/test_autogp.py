@@ -82,7 +82,9 @@ def test_temperature_is_what_left_out_rows_ask_for(two_classes):
     assert 0.5 < model.temperature_ < 2.0
     assert model.temperature_ != 1.0
     assert model.leave_one_out(*two_classes).mean() > own.leave_one_out(*two_classes).mean()
-    assert AutoGPClassifier(num_components=2, **SMALL).fit(*two_classes).temperature_ == 1.0
+    several = AutoGPClassifier(num_components=2, **SMALL).fit(*two_classes)
+    assert several.temperature_ == several._held_temperature  # nothing is solved, and nothing left out
+    assert AutoGPClassifier(num_components=2, **settings).fit(*two_classes).temperature_ == 1.0
 
 
 @pytest.mark.slow
@@ -220,6 +222,17 @@ def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_cl
         after, surer = fitted._judge()(engine, rows), mean_log_density(engine, rows)
     assert surer < plain - 0.3
     assert abs(after - before) < 0.15
+
+
+def test_leaving_out_speaks_of_the_best_posterior_whatever_the_fit_kept(fitted, two_classes):
+    model = copy.deepcopy(fitted)
+    expected = model.leave_one_out(*two_classes)
+    engine = model._trained_engine()
+    engine.head.posterior.q_mean.assign(-engine.head.posterior.q_mean)
+    before = model.predict_proba(two_classes[0])
+    model.weights_, model.temperature_ = engine.head.get_weights(), 7.0
+    assert np.abs(model.predict_proba(two_classes[0]) - before).mean() > 0.2
+    np.testing.assert_allclose(model.leave_one_out(*two_classes), expected, atol=2e-3)
 
 
 @pytest.mark.slow
