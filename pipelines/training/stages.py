@@ -25,6 +25,7 @@ from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
 from pipelines.training.divergence import StopOnDivergence, expert_names, factorisation_errors, require_finite
+from pipelines.training.interruption import interrupted_between_steps
 from pipelines.training.replicas import Replication, Twin
 
 LOGGER = logging.getLogger(__name__)
@@ -331,11 +332,12 @@ def _one_epoch(
     where = f"in epoch {epoch + 1}"
     model.head.reset_assignments()
     with factorisation_errors(model, where, remedy):
-        watched = [StopOnDivergence(remedy), *callbacks]
-        if twin is None:
-            numbers = _fit(model, data.batches(epoch), epoch, watched)
-        else:
-            numbers = twin.fit(data.batches(epoch), epoch=epoch, callbacks=watched)
+        with interrupted_between_steps() as stop:
+            watched = [StopOnDivergence(remedy), *callbacks, stop]
+            if twin is None:
+                numbers = _fit(model, data.batches(epoch), epoch, watched)
+            else:
+                numbers = twin.fit(data.batches(epoch), epoch=epoch, callbacks=watched)
         _drop_unused_experts(model, data.routing)
         judged = model.evaluate(data.selection, verbose=0, return_dict=True)
         numbers |= {f"selection_{name}": float(value) for name, value in judged.items()}
