@@ -13,7 +13,7 @@ help:
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
 	@echo 'make test       the fast tests, in two processes: 20 to 35 minutes'
 	@echo 'make test-slow  the other tests: up to an hour'
-	@echo 'make test-exhaustive  the checks of scikit-learn that test-slow leaves to a base class'
+	@echo 'make test-exhaustive  what test-slow checks only of one estimator or head of each family'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
 	@echo 'make check      lint and test'

@@ -14,7 +14,7 @@ from typing import Literal
 import tensorflow as tf
 
 from gpmodels.autogp.head import AutoGPHead, HeldPosterior
-from gpmodels.estimators.engine import Compiled, Engine
+from gpmodels.estimators.engine import Compiled, Engine, forget_moments
 
 Objective = Literal["elbo", "loo", "loo_paper"]
 OBJECTIVES: tuple[Objective, ...] = ("elbo", "loo", "loo_paper")
@@ -47,6 +47,10 @@ class LeaveOneOutStep:
         vector, matrix = tf.TensorSpec([None], engine.dtype), tf.TensorSpec([None, None], engine.dtype)
         scalar = tf.TensorSpec([], engine.dtype)
         self.take = Compiled(self._take, (matrix, vector, vector), scalar)
+
+    def reset(self) -> None:
+        """Forget the moments of Adam."""
+        forget_moments(self._optimizer)
 
     def hold(self) -> None:
         """Hold q(u) as it is now."""
@@ -96,7 +100,10 @@ class AlternatingSteps:
 
     def __init__(self, engine: Engine, *, is_papers: bool, block: int) -> None:
         self._engine = engine
-        self._leave_one_out = LeaveOneOutStep(engine, is_papers=is_papers)
+        self._leave_one_out = engine.once(
+            f"leave one out, is_papers={is_papers}", lambda: LeaveOneOutStep(engine, is_papers=is_papers)
+        )
+        self._leave_one_out.reset()
         self._block = block
         self._holds = False
 

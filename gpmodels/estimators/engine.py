@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -24,6 +24,7 @@ from gpmodels.heads.gp import GPHead, Points
 from gpmodels.registry import head_class
 
 FloatArray = npt.NDArray[np.floating[Any]]
+Made = TypeVar("Made")
 
 MAX_ENGINES = 4
 """Engines kept for each thread, the least recently used one going first."""
@@ -75,6 +76,7 @@ class Engine:
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
         self.head: GPHead = head_class(model)(**settings)
+        self._made: dict[str, Any] = {}
         self.head.build((None, num_features))
         self.dtype = tf.as_dtype(self.head.variable_dtype)
         self._initial = self.head.get_weights()
@@ -259,8 +261,25 @@ class Engine:
 
     def reset_optimizer(self) -> None:
         """Forget the moments of Adam."""
-        for variable in self._adam().variables:
-            variable.assign(tf.zeros_like(variable))
+        forget_moments(self._adam())
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return what is made for this engine on first use, such as a function that takes long to trace.
+
+        Args:
+            name: What it is.
+            make: Makes it.
+        """
+        if name not in self._made:
+            self._made[name] = make()
+        made: Made = self._made[name]
+        return made
+
+
+def forget_moments(optimizer: keras.optimizers.Optimizer) -> None:
+    """Set an optimizer to its start."""
+    for variable in optimizer.variables:
+        variable.assign(tf.zeros_like(variable))
 
 
 _local = threading.local()

@@ -57,20 +57,18 @@ def refit_posterior_by_chunks(engine: Engine, rows: Rows) -> None:
         raise TypeError(f"Only the posterior of an AutoGPHead is solved by chunks, but got {head.name}.")
     if head.num_components > 1:
         return
-    vector, matrix = tf.TensorSpec([None], engine.dtype), tf.TensorSpec([None, None], engine.dtype)
-    p, m = head.likelihood.num_latents, head.num_inducing
-    parameters = tf.TensorSpec([p, m, m], tf.float64), tf.TensorSpec([p, m, 1], tf.float64)
-    sums = Compiled(lambda *parts: _sums(head, *parts), matrix, vector, vector)
-    assign = Compiled(lambda *parts: _assign(head, *parts), *parameters)
+    sums, assign = engine.once("refit by chunks", lambda: _compiled(head, engine.dtype))
 
     def evaluated() -> tuple[float, NaturalParameters]:
         """Return the bound at the present q, and where a step of length one leads from it."""
         parts = [sums(*rows.take(chunk, engine.dtype)) for chunk in rows.chunks(head_rows(head))]
         expected, gram, side = (tf.add_n(list(part)) for part in zip(*parts, strict=True))
         bound = float(expected) - float(tf.reduce_sum(head.prior_kl()))
-        return bound, NaturalParameters(gram + tf.eye(m, dtype=tf.float64), side)
+        return bound, NaturalParameters(gram + tf.eye(head.num_inducing, dtype=tf.float64), side)
 
-    length = longest = 1.0 if p == 1 else 0.5  # the softmax couples what the sites separate
+    length = longest = (
+        1.0 if head.likelihood.num_latents == 1 else 0.5
+    )  # the softmax couples what the sites separate
     best = _natural_parameters(head)
     best_bound, target = evaluated()
     for _ in range(MOST_STEPS):
@@ -89,6 +87,15 @@ def refit_posterior_by_chunks(engine: Engine, rows: Rows) -> None:
         if gained < TOLERANCE * len(rows):
             break
     assign(*best)
+
+
+def _compiled(head: AutoGPHead, dtype: tf.DType) -> tuple[Compiled, Compiled]:
+    """Return `_sums` and `_assign` of a head, which are traced on first use."""
+    vector, matrix = tf.TensorSpec([None], dtype), tf.TensorSpec([None, None], dtype)
+    p, m = head.likelihood.num_latents, head.num_inducing
+    parameters = tf.TensorSpec([p, m, m], tf.float64), tf.TensorSpec([p, m, 1], tf.float64)
+    sums = Compiled(lambda *parts: _sums(head, *parts), matrix, vector, vector)
+    return sums, Compiled(lambda *parts: _assign(head, *parts), *parameters)
 
 
 def _natural_parameters(head: AutoGPHead) -> NaturalParameters:

@@ -45,12 +45,15 @@ class LayerContract:
         settings: Its arguments.
         trainable_values: Number of trainable values the head has for `NUM_FEATURES` features.
         outputs: Names of its outputs.
+        is_variant: Whether another head of its family is trained in a process of its own by the slow tests.
+            This one is by the exhaustive ones.
     """
 
     head_class: ClassVar[type[Head]]
     settings: ClassVar[dict[str, Any]]
     trainable_values: ClassVar[int]
     outputs: ClassVar[set[str]] = OUTPUTS
+    is_variant: ClassVar[bool] = False
 
     @classmethod
     def output_shape(cls, name: str, leading: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -277,16 +280,18 @@ class LayerContract:
             keras.config.enable_traceback_filtering()
 
     @pytest.mark.slow
+    @pytest.mark.own_process
     def test_resumed_training_repeats_uninterrupted_training_bit_by_bit(self):
-        result = isolated_results(type(self).__module__)[type(self).__name__]
+        result = isolated_results(type(self).__module__, self.is_variant)[type(self).__name__]
         assert result["resumed_equals_uninterrupted"] == dict.fromkeys(
             result["resumed_equals_uninterrupted"], True
         )
         assert result["interrupted_differs"]
 
     @pytest.mark.slow
+    @pytest.mark.own_process
     def test_two_replicas_step_like_one_device(self):
-        result = isolated_results(type(self).__module__)[type(self).__name__]
+        result = isolated_results(type(self).__module__, self.is_variant)[type(self).__name__]
         assert result["num_replicas"] == 2
         assert result["moved"] > 1e-4
         assert result["largest_difference"] < 1e-5
@@ -341,7 +346,7 @@ def all_contracts(contract: type[LayerContract]) -> list[type[LayerContract]]:
 
 
 @functools.cache
-def isolated_results(module: str) -> dict[str, dict[str, Any]]:
+def isolated_results(module: str, is_variant: bool) -> dict[str, dict[str, Any]]:
     """Checks of a module's heads that need a process of their own: determinism and devices are global.
 
     One process a module, as its tests run in one process of tests: none computes what is another's.
@@ -349,7 +354,7 @@ def isolated_results(module: str) -> dict[str, dict[str, Any]]:
     heads = {
         contract.__name__: keras.saving.serialize_keras_object(contract.make_head())
         for contract in all_contracts(LayerContract)
-        if contract.__module__ == module
+        if contract.__module__ == module and contract.is_variant == is_variant
     }
     root = Path(__file__).parents[2]
     process = subprocess.run(

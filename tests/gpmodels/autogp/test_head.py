@@ -19,6 +19,7 @@ class TestAutoGPHeadContract(LayerContract):
 
 
 class TestAutoGPMixtureContract(LayerContract):
+    is_variant = True
     head_class = AutoGPHead
     settings = {  # noqa: RUF012 - as the base class has it
         "num_inducing": 4,

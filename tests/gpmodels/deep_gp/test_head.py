@@ -26,6 +26,7 @@ class TestDeepGPHeadContract(LayeredContract):
 
 
 class TestThreeLayersOfClassesContract(LayeredContract):
+    is_variant = True
     head_class = DeepGPHead
     settings = {  # noqa: RUF012
         "num_layers": 3,
@@ -41,6 +42,7 @@ class TestThreeLayersOfClassesContract(LayeredContract):
 
 
 class TestSeparateInnerKernelsContract(LayeredContract):
+    is_variant = True
     head_class = DeepGPHead
     settings = {"widths": [2], "num_inducing": 5, "inner_kernels": "separate", "mean_function": "zero"}  # noqa: RUF012
     trainable_values = layer_values(NUM_FEATURES, 2) + NUM_FEATURES + 1 + layer_values(2, 1)
@@ -51,6 +53,7 @@ class TestSeparateInnerKernelsContract(LayeredContract):
 
 
 class TestDeepRegressionContract(LayeredContract):
+    is_variant = True
     head_class = DeepGPHead
     settings = {  # noqa: RUF012
         "widths": [6],

@@ -36,6 +36,7 @@ class TestDFGPHeadContract(DFGPContract):
 
 
 class TestMultipleKernelHeadContract(DFGPContract):
+    is_variant = True
     settings = {  # noqa: RUF012
         "views": [[0, 1], [2], [3, 1, 0]],
         "num_inducing": 5,
@@ -48,6 +49,7 @@ class TestMultipleKernelHeadContract(DFGPContract):
 
 
 class TestWishartRegressionHeadContract(DFGPContract):
+    is_variant = True
     settings = {  # noqa: RUF012
         "num_hidden": 3,
         "num_inducing": 5,

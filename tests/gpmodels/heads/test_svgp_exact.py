@@ -15,6 +15,7 @@ NODES = 150
 
 
 class TestRegressionContract(LayerContract):
+    is_variant = True
     head_class = SVGPHead
     settings = {"num_inducing": 5, "likelihood": "gaussian"}  # noqa: RUF012
     trainable_values = 5 * NUM_FEATURES + NUM_FEATURES + 1 + 5 + 5 * 6 // 2 + 1

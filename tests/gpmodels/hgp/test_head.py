@@ -32,6 +32,7 @@ class TestHGPHeadContract(LayerContract):
 
 
 class TestThesisVariantContract(LayerContract):
+    is_variant = True
     head_class = HGPHead
     settings = {  # noqa: RUF012
         "num_experts": 2,

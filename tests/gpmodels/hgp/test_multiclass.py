@@ -30,6 +30,7 @@ class TestSoftmaxContract(LayerContract):
 
 
 class TestRobustMaxContract(LayerContract):
+    is_variant = True
     head_class = HGPHead
     settings = {  # noqa: RUF012
         "num_experts": 2,

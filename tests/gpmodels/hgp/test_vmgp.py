@@ -35,6 +35,7 @@ class TestVMGPHeadContract(LayerContract):
 
 
 class TestSoftMixtureContract(LayerContract):
+    is_variant = True
     head_class = VMGPHead
     settings = {"num_experts": 2, "num_inducing": 4, "num_classes": 3, "e_step": "soft"}  # noqa: RUF012
     trainable_values = 2 * (4 * NUM_FEATURES + NUM_FEATURES + 1 + 3 * (4 + 4 * 5 // 2))

@@ -27,6 +27,7 @@ class TestRandomFeatureHeadContract(LayeredContract):
 
 
 class TestLearnedFrequenciesContract(LayeredContract):
+    is_variant = True
     head_class = RandomFeatureHead
     settings = {  # noqa: RUF012
         "num_layers": 3,

@@ -20,6 +20,7 @@ class TestSNGPHeadContract(LayerContract):
 
 
 class TestSNGPHeadOfThreeClassesContract(LayerContract):
+    is_variant = True
     head_class = SNGPHead
     settings = {"num_features": 24, "num_classes": 3}  # noqa: RUF012
     trainable_values = 72

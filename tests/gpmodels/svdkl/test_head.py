@@ -25,6 +25,7 @@ class TestSVDKLHeadContract(SVDKLContract):
 
 
 class TestSVDKLClassesContract(SVDKLContract):
+    is_variant = True
     settings = {"num_inducing": 5, "num_classes": 3, "num_gps": 2}  # noqa: RUF012 - as the base class has it
     trainable_values = 2 * (PER_GP + 5 + 1) + 3 * 2
 

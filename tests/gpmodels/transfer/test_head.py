@@ -48,6 +48,7 @@ class TestATLDGPHeadContract(_Contract):
 
 
 class TestATLDGPHeadOfClassesContract(_Contract):
+    is_variant = True
     head_class = ATLDGPHead
     settings = {"domain_rows": [64, 20], "num_classes": 3}  # noqa: RUF012
     trainable_values = 2 * (64 + 20) * 3
