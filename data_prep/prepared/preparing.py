@@ -10,7 +10,8 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from data_prep.errors import InputError, Skipped
 from data_prep.files.tables import write_table
 from data_prep.prepared.manifest import file_sha256
-from data_prep.prepared.workers import Cluster, Workers, call_in_folder, ended_its_workers, work_in_order
+from data_prep.prepared.tasks import call_in_folder
+from data_prep.prepared.workers import Cluster, Workers, ended_its_workers, work_in_order
 
 SKIPPED_NAME = "skipped.csv"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import os
 import re
 import warnings
 from collections import deque
@@ -21,9 +20,16 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from data_prep.errors import ClusterLost, InputError, Skipped
+from data_prep.prepared.tasks import Answer, Pace, Part
 
 WINDOW: Final = 16
-"""Items per worker that are handed out before their results have come back, where nobody asks for fewer."""
+"""Items per worker that are handed out before their results have come back, where nobody asks for fewer and
+`WINDOW_TASKS` are not more."""
+
+WINDOW_TASKS: Final = 4
+"""Tasks per worker that are handed out at least, where nobody asks for fewer items: new ones follow when half
+of them are back, so that a worker always has one to go on with. A task has `MOST_ITEMS` at most, so no more
+than 128 results per worker are in memory, and so many only of items that take 8 ms or less."""
 
 _LOCAL: Final = re.compile(r"local:([1-9]\d*)")
 _ADDRESS: Final = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d+")
@@ -107,8 +113,9 @@ def work_in_order(
 ) -> Iterator[tuple[Item, Any]]:
     """Apply a function to each item on the workers of a cluster; yield items and results in order.
 
-    Only a window of items is handed out at a time, so memory does not grow with their number. What a worker
-    had when it ended is done again by another one.
+    Only a window of items is handed out at a time, so memory does not grow with their number. Quick items go
+    several in a task, by what those before took, for a task costs more than they do. What a worker had when
+    it ended is done again by another one.
 
     Args:
         cluster: The cluster.
@@ -116,48 +123,71 @@ def work_in_order(
         items: Items to work on.
         arguments: Arguments that are the same for all items.
         file_of: Returns the file that an item is read from.
-        ahead: Items per worker that are handed out before their results have come back, where they are large;
-            None for `WINDOW`.
+        ahead: Items per worker that are handed out before their results have come back, where they are large,
+            each in a task of its own; None for `WINDOW` or `WINDOW_TASKS`, whichever is more.
 
     Yields:
         Each item and what the function returned, or a `Skipped` where each worker that took the item ended:
         once beside others, and once more while it was the only item handed out.
 
     Raises:
+        Exception: What the function raises for an item, after the results of the items before it. One that
+            was not the first item of its task is worked on once more before that.
         InputError: A worker that joined later cannot be used.
         ClusterLost: The scheduler no longer answers, or has no workers any more.
     """
     distributed = _import_distributed()
     call = _Call(function, arguments, Path.cwd(), version("gpimaging"))
-    waiting: deque[tuple[Item, Any]] = deque()
+    pace = Pace()
+    waiting: deque[_Task] = deque()
     handed_out = 0
     with _explained(cluster):
         while handed_out < len(items) or waiting:
-            window = (ahead or WINDOW) * max(1, _num_workers(cluster))
-            if len(waiting) <= window // 2:
-                some = items[handed_out : handed_out + window - len(waiting)]
-                futures = _hand_out(cluster, call, some, are_large=ahead is not None)
-                waiting.extend(zip(some, futures, strict=True))
+            size = pace.items_in_a_task() if ahead is None else 1
+            window = (ahead or max(WINDOW, WINDOW_TASKS * size)) * max(1, _num_workers(cluster))
+            not_back = sum(len(task.items) for task in waiting)
+            if not_back <= window // 2:
+                some = items[handed_out : handed_out + window - not_back]
+                waiting.extend(_hand_out(cluster, call, some, size, are_large=ahead is not None))
                 handed_out += len(some)
-            _wait(distributed, cluster, [waiting[0][1]])
-            if waiting[0][1].status == "error":
-                item, future = waiting.popleft()
-                yield item, _second_try(distributed, cluster, call, item, future, waiting, file_of)
+            _wait(distributed, cluster, [waiting[0]])
+            if waiting[0].future.status == "error":
+                failed = waiting.popleft()
+                yield from _second_tries(distributed, cluster, call, failed, waiting, file_of)
                 continue
             done = []  # none where a worker ended after its work: then the scheduler has it done again
-            while waiting and waiting[0][1].status == "finished":
+            while waiting and waiting[0].future.status == "finished":
                 done.append(waiting.popleft())
-            results = _gather(cluster, [future for _, future in done])
-            for (item, _), result in zip(done, results, strict=True):
-                yield item, result
+            for number, (task, answer) in enumerate(zip(done, _gather(cluster, done), strict=True), 1):
+                pace.learn(answer)
+                results = answer.results
+                yield from zip(task.items[: len(results)], results, strict=True)
+                if len(results) < len(task.items):  # the rest comes before the results of the next task
+                    rest = task.items[len(results) :]
+                    again = _hand_out(cluster, call, rest, pace.items_in_a_task())
+                    waiting.extendleft(reversed(again + done[number:]))
+                    break
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task that was handed out.
+
+    Attributes:
+        items: The items of it.
+        future: The `distributed.Future` of their `Answer`.
+    """
+
+    items: Sequence[Any]
+    future: Any
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What a worker does with an item.
+    """What a worker does with the items of a task.
 
     Attributes:
-        function: Called with the item and `arguments`.
+        function: Called with an item and `arguments`.
         arguments: The same for all items.
         folder: Where the command was started: relative paths begin there.
         version: Of gpimaging, where the command was started.
@@ -168,70 +198,49 @@ class _Call:
     folder: Path
     version: str
 
-    def __call__(self, item: Any) -> Any:
+    def __call__(self, part: Part) -> Answer:
         complaint = _complaint(self.version)
         if complaint is not None:  # workers may join at any time
             raise _ForeignWorkerError(complaint)
-        return call_in_folder(self.folder, self.function, item, *self.arguments)
+        return part.work(self.folder, self.function, self.arguments)
 
 
-def call_in_folder(folder: Path, function: Callable[..., Any], item: Any, *arguments: Any) -> Any:
-    """Call a function where relative paths mean what they mean to the caller.
-
-    Worker processes outlive a call and stay in the folder that they were started in.
-
-    Args:
-        folder: Folder of the caller.
-        function: Function that is called with `item` and `arguments`.
-        item: Its first argument.
-        arguments: Its other arguments.
-
-    Returns:
-        What the function returned.
-
-    Raises:
-        InputError: The folder is not there on this machine.
-    """
-    if Path.cwd() != folder:
-        try:
-            os.chdir(folder)
-        except OSError as error:
-            raise InputError(
-                f"{folder}: a worker cannot enter the folder in which the command was started "
-                f"({error.strerror}). All machines of a cluster must see the files under the same paths."
-            ) from error
-    return function(item, *arguments)
-
-
-def _hand_out(cluster: Cluster, call: _Call, items: Sequence[Any], *, are_large: bool = False) -> list[Any]:
+def _hand_out(
+    cluster: Cluster, call: _Call, items: Sequence[Any], size: int = 1, *, are_large: bool = False
+) -> list[_Task]:
+    """Hand out items in tasks of `size` items, and the last of what is left."""
+    parts = [Part(items[start : start + size]) for start in range(0, len(items), size)]
     with warnings.catch_warnings():
         if are_large:  # images in memory come with the call: without a file there is no other way
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        futures: list[Any] = cluster.client.map(call, items, pure=False, key="gpimaging")
-    return futures
+        futures = cluster.client.map(call, parts, pure=False, key="gpimaging")
+    return [_Task(part.items, future) for part, future in zip(parts, futures, strict=True)]
 
 
-def _second_try(
+def _second_tries(
     distributed: ModuleType,
     cluster: Cluster,
     call: _Call,
-    item: Item,
-    failed: Any,
-    others: Sequence[tuple[Item, Any]],
-    file_of: Callable[[Item], Path],
-) -> Any:
-    """Return the result of an item whose worker ended, after doing it once more, alone.
+    failed: _Task,
+    others: Sequence[_Task],
+    file_of: Callable[[Any], Path],
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the items of a task whose worker ended and their results, doing each once more, alone.
 
     Where a worker ends, all that it was given is in doubt, so what was handed out is waited for first.
     """
-    if not isinstance(failed.exception(), distributed.KilledWorker):
-        return failed.result()  # raises what the function raised
-    _wait(distributed, cluster, [future for _, future in others])
-    [alone] = _hand_out(cluster, call, [item])
-    _wait(distributed, cluster, [alone])
-    if alone.status == "error" and isinstance(alone.exception(), distributed.KilledWorker):
-        return ended_its_workers(file_of(item))
-    return alone.result() if alone.status == "error" else _gather(cluster, [alone])[0]
+    if not isinstance(failed.future.exception(), distributed.KilledWorker):
+        failed.future.result()  # raises what the function raised
+    _wait(distributed, cluster, others)
+    for item in failed.items:
+        [alone] = _hand_out(cluster, call, [item])
+        _wait(distributed, cluster, [alone])
+        if alone.future.status != "error":
+            yield item, _gather(cluster, [alone])[0].results[0]
+        elif isinstance(alone.future.exception(), distributed.KilledWorker):
+            yield item, ended_its_workers(file_of(item))
+        else:
+            alone.future.result()  # raises what the function raised
 
 
 def ended_its_workers(file: Path) -> Skipped:
@@ -244,25 +253,25 @@ def ended_its_workers(file: Path) -> Skipped:
     )
 
 
-def _wait(distributed: ModuleType, cluster: Cluster, futures: Sequence[Any]) -> None:
-    """Wait until all futures have ended, as long as there are workers."""
+def _wait(distributed: ModuleType, cluster: Cluster, tasks: Sequence[_Task]) -> None:
+    """Wait until all tasks have ended, as long as there are workers."""
 
     def wait(seconds: float) -> None:
         with cluster.client.as_current():
-            distributed.wait(list(futures), timeout=seconds)
+            distributed.wait([task.future for task in tasks], timeout=seconds)
 
     _while_there_are_workers(cluster, wait)
 
 
-def _gather(cluster: Cluster, futures: Sequence[Any]) -> list[Any]:
-    """Return the results of futures, as long as there are workers: some may have to be made once more."""
+def _gather(cluster: Cluster, tasks: Sequence[_Task]) -> list[Answer]:
+    """Return the answers to tasks, as long as there are workers: some may have to be made once more."""
 
-    async def gather() -> list[Any]:
-        return list(await cluster.client.gather(list(futures), asynchronous=True))
+    async def gather() -> list[Answer]:
+        return list(await cluster.client.gather([task.future for task in tasks], asynchronous=True))
 
     gathered = asyncio.run_coroutine_threadsafe(gather(), cluster.client.loop.asyncio_loop)
 
-    def wait(seconds: float) -> list[Any]:
+    def wait(seconds: float) -> list[Answer]:
         if not concurrent.futures.wait([gathered], timeout=seconds).done:
             raise TimeoutError
         return gathered.result()

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from data_prep.errors import ClusterLost, InputError, Skipped
-from data_prep.prepared import workers
+from data_prep.prepared import tasks, workers
 from data_prep.prepared.preparing import run_in_rounds
-from data_prep.prepared.workers import Cluster, open_cluster, work_in_order
+from data_prep.prepared.tasks import MOST_ITEMS, Pace
+from data_prep.prepared.workers import WINDOW, Cluster, open_cluster, work_in_order
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,44 +75,110 @@ def test_results_come_in_the_order_of_the_items(cluster: Cluster, monkeypatch: p
     assert list(work(cluster, pow, [], 2)) == []
 
 
-def test_only_a_window_is_handed_out_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "WINDOW", 3)
-    handed_out, most, seen = 0, 0, 0
+@pytest.fixture
+def handed_out(monkeypatch: pytest.MonkeyPatch) -> list[list[list[int]]]:
+    """Items of the tasks that are handed out together, which are appended as they are."""
+    together: list[list[list[int]]] = []
     hand_out = workers._hand_out
 
-    def counted(*arguments, **keywords):
-        nonlocal handed_out
-        handed_out += len(arguments[-1])
-        return hand_out(*arguments, **keywords)
+    def kept(*arguments, **keywords):
+        tasks = hand_out(*arguments, **keywords)
+        together.append([list(task.items) for task in tasks])
+        return tasks
 
-    monkeypatch.setattr(workers, "_hand_out", counted)
-    for _ in work(cluster, pow, range(30), 2):
-        most = max(most, handed_out - seen)
-        seen += 1
-    assert (seen, handed_out) == (30, 30)
-    assert most <= 3 * len(cluster.client.nthreads())
+    monkeypatch.setattr(workers, "_hand_out", kept)
+    return together
+
+
+@pytest.fixture
+def set_size(monkeypatch: pytest.MonkeyPatch):
+    """A function that sets the number of items in a task, whatever they take."""
+
+    def set_to(size: int) -> None:
+        monkeypatch.setattr(Pace, "items_in_a_task", lambda _: size)
+
+    return set_to
+
+
+@pytest.mark.parametrize(("size", "window"), [(1, 3), (5, 4 * 5)])
+def test_only_a_window_is_handed_out_at_a_time_and_no_worker_is_left_without_a_task(
+    size, window, cluster: Cluster, handed_out, set_size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "WINDOW", 3)
+    monkeypatch.setattr(workers, "WINDOW_TASKS", 4 if size > 1 else 1)
+    set_size(size)
+    not_back = []
+    for seen, _ in enumerate(work(cluster, pow, range(150), 2)):
+        not_back.append(sum(len(items) for tasks in handed_out for items in tasks) - seen)
+    assert [item for tasks in handed_out for items in tasks for item in items] == list(range(150))
+    assert max(not_back) == window * len(cluster.client.nthreads())
 
 
 def test_fewer_large_items_are_handed_out_ahead_and_dask_says_nothing_of_their_size(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, handed_out, set_size
 ) -> None:
-    sizes: list[int] = []
-    hand_out = workers._hand_out
-
-    def counted(*arguments, **keywords):
-        sizes.append(len(arguments[-1]))
-        return hand_out(*arguments, **keywords)
-
-    monkeypatch.setattr(workers, "_hand_out", counted)
+    set_size(5)  # which is not for large items
     items = [bytes(6_000_000)] * 6  # of two, Dask would warn
     found = work_in_order(cluster, len, items, (), lambda _: Path("memory"), ahead=1)
     assert [result for _, result in found] == [6_000_000] * 6
-    assert max(sizes) == len(cluster.client.nthreads())
+    assert max(len(tasks) for tasks in handed_out) == len(cluster.client.nthreads())
+    assert {len(items) for tasks in handed_out for items in tasks} == {1}
+
+
+def test_quick_items_are_handed_out_one_by_one_and_then_several_in_a_task(
+    cluster: Cluster, handed_out
+) -> None:
+    assert list(work(cluster, pow, range(500), 2)) == [(n, n * n) for n in range(500)]
+    sizes = [len(items) for tasks in handed_out for items in tasks]
+    first = WINDOW * len(cluster.client.nthreads())
+    assert sizes[:first] == [1] * first
+    assert 1 < max(sizes) <= MOST_ITEMS
+    assert sum(sizes) == 500
+
+
+def nap(number: int, seconds: float) -> int:
+    time.sleep(seconds)
+    return number
+
+
+def test_slow_items_stay_alone(cluster: Cluster, handed_out, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "WINDOW", 1)
+    monkeypatch.setattr(workers, "WINDOW_TASKS", 1)
+    assert list(work(cluster, nap, range(8), 0.13)) == [(n, n) for n in range(8)]
+    assert {len(items) for tasks in handed_out for items in tasks} == {1}
+
+
+def test_items_that_turn_out_to_be_slow_go_to_the_other_workers_and_come_back_in_order(
+    cluster: Cluster, handed_out, set_size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "LONGEST_SECONDS", 0.01)
+    set_size(8)
+    assert list(work(cluster, nap, range(24), 0.006)) == [(n, n) for n in range(24)]
+    [first, *later] = handed_out
+    assert first == [list(range(start, start + 8)) for start in (0, 8, 16)]
+    again = [items for tasks in later for items in tasks]  # what a worker did not begin in time
+    assert again[0][-1] == 7
+    assert {len(items) for items in again} <= set(range(1, 8))
 
 
 def test_what_a_function_raises_is_raised_as_it_is(cluster: Cluster) -> None:
     with pytest.raises(ZeroDivisionError):
         list(work(cluster, divmod, [1], 0))
+
+
+def inverse(number: int, zero: int) -> float:
+    return 1 / (number - zero)
+
+
+def test_what_a_function_raises_in_the_middle_of_a_task_comes_after_the_results_before_it(
+    cluster: Cluster, handed_out, set_size
+) -> None:
+    set_size(4)
+    results = work(cluster, inverse, range(20), 6)
+    assert [next(results) for _ in range(6)] == [(number, 1 / (number - 6)) for number in range(6)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert [4, 5, 6, 7] in handed_out[0]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +304,22 @@ def test_a_killed_worker_costs_nothing_and_a_deadly_file_is_skipped_after_two_tr
         13: 2,
         40: 2,
     }
+
+
+@pytest.mark.slow
+def test_of_a_task_that_ends_its_workers_only_the_deadly_file_is_skipped(
+    processes: Cluster, tmp_path: Path, handed_out, set_size
+) -> None:
+    set_size(8)
+    (tmp_path / "once").touch()
+    results = list(work(processes, end_worker_at, range(48), (11,), tmp_path))
+    assert list(range(8, 16)) in handed_out[0]
+    assert [number for number, _ in results] == list(range(48))
+    [skipped] = [result for _, result in results if isinstance(result, Skipped)]
+    assert skipped.file == Path("file 11")
+    assert all(result == (n, n * n) for n, result in results if n != 11)
+    tries = [len((tmp_path / str(number)).read_text()) for number in range(8, 16)]
+    assert tries == [2, 2, 2, 2, 1, 1, 1, 1]
 
 
 @pytest.mark.slow
