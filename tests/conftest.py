@@ -43,15 +43,16 @@ def _keras_defaults() -> Iterator[None]:
     assert settings == ("float32", "float32"), "the test left Keras' float settings changed"
 
 
-@pytest.fixture(autouse=True)
-def _graphs_as_written() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Run graphs as they are written: to rewrite each new one costs TensorFlow a fifth of the tests' time.
 
-    Commands, examples and other programs that tests start have their graphs rewritten, as those of users are.
+    It is set before any fixture, so that all tests of a process have it, bit for bit. Commands, examples and
+    other programs that tests start have their graphs rewritten, as those of users are.
     """
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None:
-        tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    if any("data_prep" not in item.path.parts for item in session.items):
+        import tensorflow as tf  # noqa: PLC0415 - tests of data preparation do not pay for its import
+
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 class _AutoGraphFallback(logging.Handler):

@@ -44,6 +44,7 @@ class LeaveOneOutStep:
             held = self.head.hold()
             self._held = HeldPosterior(*(tf.Variable(part) for part in held))
             self._optimizer = engine.new_optimizer(engine.hyper_variables)
+        engine.state += [*self._held, *self._optimizer.variables]
         vector, matrix = tf.TensorSpec([None], engine.dtype), tf.TensorSpec([None, None], engine.dtype)
         scalar = tf.TensorSpec([], engine.dtype)
         self.take = Compiled(self._take, (matrix, vector, vector), scalar)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from gpmodels.autogp.head import AutoGPHead
 from gpmodels.estimators.alternation import OBJECTIVES, AlternatingSteps
@@ -45,7 +45,7 @@ WORTH_KEEPING = 0.01
 """Nats per held-out row by which the posterior that was held must be better for it to stay."""
 
 ROWS_LEARNED_AGAIN = 10_000
-"""Up to so many rows are all learned from in a second fit: of more, those held out are missed less."""
+"""Up to so many rows are all learned from in a second fit; to more, the held-out fifth adds little."""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -110,6 +110,17 @@ class _AutoGP(ConjugateEstimator):
         warm_start(start, rows, rng)
         _copy_start(start, head, names)
 
+    def _fit(
+        self,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
+        callback: Callable[[Any, int], None] | None,
+    ) -> Self:
+        self.posterior_is_solved_, self._held_temperature = self.num_components == 1, 1.0
+        return super()._fit(x, targets, weight, groups, callback)
+
     def _fit_mini_batch(
         self,
         engine: Engine,
@@ -119,44 +130,53 @@ class _AutoGP(ConjugateEstimator):
         total: int,
         rng: np.random.Generator,
     ) -> None:
-        """Learn with rows held out, then of few rows again from all, for as long as those held out chose."""
+        """Learn with rows held out, then from all few rows for as long as those held out chose."""
         placed = engine.head.get_weights()
         training, held_out = self._divided(rows, groups, rng)
-        epochs = self._learn(engine, training, held_out, monitor, total, rng)
-        self._held_temperature, solves = 1.0, self.num_components == 1
+        kept = self._learn(engine, training, held_out, monitor, total, rng)
         if held_out is not None:
             density, self._held_temperature = self._judged(engine, held_out)
-            again = len(rows) <= ROWS_LEARNED_AGAIN
-            if solves:
-                held = engine.head.get_weights()
-                refit_posterior_by_chunks(engine, training)
-                solves = self._judged(engine, held_out)[0] >= density - WORTH_KEEPING
-                engine.set_weights(held)
-            if again:
+            if self.posterior_is_solved_:
+                self.posterior_is_solved_ = self._solving_is_no_worse(engine, training, held_out, density)
+            if len(rows) <= ROWS_LEARNED_AGAIN:
                 engine.set_weights(placed)
-                self._learn(engine, rows, None, quiet_monitor(engine, len(rows)), total, rng, epochs)
-        if solves:
+                # As many epochs of as many blocks, at the same learning rates: more rows take more steps.
+                longer = _steps_per_epoch(rows, self.batch_size) / _steps_per_epoch(training, self.batch_size)
+                steps, quiet = round(longer * kept), quiet_monitor(engine, len(rows))
+                self._learn(engine, rows, None, quiet, round(longer * total), rng, stop_after=steps)
+        if self.posterior_is_solved_:
             refit_posterior_by_chunks(engine, rows)
-        self.posterior_is_solved_ = solves
+
+    def _solving_is_no_worse(self, engine: Engine, training: Rows, held_out: Rows, density: float) -> bool:
+        """Return whether held-out rows like the best posterior of the others as much as theirs."""
+        chosen = engine.head.get_weights()
+        refit_posterior_by_chunks(engine, training)
+        solved, _ = self._judged(engine, held_out)
+        engine.set_weights(chosen)
+        return solved >= density - WORTH_KEEPING
 
     def _before_leaving_out(self, engine: Engine, rows: Rows) -> None:
         """Solve the posterior, which the held-out rows may have preferred as it was held."""
         refit_posterior_by_chunks(engine, rows)
 
     def _judge(self) -> Judge:
-        """Return what is looked at of the held-out rows: their density at the temperature they ask for."""
+        """Return what held-out rows are judged by: their density at the classifier's temperature."""
         return lambda engine, rows: self._judged(engine, rows)[0]
 
     def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
-        """Return the mean log density of held-out rows, nats, at the temperature they ask for, and that."""
+        """Return the mean log density of held-out rows, nats, and the temperature of it: 1 in regression."""
         return mean_log_density(engine, rows), 1.0
 
-    def _training_steps(self, engine: Engine, steps_per_epoch: int, total: int) -> TrainingSteps:
+    def _training_steps(self, engine: Engine, steps_per_epoch: float, total: int) -> TrainingSteps:
         if self.objective == "elbo":
             return BoundSteps(engine.adam_step)
         # At least one block of each objective, however short the fit.
-        block = max(min(self.block_epochs * steps_per_epoch, total // 2), 1)
+        block = max(min(round(self.block_epochs * steps_per_epoch), total // 2), 1)
         return AlternatingSteps(engine, is_papers=self.objective == "loo_paper", block=block)
+
+
+def _steps_per_epoch(rows: Rows, batch_size: int) -> float:
+    return len(rows) / min(batch_size, len(rows))
 
 
 def _copy_start(start: Engine, head: AutoGPHead, names: list[str]) -> None:
@@ -205,7 +225,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
             `gpmodels.estimators.temperature`; where the posterior was not solved anew, that of the rows held
             out for early stopping. A number sets it.
         optimizer: `"auto"` or `"adam"` for mini-batches; `"lbfgs"` for the bound on all rows.
-        max_iterations: Steps; None takes 4000.
+        max_iterations: Steps; None takes 4000. The second fit, which the progress bar, TensorBoard and the
+            callback do not see, takes up to as many again.
         learning_rate: Learning rate of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step.
         tolerance: Of L-BFGS.
@@ -221,11 +242,11 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
     Attributes:
         classes_: Labels, sorted.
         temperature_: Temperature of the probabilities.
-        posterior_is_solved_: Whether the posterior was solved anew. Where it was not, `leave_one_out` and
-            `suspicious_labels` solve one for themselves, with a temperature of its own, and speak of that.
-        n_iter_: Steps done.
-        learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each step, whose bound is the
-            objective of its block.
+        posterior_is_solved_: Whether the posterior is the best one at the rows. Where one component was held
+            instead, `leave_one_out` and `suspicious_labels` solve it for themselves, and speak of that.
+        n_iter_: Steps done with rows held out; the second fit takes fewer.
+        learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each of these steps, whose bound
+            is the objective of its block and whose `validation` is at the temperature of the held-out rows.
         weights_: What was learned.
 
     Source:
@@ -256,28 +277,38 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
         super()._fit(x, targets, weight, groups, callback)
-        self.temperature_ = 1.0 if self.temperature == "auto" else float(self.temperature)
-        if self.temperature == "auto" and getattr(self, "posterior_is_solved_", False):
+        if self.temperature != "auto":
+            self.temperature_ = float(self.temperature)
+        elif self.posterior_is_solved_:
             logs = self._left_out_rows(x, targets, weight, self._log_probabilities_of)
-            self.temperature_ = best_temperature(logs, targets.astype(np.intp), weight)
-        elif self.temperature == "auto":
+            self.temperature_ = self._best_temperature(logs, targets.astype(np.intp), weight)
+        else:
             self.temperature_ = self._held_temperature
         return self
 
+    def _best_temperature(self, logs: FloatArray, classes: npt.NDArray[np.intp], weight: FloatArray) -> float:
+        """Return the temperature that left-out rows ask for, which count as the rows of the fit did."""
+        return best_temperature(logs, classes, weight * (self.effective_observations_ / weight.sum()))
+
     def _left_out_log_probabilities(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
-        """Return log p_c of each row by what the others say, at the temperature of a solved posterior."""
+        """Return log p_c of each row by what the others say, at the temperature they ask for."""
         logs = self._left_out(X, y, sample_weight, self._log_probabilities_of)
         if self.temperature != "auto":
             return tempered(logs, self.temperature_)
-        weight = np.ones(len(logs)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        weight = self._row_weight(column_or_1d(y), weight)
-        return tempered(logs, best_temperature(logs, self._class_indices(y), weight))
+        labels = column_or_1d(y)
+        weight = self._row_weight(labels, _check_sample_weight(sample_weight, X, dtype=np.float64))
+        return tempered(logs, self._best_temperature(logs, self._class_indices(labels), weight))
 
     def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
-        """A posterior that is solved anew is as much surer or less sure as its temperature undoes."""
+        """Return the mean log density of held-out rows, nats, and the temperature of it.
+
+        That is the one that these rows ask for, where the classifier gets such a one: weights are not better
+        because they are surer, which a temperature mends.
+        """
         x, label, weight = (part.numpy() for part in rows.take(slice(None), engine.dtype))
         logs, own = log_probabilities(engine, x), label.astype(np.intp)
-        temperature = best_temperature(logs, own, weight)
+        automatic = self.temperature == "auto"
+        temperature = best_temperature(logs, own, weight) if automatic else float(self.temperature)
         of_label = tempered(logs, temperature)[np.arange(len(own)), own]
         return float(np.average(of_label, weights=weight)), temperature
 

@@ -175,8 +175,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         monitor: FitMonitor,
         total: int,
         rng: np.random.Generator,
-        epochs: float | None = None,
-    ) -> float:
+        stop_after: int | None = None,
+    ) -> int:
         """Start from a sample of the rows and go on by mini-batches.
 
         Args:
@@ -186,15 +186,14 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             monitor: What every iteration is reported to.
             total: Iterations of the schedule.
             rng: Draws the sample and the batches.
-            epochs: Ends the fit after so many; None for the whole schedule.
+            stop_after: Ends the fit after so many iterations; None for the whole schedule.
 
         Returns:
-            After how many epochs the weights that are kept were there.
+            After how many iterations the weights that are kept were there.
         """
         self._warm_start(engine, training, rng)
         batch_size = min(self.batch_size, len(training))
-        steps_per_epoch = max(len(training) // batch_size, 1)
-        kept = fit_mini_batch(
+        return fit_mini_batch(
             engine,
             training,
             held_out,
@@ -203,11 +202,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             max_iterations=total,
             learning_rate=self.learning_rate,
             rng=rng,
-            steps=self._training_steps(engine, steps_per_epoch, total),
+            steps=self._training_steps(engine, len(training) / batch_size, total),
             judge=self._judge(),
-            stop_after=None if epochs is None else round(epochs * steps_per_epoch),
+            stop_after=stop_after,
         )
-        return kept / steps_per_epoch
 
     def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
         """Start a fit by mini-batches from one of a sample of the rows."""
@@ -220,7 +218,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _training_steps(
         self,
         engine: Engine,
-        steps_per_epoch: int,  # noqa: ARG002 - subclasses need it
+        steps_per_epoch: float,  # noqa: ARG002 - subclasses need it
         total: int,  # noqa: ARG002 - as above
     ) -> TrainingSteps:
         """Return what an iteration on a mini-batch does."""

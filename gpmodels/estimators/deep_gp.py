@@ -114,7 +114,7 @@ class _DeepGPEstimator(SparseGPEstimator):
     def _training_steps(
         self,
         engine: Engine,
-        steps_per_epoch: int,  # noqa: ARG002 - the base class has it
+        steps_per_epoch: float,  # noqa: ARG002 - the base class has it
         total: int,  # noqa: ARG002 - as above
     ) -> TrainingSteps:
         """Return steps by natural gradients for the last layer's q, or by Adam on everything."""

@@ -70,12 +70,14 @@ class Engine:
         head: The head; every function reads or writes its weights. Set them by `set_weights`, which forgets
             what was folded of those before.
         dtype: Type of all tensors.
+        state: Variables besides the weights that the steps of a fit move, such as the moments of Adam.
         warm_up: What the part of the penalty counts that a warm-up weighs, see `GPHead.warm_up_weights`: 1
             but for the start of a fit.
     """
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
         self.head: GPHead = head_class(model)(**settings)
+        self.state: list[Any] = []
         self._made: dict[str, Any] = {}
         self.head.build((None, num_features))
         self.dtype = tf.as_dtype(self.head.variable_dtype)
@@ -93,13 +95,16 @@ class Engine:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Lend the engine: afterwards weights and warm-up are what they were, whatever fits meanwhile."""
+        """Lend the engine: afterwards its weights and state are what they were, whatever fits."""
         weights, warm_up = self.head.get_weights(), self.warm_up.numpy()
+        state = [(variable, variable.numpy()) for variable in self.state]
         try:
             yield
         finally:
             self.set_weights(weights)
             self.warm_up.assign(warm_up)
+            for variable, value in state:
+                variable.assign(value)
 
     def _compile(self, num_features: int) -> None:
         vector = tf.TensorSpec([None], self.dtype)
@@ -246,6 +251,7 @@ class Engine:
         if self._optimizer is None:
             with tf.init_scope():
                 self._optimizer = self.new_optimizer(self.all_variables)
+                self.state += self._optimizer.variables
         return self._optimizer
 
     def keras_variables(self, variables: list[tf.Variable]) -> list[keras.Variable]:

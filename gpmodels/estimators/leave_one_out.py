@@ -42,7 +42,7 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
             )
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         weight = self._row_weight(labels, weight)
-        return self._left_out_rows(x, self._targets(labels), weight, of_points)
+        return self._left_out_rows(x, self._targets(labels), weight, of_points, self._before_leaving_out)
 
     def _left_out_rows(
         self,
@@ -50,11 +50,13 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
         targets: FloatArray,
         weight: FloatArray,
         of_points: Callable[[Engine, Points, Any], FloatArray],
+        prepare: Callable[[Engine, Rows], None] | None = None,
     ) -> FloatArray:
         """Return a function of the left-out marginals of checked rows, whose weights are those of the fit."""
         weight = weight * (self.effective_observations_ / weight.sum())
         engine = self._trained_engine()
-        self._before_leaving_out(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_))
+        if prepare is not None:
+            prepare(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_))
         points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
         left_out = engine.head.leaving_out(points)
         rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
@@ -77,7 +79,7 @@ class LeavesOneOutRegressor(_LeavesOneOut, abc.ABC):
     """Adds leave-one-out to a regressor."""
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> FloatArray:
-        """Return log p(y_n) of each training row by the model that has not seen it, without a fit.
+        """Return log p(y_n) of each training row by the model that has not seen it, without N fits.
 
         Minus their mean is a cross-validated NLL. It is exact for the posterior; the hyper-parameters have
         seen the row, so that it is a little too good. Rows that early stopping held out of the posterior of
@@ -110,7 +112,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
     """Adds leave-one-out, and a list of probable label errors, to a classifier."""
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> FloatArray:
-        """Return log p(y_n) of each training row by the model that has not seen it, without a fit.
+        """Return log p(y_n) of each training row by the model that has not seen it, without N fits.
 
         Minus their mean is a cross-validated NLL. For classes it is an approximation that is good to some
         hundredths of a nat, and the hyper-parameters have seen the row, so that it is a little too good. Rows
@@ -123,7 +125,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
             sample_weight: Their weights in `fit`, `[N]`.
 
         Returns:
-            Nats, at the estimator's temperature, `[N]`.
+            Nats, at the estimator's temperature, `[N]`; of an AutoGP at the one that left-out rows ask for.
 
         Raises:
             sklearn.exceptions.NotFittedError: The estimator is not fitted.

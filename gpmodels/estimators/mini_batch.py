@@ -180,8 +180,8 @@ def fit_mini_batch(
     best_look, since_best = -math.inf, 0
     interval = max(max_iterations // CHECKS, CALLBACK_INTERVAL)
     patience = PATIENCE + steps.cycle // interval
-    last = max_iterations if stop_after is None else min(stop_after, max_iterations)
-    for done in range(last):
+    num_steps = 0
+    for done in range(max_iterations if stop_after is None else min(stop_after, max_iterations)):
         rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / max_iterations)) + 1e-3 * learning_rate
         batch = training.take(next(batches), engine.dtype)
         loss = steps.take(done, batch, num_data, tf.constant(rate, engine.dtype))
@@ -190,6 +190,7 @@ def fit_mini_batch(
                 f"The objective is {-loss} after {done + 1} mini-batches. "
                 f"Lower learning_rate (now {learning_rate})."
             )
+        num_steps = done + 1
         density = math.nan
         if held_out is not None and ((done + 1) % interval == 0 or done + 1 == max_iterations):
             steps.settle()
@@ -205,7 +206,7 @@ def fit_mini_batch(
     if held_out is not None and best > -math.inf:
         engine.set_weights(best_weights)
     else:
-        kept = last
+        kept = num_steps
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
     return kept
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from types import FrameType
 from typing import Any
 
 import keras
+
+LOGGER = logging.getLogger(__name__)
 
 
 class StopAfterStep(keras.callbacks.Callback):
@@ -57,6 +60,7 @@ def interrupted_between_steps() -> Iterator[StopAfterStep]:
         return
 
     def remember(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - Python calls it so
+        LOGGER.info("Stopping after this step; Ctrl-C again stops at once")
         stop.was_interrupted = True
         signal.signal(signal.SIGINT, before)
 
@@ -65,4 +69,4 @@ def interrupted_between_steps() -> Iterator[StopAfterStep]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, before)
-    stop.raise_if_interrupted()
+        stop.raise_if_interrupted()  # an error meanwhile, such as a lost process, is its context

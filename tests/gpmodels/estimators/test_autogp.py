@@ -169,28 +169,44 @@ def test_a_held_posterior_has_the_temperature_of_the_held_out_rows(iris, monkeyp
     assert model.temperature_ == model._held_temperature != 1.0
 
 
-def fits(monkeypatch):
-    """Record the fits of an estimator: rows, whether some are held out, and the epochs asked for and kept."""
+def fits(monkeypatch, *, judge=None):
+    """Record the fits: rows, whether some are held out, the schedule, where it ends, what is kept."""
     found, learn = [], AutoGPClassifier._learn
 
-    def recorded(self, engine, training, held_out, monitor, total, rng, epochs=None):
-        kept = learn(self, engine, training, held_out, monitor, total, rng, epochs)
-        found.append((len(training), held_out is not None, epochs, kept))
+    def recorded(self, engine, training, held_out, monitor, total, rng, stop_after=None):
+        kept = learn(self, engine, training, held_out, monitor, total, rng, stop_after=stop_after)
+        found.append((len(training), held_out is not None, total, stop_after, kept))
         return kept
 
     monkeypatch.setattr(AutoGPClassifier, "_learn", recorded)
+    if judge is not None:
+        monkeypatch.setattr(AutoGPClassifier, "_judge", lambda _: judge)
     return found
 
 
 @pytest.mark.slow
 def test_few_rows_are_all_learned_from_for_as_long_as_those_held_out_chose(iris, monkeypatch):
-    found = fits(monkeypatch)
-    model = AutoGPClassifier(batch_size=40, block_epochs=1, **SMALL).fit(*iris)
-    rows = model.num_rows_ - 1  # iris has one flower twice
-    (some, held, asked, chosen), (all_rows, held_again, asked_again, kept) = found
-    assert (some, held, asked) == (rows - rows // 5, True, None)
-    assert (all_rows, held_again, asked_again, kept) == (rows, False, chosen, chosen)
-    assert chosen in {0, 10 / 3, 20 / 3, 25 / 3}  # steps at the looks, of which three are an epoch
+    looks = iter([0.0, 1.0, 3.0, 2.0])  # the start, and after 10, 20 and 25 steps
+    found = fits(monkeypatch, judge=lambda *_: next(looks))
+    AutoGPClassifier(batch_size=64, block_epochs=1, **SMALL).fit(*iris)
+    rows = 149  # iris has one flower twice
+    longer = 149 / 120
+    assert found == [(120, True, 25, None, 20), (rows, False, round(25 * longer), round(20 * longer), 25)]
+
+
+@pytest.mark.slow
+def test_blocks_are_as_many_epochs_in_both_fits(iris, monkeypatch):
+    blocks = []
+    steps = AutoGPClassifier._training_steps
+
+    def recorded(self, engine, steps_per_epoch, total):
+        made = steps(self, engine, steps_per_epoch, total)
+        blocks.append((steps_per_epoch, made.cycle))
+        return made
+
+    monkeypatch.setattr(AutoGPClassifier, "_training_steps", recorded)
+    AutoGPClassifier(batch_size=64, block_epochs=4, **SMALL).fit(*iris)
+    assert blocks == [(120 / 64, 2 * 8), (149 / 64, 2 * 9)]
 
 
 @pytest.mark.slow
@@ -205,8 +221,44 @@ def test_of_many_rows_those_held_out_are_not_learned_from(iris, monkeypatch):
 def test_without_rows_held_out_there_is_one_fit(iris, monkeypatch):
     found = fits(monkeypatch)
     model = AutoGPClassifier(early_stopping=False, **SMALL).fit(*iris)
-    assert [(held, kept) for _, held, _, kept in found] == [(False, 25)]
+    assert [(held, kept) for _, held, *_, kept in found] == [(False, 25)]
     assert model.posterior_is_solved_
+
+
+@pytest.mark.slow
+def test_all_rows_at_once_and_again(two_classes):
+    """L-BFGS holds nothing out; the posterior of a fit before says nothing of it."""
+    model = AutoGPClassifier(objective="elbo", optimizer="lbfgs", **SMALL)
+    first = model.fit(*two_classes).temperature_
+    model.posterior_is_solved_, model._held_temperature = False, 3.0
+    assert model.fit(*two_classes).temperature_ == first != 3.0
+
+
+@pytest.mark.slow
+def test_a_fit_in_a_callback_changes_nothing(two_classes):
+    """Estimators of one configuration share what is compiled, with the variables of its steps."""
+    x, y = two_classes
+    settings = {"block_epochs": 5, **SMALL}
+
+    def fit_another(*_):
+        AutoGPClassifier(**settings).fit(x[::-1] ** 2, y)
+
+    alone = AutoGPClassifier(**settings).fit(x, y)
+    watched = AutoGPClassifier(**settings).fit(x, y, callback=fit_another)
+    for one, other in zip(alone.weights_, watched.weights_, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_steps_are_traced_once_a_configuration(two_classes, monkeypatch):
+    traces = []
+    take = LeaveOneOutStep._take
+    monkeypatch.setattr(LeaveOneOutStep, "_take", lambda *a: traces.append(1) or take(*a))
+    for seed in (0, 1):
+        AutoGPClassifier(num_inducing=7, max_iterations=25, block_epochs=2, random_state=seed).fit(
+            *two_classes
+        )
+    assert traces == [1]
 
 
 def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_classes):
@@ -220,6 +272,8 @@ def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_cl
         before, plain = fitted._judge()(engine, rows), mean_log_density(engine, rows)
         posterior.q_mean.assign(10.0 * posterior.q_mean)
         after, surer = fitted._judge()(engine, rows), mean_log_density(engine, rows)
+        fixed = copy.deepcopy(fitted).set_params(temperature=1.0)
+        assert fixed._judge()(engine, rows) == pytest.approx(surer)
     assert surer < plain - 0.3
     assert abs(after - before) < 0.15
 
@@ -233,6 +287,7 @@ def test_leaving_out_speaks_of_the_best_posterior_whatever_the_fit_kept(fitted, 
     model.weights_, model.temperature_ = engine.head.get_weights(), 7.0
     assert np.abs(model.predict_proba(two_classes[0]) - before).mean() > 0.2
     np.testing.assert_allclose(model.leave_one_out(*two_classes), expected, atol=2e-3)
+    np.testing.assert_allclose(model.leave_one_out(*two_classes, 2.0), expected, atol=2e-3)
 
 
 @pytest.mark.slow

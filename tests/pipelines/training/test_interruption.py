@@ -73,6 +73,18 @@ def test_pressed_twice_it_ends_the_step():
     assert reached == ["the rest of the step"]
 
 
+def test_an_error_of_the_step_in_which_it_was_pressed_is_its_context():
+    """Ctrl-C reaches all processes of a training, which then lose each other."""
+
+    def step() -> None:
+        press()
+        raise ConnectionError("the other process has ended")
+
+    with pytest.raises(KeyboardInterrupt) as caught, interrupted_between_steps():
+        step()
+    assert isinstance(caught.value.__context__, ConnectionError)
+
+
 def test_without_ctrl_c_nothing_happens():
     with interrupted_between_steps() as stop:
         stop.on_train_batch_end(0)

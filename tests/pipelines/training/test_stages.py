@@ -1,5 +1,7 @@
 """The training loop: checkpoints, resuming, the best epoch, early stopping."""
 
+import os
+import signal
 import errno
 import json
 import shutil
@@ -116,6 +118,35 @@ def test_a_resumed_stage_repeats_an_uninterrupted_one_bit_for_bit(
     with determinism_ends():
         state, model = interrupt_and_resume(kind, tmp_path, **interruption)
         assert_equals_uninterrupted(uninterrupted[kind], state, model, tmp_path)
+
+
+class PressedWhileFinalised(keras.callbacks.Callback):
+    """Presses Ctrl-C in a finaliser, in which Python prints `KeyboardInterrupt` and forgets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras calls it so
+        self.steps += 1
+
+        class Finalised:
+            def __del__(self) -> None:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        Finalised()
+
+
+def test_ctrl_c_in_a_finaliser_ends_the_stage_after_its_step(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
+    pressed = PressedWhileFinalised()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train_stage(make_model("linear"), SETTINGS, stage_data(), folder=tmp_path, callbacks=[pressed])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert pressed.steps == 1
+    assert StageState.load(tmp_path).epochs_done == 0
 
 
 @pytest.mark.slow
