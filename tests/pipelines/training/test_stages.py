@@ -1,10 +1,10 @@
 """The training loop: checkpoints, resuming, the best epoch, early stopping."""
 
-import os
-import signal
 import errno
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import keras
