@@ -1,4 +1,4 @@
-"""scikit-learn's checks of estimators, without repeating for each what only their base class decides."""
+"""scikit-learn's checks of estimators: all of one with a base class, of the others those of what is fitted."""
 
 from typing import Final
 
@@ -6,29 +6,15 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_checks
 
-_OF_THE_BASE_CLASS: Final = frozenset(
+_OF_EACH_ESTIMATOR: Final = frozenset(
     {
-        "check_classifier_data_not_an_array",
-        "check_dtype_object",
-        "check_estimators_dtypes",
-        "check_estimators_fit_returns_self",
-        "check_f_contiguous_array_estimator",
-        "check_fit2d_predict1d",
-        "check_fit_check_is_fitted",
-        "check_fit_score_takes_y",
-        "check_n_features_in_after_fitting",
-        "check_pipeline_consistency",
-        "check_positive_only_tag_during_fit",
-        "check_readonly_memmap_input",
-        "check_regressor_data_not_an_array",
-        "check_sample_weights_list",
-        "check_sample_weights_not_an_array",
-        "check_sample_weights_not_overwritten",
-        "check_sample_weights_pandas_series",
-        "check_sample_weights_shape",
+        "check_estimators_pickle",
+        "check_fit_idempotent",
+        "check_methods_sample_order_invariance",
+        "check_sample_weight_equivalence_on_dense_data",
     }
 )
-"""Checks of how data, weights and parameters come in, not of what is fitted to them."""
+"""Checks of what is fitted, not of how data, weights and parameters come in."""
 
 
 def checks_of_a_family(*estimators: BaseEstimator) -> pytest.MarkDecorator:
@@ -41,15 +27,15 @@ def checks_of_a_family(*estimators: BaseEstimator) -> pytest.MarkDecorator:
         estimators: The estimators, of one base class or of several that are checked elsewhere.
 
     Returns:
-        Parameters `estimator` and `check`; those of the base class alone are marked `exhaustive`.
+        Parameters `estimator` and `check`; all but those of what is fitted are marked `exhaustive`.
     """
     parameters = []
-    unknown = [name for name in _OF_THE_BASE_CLASS if not hasattr(estimator_checks, name)]
+    unknown = [name for name in _OF_EACH_ESTIMATOR if not hasattr(estimator_checks, name)]
     if unknown:
         raise ValueError(f"scikit-learn has no checks {unknown}; give them their new names.")
     for estimator in estimators:
         for copy, check in estimator_checks.estimator_checks_generator(estimator):
             name = getattr(check, "func", check).__name__
-            marks = [pytest.mark.exhaustive] if name in _OF_THE_BASE_CLASS else []
+            marks = [] if name in _OF_EACH_ESTIMATOR else [pytest.mark.exhaustive]
             parameters.append(pytest.param(copy, check, id=f"{type(estimator).__name__}-{name}", marks=marks))
     return pytest.mark.parametrize(("estimator", "check"), parameters)
