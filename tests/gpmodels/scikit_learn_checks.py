@@ -1,4 +1,4 @@
-"""scikit-learn's checks of estimators: all of one with a base class, of the others those of what is fitted."""
+"""scikit-learn's checks: all for an estimator of each base class, those of what is fitted for the others."""
 
 from typing import Final
 
