@@ -188,6 +188,8 @@ def test_errors_have_their_exit_codes(way, tmp_path):
 @contextmanager
 def training(data: Path, out: Path, *options: str) -> Iterator[subprocess.Popen]:
     command = [sys.executable, "-m", "pipelines", "lane", "train", "--data", str(data), "--out", str(out)]
+    # A shell has processes in the background, and those that they start, ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*command, *options],
         cwd=ROOT,
@@ -196,6 +198,7 @@ def training(data: Path, out: Path, *options: str) -> Iterator[subprocess.Popen]
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         yield process
     finally:
