@@ -188,7 +188,8 @@ def fits(monkeypatch, *, judge=None):
 def test_few_rows_are_all_learned_from_for_as_long_as_those_held_out_chose(iris, monkeypatch):
     looks = iter([0.0, 1.0, 3.0, 2.0])  # the start, and after 10, 20 and 25 steps
     found = fits(monkeypatch, judge=lambda *_: next(looks))
-    AutoGPClassifier(batch_size=64, block_epochs=1, **SMALL).fit(*iris)
+    model = AutoGPClassifier(batch_size=64, block_epochs=1, **SMALL).fit(*iris)
+    assert model.kept_iteration_ == 20
     rows = 149  # iris has one flower twice
     longer = 149 / 120
     assert found == [(120, True, 25, None, 20), (rows, False, round(25 * longer), round(20 * longer), 25)]
