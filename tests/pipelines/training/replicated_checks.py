@@ -81,7 +81,10 @@ def trained(kind: str, replicas: Replicas | None, folder: Path) -> tuple[HybridM
     data = StageData(
         batches=batches, steps_per_epoch=STEPS, routing=batches().take(STEPS), selection=batches(1)
     )
-    settings = StageSettings(epochs=1, learning_rate=1e-3, head_rate_factor=2.0, start_may_stay=False)
+    # Where gradients are tiny, Adam enlarges the rounding of single precision to some thousandths of what it
+    # moves: 1.5e-5 after five steps at a rate of 1e-3, on a processor without AVX-512. A wrong factor would be
+    # a tenth and more of what is moved.
+    settings = StageSettings(epochs=1, learning_rate=4e-4, head_rate_factor=2.0, start_may_stay=False)
     state = train_stage(model, settings, data, folder=folder, replication=replication)
     return model, state.history[0]
 
@@ -95,13 +98,10 @@ def compared(kind: str, replicas: Replicas, folder: Path) -> dict[str, Any]:
     single, numbers = trained(kind, None, folder / kind / "single")
 
     def differences(one: list[Any], other: list[Any]) -> float:
-        """The largest, relative to 1 and to size: at inputs of 50 single precision is 4e-6 coarse."""
-
-        def relative(a: Any, b: Any) -> float:
-            first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-            return float((np.abs(first - second) / np.maximum(1.0, np.abs(first))).max(initial=0.0))
-
-        return max(relative(a, b) for a, b in zip(one, other, strict=True))
+        return max(
+            float(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max(initial=0.0))
+            for a, b in zip(one, other, strict=True)
+        )
 
     return {
         "replicas": replicas.count,
