@@ -82,7 +82,7 @@ def trained(kind: str, replicas: Replicas | None, folder: Path) -> tuple[HybridM
         batches=batches, steps_per_epoch=STEPS, routing=batches().take(STEPS), selection=batches(1)
     )
     # Where gradients are tiny, Adam enlarges the rounding of single precision to some thousandths of what it
-    # moves: 1.5e-5 after five steps at a rate of 1e-3, on a processor without AVX-512. A wrong factor would be
+    # moves: 1.5e-5 after five steps at a rate of 1e-3 on a processor without AVX-512. A wrong factor would be
     # a tenth and more of what is moved.
     settings = StageSettings(epochs=1, learning_rate=4e-4, head_rate_factor=2.0, start_may_stay=False)
     state = train_stage(model, settings, data, folder=folder, replication=replication)
