@@ -11,7 +11,7 @@ STAMP := $(VENV)/.gpimaging-installed
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the fast tests, in two processes: 20 to 35 minutes'
+	@echo 'make test       the fast tests, in two processes: 12 to 15 minutes'
 	@echo 'make test-slow  the other tests: up to an hour'
 	@echo 'make test-exhaustive  what test-slow checks only of one estimator or head of each family'
 	@echo 'make lint       ruff and mypy'

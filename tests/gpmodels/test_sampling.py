@@ -101,6 +101,7 @@ def test_a_saved_model_samples_as_the_model_does(tmp_path):
         np.testing.assert_allclose(value, model(x)[key], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_prediction_does_not_depend_on_the_images_beside_it(model):
     x = images(3, 8, 8, 3)
     np.testing.assert_allclose(model(x)["probability"][1:2], model(x[1:2])["probability"], atol=1e-5)

@@ -36,6 +36,7 @@ def test_image_and_mask_have_the_size_and_type_asked_for(size):
     assert image.dtype == mask.dtype == np.uint8
 
 
+@pytest.mark.slow
 def test_masks_are_binary_and_neither_empty_nor_full(scenes):
     for scene in scenes:
         assert set(np.unique(scene.mask)) == {0, 255}

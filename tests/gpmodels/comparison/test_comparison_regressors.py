@@ -64,6 +64,7 @@ def test_it_learns_a_wave(name, trials):
     np.testing.assert_array_equal(trial.model.predict(x), mean)
 
 
+@pytest.mark.slow
 @every_regressor
 def test_callback_can_predict(name, trials):
     trial = trials[name]
@@ -106,6 +107,7 @@ def test_prediction_needs_a_fitted_model_and_its_number_of_features(name, trials
     assert trials[name].model.n_features_in_ == 1
 
 
+@pytest.mark.slow
 def test_units_of_inputs_and_targets_do_not_matter():
     x, y = wave(1, 80)
     model = FITCRegressor(num_inducing=8, max_iterations=20, random_state=0)
@@ -132,6 +134,7 @@ def test_parameters_clone_and_text(regressor):
     assert repr(model) == f"{regressor.__name__}(num_inducing=7, random_state=3)"
 
 
+@pytest.mark.slow
 def test_progress_is_shown_if_asked_for(capsys):
     x, y = wave(5, 40)
     FITCRegressor(5, max_iterations=12, random_state=0).fit(x, y)

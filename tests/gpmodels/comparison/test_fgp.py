@@ -102,6 +102,7 @@ def test_routing_does_not_depend_on_targets_or_kernels():
     np.testing.assert_array_equal(again.expert, mixture.expert)
 
 
+@pytest.mark.slow
 def test_experts_without_points_are_dropped_and_do_not_count():
     x = np.random.default_rng(6).normal(size=(30, 2))
     inducing, lengthscales = experts_around(x, 4, 6)
@@ -134,6 +135,7 @@ def test_new_routing_needs_no_new_graph():
     assert optimiser._compute.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.slow
 def test_gradient_equals_finite_differences():
     mixture, _ = mixture_of(8, num_experts=2)
     optimiser = LBFGS(lambda: -mixture.log_evidence(), mixture.trainable_variables)

@@ -58,6 +58,7 @@ def test_gradient_equals_finite_differences():
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_raises_the_evidence_of_the_standardised_targets():
     rng = np.random.default_rng(7)
     x = rng.uniform(-2.0, 2.0, (80, 1))

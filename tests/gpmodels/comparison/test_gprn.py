@@ -161,6 +161,7 @@ def test_arguments_out_of_range_are_refused(settings, message):
         GPRNRegressor(**settings).fit(*toy(0, 10)[:2])
 
 
+@pytest.mark.slow
 def test_a_failed_refit_leaves_no_old_model():
     x, y, _ = toy(0, 12)
     model = GPRNRegressor(1, num_inducing=4, max_iterations=2, random_state=0).fit(x, y)

@@ -64,6 +64,7 @@ def test_inducing_inputs_at_all_points_give_the_evidence_of_the_exact_gp():
     np.testing.assert_allclose(np.stack(model.posterior().predict(x[:5]), axis=1), expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_block_for_each_point_gives_fitc():
     x, y, gp = problem(7)
     model, fitc = model_of(gp, x, y, np.arange(len(x))), fitc_model_of(gp, x, y)
@@ -84,6 +85,7 @@ def test_order_of_points_and_names_of_blocks_do_not_matter():
         np.testing.assert_allclose(one, other, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_gradient_equals_finite_differences():
     x, y, gp = problem(9, num_inducing=3)
     model = model_of(gp, x, y, blocks_around(x, x[:3]))

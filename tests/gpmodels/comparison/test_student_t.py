@@ -90,6 +90,7 @@ def test_gradient_equals_finite_differences():
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_learns_a_wave():
     x, y = wave(0, 150)
     model = StudentTRegressor(max_iterations=30, random_state=0).fit(x[:100], y[:100])

@@ -67,6 +67,7 @@ def test_objective_equals_the_twin(task, posterior):
     assert float(objective(head, x, y, weight)) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.slow
 @every_task
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_collapsed_bound_is_the_objective_at_the_best_posterior(task, kernel):

@@ -97,6 +97,7 @@ def test_masks_of_training_differ_by_step_and_have_the_mean_of_the_features():
     assert float(tf.reduce_mean(first)) == pytest.approx(expected, abs=0.08)
 
 
+@pytest.mark.slow
 def test_a_training_step_is_counted():
     x, y = labelled_points()
     model = HybridModel(keras.layers.Identity(), DropoutHead(), num_data=len(x))

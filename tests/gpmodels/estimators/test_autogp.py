@@ -262,6 +262,7 @@ def test_steps_are_traced_once_a_configuration(two_classes, monkeypatch):
     assert traces == [1]
 
 
+@pytest.mark.slow
 def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_classes):
     """Means and roots twice as large are surer than they should be, which a temperature undoes."""
     x, y = two_classes

@@ -61,6 +61,7 @@ def test_weights_count_rows(cls):
     assert abs(bound - estimator.bound(x, y)) > 0.1
 
 
+@pytest.mark.slow
 @two_classes
 def test_weighted_and_repeated_rows_start_from_the_same_scaling(cls):
     x, y = data(cls)
@@ -207,6 +208,7 @@ def test_settings_out_of_range_are_named(settings, message):
         make(HGPClassifier, **settings).fit(x, y)
 
 
+@pytest.mark.slow
 def test_no_experts_at_all():
     x, y = data(HGPRegressor)
     estimator = make(HGPRegressor, num_experts=0).fit(x, y)

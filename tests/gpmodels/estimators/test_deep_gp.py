@@ -152,6 +152,7 @@ def test_divergence_during_a_refit_leaves_no_old_model(monkeypatch):
         check_is_fitted(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

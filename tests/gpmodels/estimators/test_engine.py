@@ -50,6 +50,7 @@ def test_the_least_recently_used_engine_goes_first():
     assert engine_for("svgp", SETTINGS, 3) is not others[0]
 
 
+@pytest.mark.slow
 def test_a_second_fit_traces_nothing(monkeypatch):
     x, y = data()
     first = SVGPRegressor(random_state=0, **SMALL).fit(x, y)
@@ -176,6 +177,7 @@ def fitted(name):
     return estimator.fit(x, (y > 0).astype(int) if name == "hgp" else y), x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_predictions_of_folded_units_are_those_of_the_weights(name):
     estimator, x, _ = fitted(name)
@@ -198,6 +200,7 @@ def test_weights_are_set_and_folded_once_for_many_predictions(monkeypatch):
     np.testing.assert_array_equal(estimator.predict(x), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "use",
     [
@@ -216,6 +219,7 @@ def test_no_prediction_is_of_weights_that_others_left(use):
         np.testing.assert_array_equal(value, expected[key])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["svgp", "autogp"])
 def test_loading_another_estimator_changes_no_prediction(name, tmp_path):
     estimator, x, y = fitted(name)

@@ -92,12 +92,14 @@ def test_regression_ends_with_the_best_q():
     assert estimator.bound(x, y) <= float(best) + 1e-6
 
 
+@pytest.mark.slow
 def test_iterations_are_limited_over_all_rounds():
     x, y = waves()
     estimator = HGPRegressor(num_experts=3, max_iterations=ROUND_LENGTHS[0] + 3, tolerance=0.0, **SMALL)
     assert estimator.fit(x, y).n_iter_ == ROUND_LENGTHS[0] + 3
 
 
+@pytest.mark.slow
 def test_tolerance_ends_early():
     x, y = moons()
     rough, fine = (

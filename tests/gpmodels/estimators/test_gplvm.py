@@ -90,6 +90,7 @@ def test_training_rows_with_holes_too(with_holes, rows):
     np.testing.assert_array_equal(with_holes.transform(holed(rows)[0]), with_holes.embedding_)
 
 
+@pytest.mark.slow
 def test_neighbours_on_the_curve_are_neighbours_on_the_map(model):
     _, angle = ring()
     order = np.argsort(angle)
@@ -151,6 +152,7 @@ def test_missing_values_are_filled_and_the_others_kept(model):
     assert np.mean(error < 1.96 * deviation[holes]) > 0.85
 
 
+@pytest.mark.slow
 def test_missing_values_in_training_are_filled(with_holes, rows):
     x_holed, holes = holed(rows)
     filled = with_holes.complete(x_holed)
@@ -281,6 +283,7 @@ def test_many_rows_are_taken_by_mini_batches(monkeypatch, rows):
     assert len(model.learning_curve_) == 4
 
 
+@pytest.mark.slow
 def test_progress_is_reported(rows, tmp_path, capsys):
     seen = []
 
@@ -306,6 +309,7 @@ def test_parameters_changed_after_a_fit_change_nothing_that_was_learned(model, r
     assert changed.summary() == model.summary()
 
 
+@pytest.mark.slow
 def test_names_of_columns_are_kept(rows):
     frame = pd.DataFrame(rows, columns=list("abcdef"))
     model = BayesianGPLVM(**SETTINGS, max_iterations=3).fit(frame)
@@ -314,6 +318,7 @@ def test_names_of_columns_are_kept(rows):
         model.transform(frame[list("bacdef")])
 
 
+@pytest.mark.slow
 def test_it_works_in_a_pipeline_and_clones(rows):
     pipeline = make_pipeline(FunctionTransformer(), BayesianGPLVM(**SETTINGS, max_iterations=5))
     assert pipeline.fit_transform(rows).shape == (120, 3)
@@ -400,6 +405,7 @@ def test_values_too_far_to_compute_with_are_refused(model, rows):
     assert np.isfinite(model.score_samples(x)).all()
 
 
+@pytest.mark.slow
 def test_nothing_is_known_before_a_fit_and_after_a_failed_one(rows):
     model = BayesianGPLVM(**SETTINGS, max_iterations=2)
     with pytest.raises(NotFittedError):

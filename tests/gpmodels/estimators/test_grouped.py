@@ -47,6 +47,7 @@ def test_groups_of_one_row_each_count_in_full():
     assert_same(alone, grouped, x)
 
 
+@pytest.mark.slow
 def test_counting_fewer_is_the_weight_of_each_row():
     x, y = labels(60)
     counted = SVGPClassifier(**SMALL, effective_observations=15).fit(x, y)
@@ -81,6 +82,7 @@ def test_repeated_rows_teach_nothing_new(cls, made):
     assert gap(deceived) > 0.5
 
 
+@pytest.mark.slow
 def test_a_shift_of_each_group_is_found():
     """Targets with a shift of each group of variance 1 beside noise of variance 1/4: ρ = 0.8."""
     rng = np.random.default_rng(3)
@@ -97,6 +99,7 @@ def test_a_shift_of_each_group_is_found():
     assert everything.effective_observations_ == 240.0
 
 
+@pytest.mark.slow
 def test_weights_and_class_weights_keep_their_meaning():
     x, y = labels(60)
     weight = np.where(np.arange(60) < 50, 2.0, 0.0)

@@ -39,6 +39,7 @@ def test_regression_is_in_the_units_of_the_targets(model):
     np.testing.assert_allclose(small - np.log(10.0), large, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_equals_the_posterior_solved_without_the_row():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(40, 2))
@@ -57,6 +58,7 @@ def test_equals_the_posterior_solved_without_the_row():
         assert left_out[n] == pytest.approx(expected - np.log(model.target_scale_), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_a_column_of_labels_and_some_of_the_rows(iris):
     model = SVGPClassifier(**SMALL).fit(*iris)
     column = iris[1][:, None]
@@ -67,6 +69,7 @@ def test_a_column_of_labels_and_some_of_the_rows(iris):
         model.leave_one_out(iris[0][:10], iris[1][:10])
 
 
+@pytest.mark.slow
 def test_weights_count_as_in_the_fit(iris):
     weight = np.ones(150)
     weight[:20] = 0.0
@@ -77,6 +80,7 @@ def test_weights_count_as_in_the_fit(iris):
     assert left_out[20:].mean() < seen[20:].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_exchanged_labels_head_the_list(iris, class_weight):
     x, y = iris
@@ -99,6 +103,7 @@ def test_labels_may_be_strings(iris):
     np.testing.assert_allclose(model.leave_one_out(iris[0], names), numbers.leave_one_out(*iris))
 
 
+@pytest.mark.slow
 def test_says_what_is_wrong(iris):
     model = SVGPClassifier(**SMALL)
     with pytest.raises(NotFittedError):

@@ -98,6 +98,7 @@ def test_density_is_a_weighted_mean_whatever_the_chunks(engine, monkeypatch):
     assert mean_log_density(engine, rows(x[repeated], y[repeated])) == pytest.approx(whole, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_bound_grows(engine):
     x, y = data()
     monitor = trained(engine, rows(x, y), max_iterations=150)

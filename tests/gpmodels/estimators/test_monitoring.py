@@ -86,6 +86,7 @@ def test_log_folder_has_the_bound_and_the_units(tmp_path):
     assert sum(events[f"occupancy/expert_{k}"][-1][1] for k in (1, 2)) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_log_of_mini_batches_has_the_held_out_density(tmp_path):
     x, y = data()
     settings = {"optimizer": "adam", "max_iterations": 40, "log_dir": str(tmp_path)}

@@ -28,6 +28,7 @@ def batch(size: int = 15, *, classes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Te
     return tf.constant(x), tf.constant(y), tf.ones(size, tf.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_data", [15, 400])
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
 def test_one_step_is_gpflows(likelihood, num_data):
@@ -78,6 +79,7 @@ def test_weights_count_as_repeated_points():
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_full_steps_of_one_layer_reach_the_best_posterior_at_once():
     engine = engine_of(num_layers=1, likelihood="gaussian")
     data = batch(classes=False)

@@ -74,6 +74,7 @@ def test_loaded_estimator_equals_the_saved_one(cls, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels",
     [
@@ -94,6 +95,7 @@ def test_labels_keep_their_type(labels, tmp_path):
     np.testing.assert_array_equal(predicted, fitted.predict(x))
 
 
+@pytest.mark.slow
 def test_dropped_experts_stay_dropped(tmp_path):
     x, _ = data()
     fitted = copy.copy(fitted_to_data(HGPRegressor))

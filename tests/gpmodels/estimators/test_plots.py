@@ -71,6 +71,7 @@ def test_regression_draws_mean_and_data_on_the_axes_given(regressor, ax):
     assert {"expert 1", "expert 2", "± 2 sd of the target", "± 2 sd of its mean"} <= set(drawn)
 
 
+@pytest.mark.slow
 def test_an_expert_s_curve_is_the_prediction_where_it_is_responsible(regressor):
     x, _ = line_data()
     outputs = regressor.predict_distribution(x)
@@ -81,6 +82,7 @@ def test_an_expert_s_curve_is_the_prediction_where_it_is_responsible(regressor):
         np.testing.assert_allclose(mean[own], outputs["mean"][own], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_model_without_experts_has_no_experts_in_its_picture(ax):
     x, y = line_data()
     model = SVGPRegressor(**SMALL).fit(x, y)
@@ -101,6 +103,7 @@ def test_classification_draws_each_class_and_names_the_surface(classifier, ax):
     ax.figure.canvas.draw()
 
 
+@pytest.mark.slow
 def test_learning_curve_shows_the_bound_and_the_held_out_density_where_there_is_one(regressor, ax):
     plot_learning_curve(regressor, ax, over="iterations")
     assert set(labelled(ax)) == {"bound per row"}
@@ -114,6 +117,7 @@ def test_learning_curve_shows_the_bound_and_the_held_out_density_where_there_is_
         plot_learning_curve(adam, over="hours")
 
 
+@pytest.mark.slow
 def test_relevance_has_a_bar_for_each_unit_and_feature(classifier, ax):
     model, _, _ = classifier
     plot_relevance(model, ax)
@@ -121,6 +125,7 @@ def test_relevance_has_a_bar_for_each_unit_and_feature(classifier, ax):
     assert {tick.get_text() for tick in ax.get_yticklabels()} == {"x0", "x1"}
 
 
+@pytest.mark.slow
 def test_pictures_refuse_what_they_cannot_show(regressor, classifier):
     x, y = line_data()
     model, plane, labels = classifier

@@ -90,6 +90,7 @@ def test_a_posterior_without_rows_is_that_of_the_others(num_classes):
     np.testing.assert_allclose(predicted(), without, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_engine_is_left_as_it_was():
     x, y = data(50)
     model = SVGPClassifier(**SMALL).fit(x, y)
@@ -101,6 +102,7 @@ def test_the_engine_is_left_as_it_was():
         np.testing.assert_array_equal(now, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_predictions_have_the_temperature(num_classes):
     x, y = data(60, num_classes)
@@ -118,6 +120,7 @@ def test_predictions_have_the_temperature(num_classes):
     np.testing.assert_array_equal(after["mutual_information"], information)
 
 
+@pytest.mark.slow
 def test_auto_finds_one_and_keeps_it_in_files(tmp_path):
     x, y = data(80, 3)
     model = SVGPClassifier(**SMALL).fit(x, y)

@@ -94,6 +94,7 @@ def test_training_is_kept_where_left_out_rows_gain_by_it():
         trained.fit(x, y, sample_domain=domain, groups=np.arange(len(x)))
 
 
+@pytest.mark.slow
 def test_training_that_predicts_nothing_is_not_kept(monkeypatch):
     train = TransferEstimator._trained
 

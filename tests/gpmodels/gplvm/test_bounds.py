@@ -235,6 +235,7 @@ def test_bounds_of_rows_sum_to_the_collapsed_bound_with_missing_values(problem):
     assert float(tf.reduce_sum(values)) - divergence == pytest.approx(bound(name, problem, y=y), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_points_under_a_linear_kernel_find_probabilistic_pca():
     """X = U (Λ - σ²)^½ up to rotation, σ² the mean of the other eigenvalues of Y Yᵀ/D: dual PPCA."""
     rng = np.random.default_rng(0)

@@ -25,6 +25,7 @@ def trained():
     return y, start, found
 
 
+@pytest.mark.slow
 def test_batches_are_unbiased(trained):
     y, _, found = trained
     posterior = held_model(found, seen_rows(y)).posterior
@@ -40,6 +41,7 @@ def test_batches_are_unbiased(trained):
     assert np.mean(halves) == pytest.approx(value(slice(0, 60), 1.0), abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0.0, 0.8])
 def test_whole_batches_with_full_steps_keep_the_best_q(trained, monkeypatch, missing):
     """With all rows in the batch and nothing else moving, q(v) goes to the best one, also of rare columns."""
@@ -79,6 +81,7 @@ def test_regrouping_takes_the_mean_covariance():
     np.testing.assert_allclose(found, np.array([2.0, 3.0])[:, None, None] * np.eye(2))
 
 
+@pytest.mark.slow
 def test_steps_raise_the_bound(trained):
     y, start, _ = trained
     bounds = []

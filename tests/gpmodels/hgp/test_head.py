@@ -73,6 +73,7 @@ def test_objective_equals_the_sum_of_the_thesis(weight, expert_variance):
     assert float(objective(head, x, y)) == pytest.approx(objective_by_loops(head, x, y), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_model_reports_the_objective_per_point_scaled_to_all_data():
     head = random_head(3, dtype="float32")
     x, y = points(8).astype("float32"), labels(8)

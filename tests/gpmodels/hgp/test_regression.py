@@ -39,6 +39,7 @@ def regression_head(num_experts: int = 3, **settings) -> HGPHead:
     return random_head(num_experts, likelihood="gaussian", **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expert_variance", ["full", "thesis"])
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 def test_objective_equals_the_sum_of_the_thesis(weight, expert_variance):
@@ -111,6 +112,7 @@ def test_fit_learns_a_function_and_reports_its_error():
     assert np.std(y) > 0.6
 
 
+@pytest.mark.slow
 def test_export_after_a_drop_keeps_each_experts_noise(tmp_path):
     """The noise is per unit, and a drop renumbers the experts that the export holds."""
     head = regression_head(3, dtype="float32")

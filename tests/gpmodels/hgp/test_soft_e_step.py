@@ -75,6 +75,7 @@ def test_no_other_responsibilities_give_more():
         assert np.all(ours >= np.sum(r * (terms + log_prior - np.log(r)), axis=1) - 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head_class", [HGPHead, VMGPHead])
 def test_single_expert_is_responsible_for_everything(head_class):
     hard, soft = (random_head(1, head_class=head_class, e_step=e_step) for e_step in ("hard", "soft"))

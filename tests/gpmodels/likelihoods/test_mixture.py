@@ -291,6 +291,7 @@ def test_a_head_mixes_what_its_latent_says(name):
         np.testing.assert_array_equal(value, theirs[key])
 
 
+@pytest.mark.slow
 def test_a_mixture_goes_through_a_compiled_function():
     head = SVGPHead(num_inducing=3, dtype="float64")
     head.build((None, 2))

@@ -65,6 +65,7 @@ def normalised(maps: np.ndarray, arrays: dict[str, np.ndarray], name: str) -> np
     return part["weight"] * scaled + part["bias"]
 
 
+@pytest.mark.slow
 def test_first_blocks_are_those_of_a_numpy_twin(network):
     image, arrays = images(13, 18, 3), random_arrays(network)
 
@@ -148,6 +149,7 @@ def test_nothing_is_trained_unless_asked_for(network):
     assert network.trainable_weights == []
 
 
+@pytest.mark.slow
 def test_small_images_are_enlarged_with_their_proportions():
     batch = images(1, 8, 12, 3)
     large = enlarged_to(tf.constant(batch), 32)

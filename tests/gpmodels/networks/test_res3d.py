@@ -151,6 +151,7 @@ def test_training_reaches_every_weight():
     assert all(moved)
 
 
+@pytest.mark.slow
 def test_clips_of_any_size_and_a_copy_from_the_configuration(tmp_path):
     network = built()
     traced = tf.function(network, input_signature=[tf.TensorSpec([None, None, None, None, 3])])

@@ -34,6 +34,7 @@ def count(weights) -> int:
     return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
+@pytest.mark.slow
 def test_trained_parameters_of_segnet_are_those_of_the_thesis():
     network = SegNet()
     network.build((None, None, None, 3))
@@ -114,6 +115,7 @@ def test_dropout_leaves_out_the_share_asked_for_and_keeps_the_mean():
     assert all((drop(maps, place).numpy() != of_samples).any() for place in (1, 2, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sides"),
     [

@@ -60,6 +60,7 @@ def test_nothing_is_loaded_from_elsewhere(page):
     assert policy.endswith("base-uri 'none'; form-action 'none'")
 
 
+@pytest.mark.slow
 def test_names_of_files_are_text_and_no_markup(page, data):
     assert SPECIAL in data["files"]
     assert "<b>bold" not in page

@@ -92,6 +92,7 @@ def test_clips_are_compared_by_all_of_their_frames(clips):
         read(clips, features="views")
 
 
+@pytest.mark.slow
 def test_the_middle_frame_is_what_a_network_sees(clips):
     found = read(clips, features="efficientnet_lite0", weights="none", smallest_side=32)
     assert found.features.words == "1280 features of efficientnet_lite0 of the middle frame"

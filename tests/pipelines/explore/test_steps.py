@@ -54,6 +54,7 @@ def test_the_folder_is_complete(explored):
     }
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_for_each_example(explored):
     table = rows(explored / "embedding.csv")
     assert len(table) == 60
@@ -246,6 +247,7 @@ def test_a_cluster_is_asked_where_a_network_computes(tmp_path, file):
     assert "--cluster nowhere: expected tcp://HOST:PORT of a Dask scheduler" in " ".join(said.split())
 
 
+@pytest.mark.slow
 def test_a_lost_cluster_ends_with_1_and_writes_nothing(digits, tmp_path, monkeypatch):
     def lost(*_arguments, **_options):
         raise ClusterLost("--cluster tcp://head:8786: the scheduler no longer answers.")

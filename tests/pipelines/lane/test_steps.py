@@ -94,6 +94,7 @@ def test_metrics_parse_and_hold_every_row(judged, lane_run):
     assert linear["scores"]["nll"] != tempered["scores"]["nll"]
 
 
+@pytest.mark.slow
 def test_an_existing_evaluation_is_not_overwritten(lane_data, lane_run, judged):
     before = (judged / "metrics.json").read_bytes()
     with pytest.raises(InputError, match=r"already holds an evaluation\. Give another --out"):

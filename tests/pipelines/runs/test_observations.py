@@ -110,6 +110,7 @@ def test_more_observations_than_training_points_are_refused(lane_data, tmp_path)
         HeadTraining(LANE, settings, data=lane_data, out=tmp_path / "run", resume=False, console=quiet())
 
 
+@pytest.mark.slow
 def test_heads_are_made_and_rows_and_reports_told_with_it(lane_run):
     of_run = job(lane_run)
     other = replace(of_run, run=of_run.run.model_copy(update={"num_effective": 12.0}))

@@ -189,6 +189,7 @@ def test_without_a_linear_head_there_is_no_temperature(stages, lane_data, tmp_pa
     assert stages.started["svgp"][1].points_per_example is None
 
 
+@pytest.mark.slow
 def test_a_subset_of_pixels_is_for_the_gp_heads(stages, lane_data, tmp_path):
     changes = {"heads": ("linear", "svgp"), "head_steps": 0, "points_per_image": 50}
     small_training(lane_data, tmp_path / "run", **changes).train()
@@ -196,6 +197,7 @@ def test_a_subset_of_pixels_is_for_the_gp_heads(stages, lane_data, tmp_path):
     assert subsets == {"pretraining": None, "linear": None, "svgp": 50}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stages")
 def test_a_head_that_diverges_while_it_is_trained_alone(lane_data, tmp_path, monkeypatch):
     def diverge(model: HybridModel, *_: object, **__: object) -> None:
@@ -217,6 +219,7 @@ def test_a_head_that_diverges_while_it_is_trained_alone(lane_data, tmp_path, mon
 # Resuming ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_resuming_a_complete_run_changes_nothing(lane_data, copy, monkeypatch):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a head that has a checkpoint was placed again")
@@ -339,6 +342,7 @@ def test_a_run_whose_settings_are_gone(lane_data, copy):
         small_training(lane_data, copy, resume=True)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_what_it_had_reached(stages, lane_data, copy):
     before = load_run(copy, LaneRun)
     shutil.rmtree(copy / "heads" / "hgp")

@@ -113,6 +113,7 @@ def test_the_same_seed_gives_the_same_result():
     assert first != other
 
 
+@pytest.mark.slow
 def test_a_hundred_images_take_seconds():
     a, b = (_statistics(0, s, examples=100, predictions=5000) for s in (1.0, 2.0))
     start = time.perf_counter()

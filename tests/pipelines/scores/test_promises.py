@@ -75,6 +75,7 @@ def test_metrics_report_and_console_show_them(evaluation, promises):
     assert "0.1 %: not promised (for 0.1 %, at least 2995 images are needed" in promise_sentence(judged)
 
 
+@pytest.mark.slow
 def test_a_reason_for_no_promise_is_shown(evaluation):
     judged = replace(evaluation, no_promise="The folder is another one.")
     assert "No promise was made. The folder is another one." in render_report("T", judged, Gallery(), CREATED)

@@ -157,6 +157,7 @@ def test_other_applications_report_their_own_scores():
     assert "lane" not in page.lower()
 
 
+@pytest.mark.slow
 def test_the_report_is_written_whole_or_not_at_all(evaluation, gallery, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     write_report(path, "t", evaluation, gallery)

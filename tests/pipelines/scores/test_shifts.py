@@ -71,6 +71,7 @@ def test_novelty_scores_equal_counting():
         novelty_scores(known, np.zeros(0))
 
 
+@pytest.mark.slow
 def test_metrics_and_report_show_shifts_and_unfamiliar_images(evaluation):
     name = evaluation.results[-1].name
     scores = tuple(

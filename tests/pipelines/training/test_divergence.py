@@ -104,6 +104,7 @@ def test_nan_in_the_images_blames_the_images(diverging):
     assert "step 2: the loss is nan. All weights are finite: the images or labels hold the cause" in message
 
 
+@pytest.mark.slow
 def test_a_failed_factorisation_names_the_unit(diverging):
     model, folder = diverging
     message = continue_training(model, folder, lambda: spoil(model, "experts_inducing_inputs", (0, 1, 1)))

@@ -37,6 +37,7 @@ def trunk() -> EfficientNetLite0:
     return load_trunk(LITE, "none", seed=3)
 
 
+@pytest.mark.slow
 @needs_package
 def test_the_cat_is_a_cat_and_the_cup_a_cup():
     state, trunk = packaged_state(packaged_file()), load_trunk(LITE, "imagenet")
@@ -49,6 +50,7 @@ def test_the_cat_is_a_cat_and_the_cup_a_cup():
         assert logits.argmax() == label
 
 
+@pytest.mark.slow
 @needs_package
 def test_a_damaged_cache_is_made_again(tmp_path):
     digest = arrays_sha256(load_trunk(LITE, "imagenet").arrays())
@@ -85,6 +87,7 @@ def test_files_of_weights_are_read(trunk, tmp_path, name):
     assert arrays_sha256(load_trunk(LITE, path).arrays()) == arrays_sha256(trunk.arrays())
 
 
+@pytest.mark.slow
 def test_files_that_do_not_fit_are_named(trunk, tmp_path):
     other = tmp_path / "resnet.safetensors"
     save_file({"layer1.weight": np.zeros(3, np.float32)}, other)

@@ -91,6 +91,7 @@ def extracted(clips, tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_features_of_a_video_are_judged_as_its_clips_are(clips, extracted):
     source, features = open_videos(clips), open_videos(extracted)
     assert isinstance(features, PreparedFeatures)
@@ -110,6 +111,7 @@ def test_features_of_a_video_are_judged_as_its_clips_are(clips, extracted):
     assert one.name == shown.name
 
 
+@pytest.mark.slow
 def test_an_interrupted_extraction_goes_on_and_a_stale_one_is_refused(clips, extracted, tmp_path):
     out = tmp_path / "features"
     shutil.copytree(extracted, out)
@@ -122,6 +124,7 @@ def test_an_interrupted_extraction_goes_on_and_a_stale_one_is_refused(clips, ext
         extract(clips, out, learned=LearnedVideos(train=("Dark/v_Dark_g01_c01",)))
 
 
+@pytest.mark.slow
 def test_a_cluster_extracts_what_one_process_extracts(clips, extracted, cluster, tmp_path):
     shutil.copyfile(extracted / "video-000003.npz", tmp_path / "video-000003.npz")
     done = extract(clips, tmp_path, cluster=cluster)
