@@ -34,13 +34,13 @@ def write_files(folder: Path, number: int) -> None:
     mask[12:] = 255
     for kind in ("originals", "images", "masks"):
         (folder / kind).mkdir()
-    cv2.imwrite(str(folder / "originals" / "mask.png"), mask)
-    for i in range(10):
+    for i in range(10):  # file systems allow some ten thousand links to a file
         picture = random.integers(0, 255, (24, 32, 3), np.uint8)
         cv2.imwrite(str(folder / "originals" / f"{i}.png"), picture)
+        cv2.imwrite(str(folder / "originals" / f"mask_{i}.png"), mask)
     for i in range(number):
         os.link(folder / "originals" / f"{i % 10}.png", folder / "images" / f"{i:06d}.png")
-        os.link(folder / "originals" / "mask.png", folder / "masks" / f"{i:06d}.png")
+        os.link(folder / "originals" / f"mask_{i % 10}.png", folder / "masks" / f"{i:06d}.png")
 
 
 def measure(folder: Path, *, on_cluster: bool) -> dict[str, float]:

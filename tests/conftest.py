@@ -43,6 +43,18 @@ def _keras_defaults() -> Iterator[None]:
     assert settings == ("float32", "float32"), "the test left Keras' float settings changed"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make test-exhaustive` all but the first and the last parameters of a sweep."""
+    sweeps: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sweep"):
+            sweeps.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for sweep in sweeps.values():
+        for item in sweep[1:-1]:
+            item.add_marker(pytest.mark.exhaustive)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Run graphs as they are written: to rewrite each new one costs TensorFlow a fifth of the tests' time.
 

@@ -162,6 +162,7 @@ AWKWARD = {name: data for name, *data in _awkward_data()}
 QUICK = {"fewer points than inducing points", "duplicates", "constant column", "one distinct point"}
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "case"),

@@ -67,6 +67,7 @@ def test_objective_equals_the_twin(task, posterior):
     assert float(objective(head, x, y, weight)) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_task
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -102,6 +103,7 @@ def test_best_posterior_of_regression_is_the_closed_form():
     np.testing.assert_allclose(mean, beta * expected @ a @ side, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_task
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -212,6 +214,7 @@ def maximised_bound(head, data) -> float:
     return -evaluate(found.x)[0]  # not what was evaluated last, for the evidence is that of the same weights
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["regression", "classes"])
 @pytest.mark.parametrize("posterior", ["gaussian", "point"])

@@ -32,6 +32,7 @@ def fitted(two_classes):
     return AutoGPClassifier(**SMALL).fit(*two_classes)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["elbo", "loo", "loo_paper"])
 @pytest.mark.parametrize("settings", [{}, {"num_components": 2, "posterior": "diagonal"}], ids=str)
@@ -322,6 +323,7 @@ def test_regression_predicts_and_leaves_out_in_the_units_of_the_targets():
     assert np.mean(density) < np.mean(seen)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 @pytest.mark.parametrize("kind", [AutoGPClassifier, AutoGPRegressor])

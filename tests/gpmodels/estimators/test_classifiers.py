@@ -19,6 +19,7 @@ def data(num_classes=2, size=60):
     return x, np.digitize(x[:, 0], np.quantile(x[:, 0], np.arange(1, num_classes) / num_classes))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "names",

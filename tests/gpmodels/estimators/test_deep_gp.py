@@ -96,6 +96,7 @@ def test_bound_does_not_depend_on_blocks(monkeypatch):
     assert model.bound(x, y, np.full(80, 2.0)) != pytest.approx(whole)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("widths", [None, [2, 1]])
@@ -152,6 +153,7 @@ def test_divergence_during_a_refit_leaves_no_old_model(monkeypatch):
         check_is_fitted(model)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "message"),

@@ -195,6 +195,7 @@ def test_views_in_any_form_survive_a_file(views, tmp_path):
     assert clone(loaded).fit(x, y > 0).score(x, y > 0) == model.score(x, y > 0)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "message"),

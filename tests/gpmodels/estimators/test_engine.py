@@ -177,6 +177,7 @@ def fitted(name):
     return estimator.fit(x, (y > 0).astype(int) if name == "hgp" else y), x, y
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_predictions_of_folded_units_are_those_of_the_weights(name):
@@ -200,6 +201,7 @@ def test_weights_are_set_and_folded_once_for_many_predictions(monkeypatch):
     np.testing.assert_array_equal(estimator.predict(x), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "use",

@@ -43,6 +43,7 @@ def fitted_bound(estimator, x, y):
     return estimator.bound(x, y) / len(x)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "data"),

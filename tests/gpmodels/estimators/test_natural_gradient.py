@@ -28,6 +28,7 @@ def batch(size: int = 15, *, classes: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Te
     return tf.constant(x), tf.constant(y), tf.ones(size, tf.float64)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("num_data", [15, 400])
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])

@@ -60,6 +60,7 @@ def assert_same_predictions(first, second, x):
         assert found[name].dtype == value.dtype
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
 def test_loaded_estimator_equals_the_saved_one(cls, tmp_path):
@@ -74,6 +75,7 @@ def test_loaded_estimator_equals_the_saved_one(cls, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.npz"]
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "labels",

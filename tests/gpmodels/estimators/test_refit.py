@@ -53,6 +53,7 @@ def bound(engine, rows):
     return float(tf.reduce_sum(weight * terms) - engine.head.penalty())
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 @pytest.mark.parametrize("variance", [1.0, 30.0, 150.0])

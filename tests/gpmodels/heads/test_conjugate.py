@@ -116,6 +116,7 @@ def test_collapsed_bound_is_the_objective_at_the_best_q(name):
         np.testing.assert_allclose(part, 0.0, atol=1e-8 * SIZE)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_head
 def test_no_other_q_does_better(name):
@@ -296,6 +297,7 @@ CONVERGING = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), CONVERGING)
 def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(name, likelihood):
@@ -319,6 +321,7 @@ def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(n
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["probit", "softmax, separate kernels"])
 @pytest.mark.parametrize("name", ["hgp w=0.3", "hgp of the thesis", "vmgp"])
@@ -333,6 +336,7 @@ def test_gradient_of_the_tied_bound_is_numeric_at_any_sites(name, likelihood):
     assert_gradient_is_numeric(bound, hyper_variables(head))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hgp w=0.3", "hgp of the thesis", "vmgp", "svgp"])
 def test_gradient_of_the_collapsed_bound_is_numeric(name):

@@ -14,6 +14,7 @@ def densities(head, points):
     return head.log_predictive_density(head.leaving_out(points)(points), points.y).numpy()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HEADS)
 def test_regression_equals_the_refit_without_the_row(name):

@@ -21,6 +21,7 @@ def densities_alone(head, points):
     return head.log_predictive_density(left_out_latent(head, points, sites, means), points.y).numpy()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "class_kernels", "tolerance"),

@@ -46,6 +46,7 @@ def gpflow_twin(head: SVGPHead, num_data: int) -> gpflow.models.SVGP:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("num_data", [20, 5000])
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ ELSEWHERE = np.array([[0.2, 1.0], [2.0, 1.2]])
 """Global inducing inputs that leave something open about f_0 at the points."""
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -114,6 +115,7 @@ def test_objective_is_a_lower_bound_on_the_evidence(expert_variance, weight):
     assert_below(probit_evidence(head), head, LABELS)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("expert_variance", EXPERT_VARIANCES)
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -122,6 +124,7 @@ def test_objective_of_regression_is_a_lower_bound_on_the_evidence(expert_varianc
     assert_below(gaussian_evidence(head), head, TARGETS)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["robust_max", "softmax"])
 @pytest.mark.parametrize("weight", [0.0, 1.0])

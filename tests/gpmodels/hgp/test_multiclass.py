@@ -62,6 +62,7 @@ LIKELIHOOD_TOLERANCE = {"robust_max": 1e-4, "softmax": 1e-3}
 """Relative; each head has fixed nodes, the loops an adaptive or a fine quadrature."""
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_TOLERANCE)
 @pytest.mark.parametrize("class_kernels", CLASS_KERNELS)

@@ -39,6 +39,7 @@ def regression_head(num_experts: int = 3, **settings) -> HGPHead:
     return random_head(num_experts, likelihood="gaussian", **settings)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("expert_variance", ["full", "thesis"])
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])

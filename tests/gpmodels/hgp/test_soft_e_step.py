@@ -45,6 +45,7 @@ def terms_of_experts(head: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     return np.array(terms), log_prior
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_head
 def test_objective_is_the_sum_over_responsibilities(settings):
@@ -114,6 +115,7 @@ def test_prediction_and_evaluation_are_by_the_gate_in_both():
     assert abs(float(objective(soft, x, y)) - float(objective(hard, x, y))) > 0.1
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_head
 def test_gradient_of_every_weight_equals_finite_differences(settings):

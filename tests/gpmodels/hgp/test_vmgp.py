@@ -45,6 +45,7 @@ def mixture(num_experts: int = 3, **settings) -> VMGPHead:
     return random_head(num_experts, head_class=VMGPHead, **settings)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every_likelihood
 def test_marginals_and_objective_equal_a_loop(likelihood):

@@ -174,6 +174,7 @@ def test_a_label_that_means_nothing_stays_finite(name):
     assert np.isfinite(value).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @every
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -35,6 +35,7 @@ def random_marginals(num_classes: int, ratio: float, num_points: int) -> tuple[n
     return rng.normal(size=variance.shape) * np.sqrt(np.median(variance)), variance
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [2, 3, 8])
 @pytest.mark.parametrize(("ratio", "tolerance"), [(1.0, 1e-5), (100.0, 2e-5), (1e4, 3e-4)])

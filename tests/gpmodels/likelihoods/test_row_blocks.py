@@ -50,6 +50,7 @@ def slopes_and_curvatures(likelihood: SoftmaxLikelihood, name: str, rows: tuple)
     return [value, *first, *outer.gradient(summary, (mean, variance))]
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", ["expected_log_likelihood", "log_predictive_density"])

@@ -89,6 +89,7 @@ def test_values_and_gradients_equal_tensorflows_indexed_operations(size):
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_gradients_equal_finite_differences(size):

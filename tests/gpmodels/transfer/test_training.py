@@ -81,6 +81,7 @@ def test_one_class_against_the_rest_without_prior_mean_loses_what_the_start_know
         trained.leave_one_out()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_sources", "settings"),

@@ -116,6 +116,7 @@ def test_patches_are_averaged_as_a_mixture(simulated: SurvivalData) -> None:
     assert months.deviation[0] == pytest.approx(np.sqrt(variance))
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["linear", "svgp", "hgp", "dfgp", "dfgp_mkl", "cox"])
 def test_every_model_finds_the_signal_in_patients_it_has_not_seen(
