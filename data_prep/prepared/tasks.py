@@ -79,7 +79,7 @@ class Part:
             except Exception:
                 if not answer.results:
                     raise
-                break
+                break  # the item is handed out again, as the first one, where it raises with its traceback
             answer.results.append(result)
             answer.seconds.append(time.perf_counter() - began)
         return answer

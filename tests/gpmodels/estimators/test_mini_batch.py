@@ -143,7 +143,10 @@ def test_the_judge_decides_and_the_steps_that_were_kept_are_returned(engine, mon
     every = rows(x, y)
     settings = {"batch_size": 50, "max_iterations": 4, "learning_rate": 0.01}
     rng = np.random.default_rng(0)
-    judge = lambda *_: next(said)  # noqa: E731 - of one line
+
+    def judge(*_):
+        return next(said)
+
     assert fit_mini_batch(engine, every, every, Monitor(), judge=judge, rng=rng, **settings) == 2
     weights = engine.head.get_weights()
     assert fit_mini_batch(engine, every, None, Monitor(), stop_after=0, rng=rng, **settings) == 0
