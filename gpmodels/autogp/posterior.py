@@ -30,6 +30,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
+from gpmodels.units.transforms import exponential, lower_triangle
+
 POSTERIORS = ("full", "diagonal")
 ENTROPIES = ("pairwise", "jensen")
 
@@ -76,10 +78,10 @@ class MixturePosterior(gpflow.Module):
 
         self.q_mean = parameter(np.zeros((p, k, m)), "q_mean")
         if self.is_diagonal:
-            self.q_sqrt = parameter(np.ones((p, k, m)), "q_sqrt", tfp.bijectors.Exp())
+            self.q_sqrt = parameter(np.ones((p, k, m)), "q_sqrt", exponential())
         else:
-            triangular = gpflow.utilities.triangular()
-            self.q_sqrt = parameter(np.tile(np.eye(m), (p, k, 1, 1)), "q_sqrt", triangular)
+            triangle = lower_triangle()
+            self.q_sqrt = parameter(np.tile(np.eye(m), (p, k, 1, 1)), "q_sqrt", triangle)
         self.logits = parameter(np.zeros(k), "logits") if k > 1 else None
 
     @property

@@ -8,13 +8,13 @@ from typing import Literal
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from gpmodels.comparison.base import INITIAL_NOISE_VARIANCE, Array, Report, SparseRegressor, Trained
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
 from gpmodels.estimators.base import default_num_inducing
 from gpmodels.units.placement import place_global
+from gpmodels.units.transforms import exponential
 
 
 @dataclass(repr=False, eq=False)
@@ -77,8 +77,7 @@ def make_fitc(
     kernel = gpflow.kernels.SquaredExponential()
     # The log transform makes one step of the optimiser a relative change.
     kernel.variance, kernel.lengthscales = (
-        gpflow.Parameter(value, transform=tfp.bijectors.Exp(), dtype=np.float64)
-        for value in (1.0, lengthscales)
+        gpflow.Parameter(value, transform=exponential(), dtype=np.float64) for value in (1.0, lengthscales)
     )
     return gpflow.models.GPRFITC(data, kernel, inducing_inputs, noise_variance=INITIAL_NOISE_VARIANCE)
 

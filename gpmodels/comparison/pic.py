@@ -9,7 +9,6 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-import tensorflow_probability as tfp
 from check_shapes import check_shapes
 from sklearn.metrics import pairwise_distances_argmin
 
@@ -26,6 +25,7 @@ from gpmodels.comparison.posterior import VARIANCE_FLOOR, SparsePosterior, squar
 from gpmodels.estimators.base import default_num_inducing
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.placement import place_global, split_into_regions
+from gpmodels.units.transforms import exponential
 
 SMALLEST_AUTOMATIC_BLOCK = 200
 """Mean number of points in a block, unless there are more inducing points than that."""
@@ -146,8 +146,8 @@ class PICModel(gpflow.Module):
         self.num_blocks = len(sizes)
         self.first_point = tf.constant(np.concatenate([[0], np.cumsum(sizes)]))
         self.inducing_inputs = gpflow.Parameter(inducing_inputs, dtype=np.float64)
-        self.lengthscales = gpflow.Parameter(lengthscales, transform=tfp.bijectors.Exp(), dtype=np.float64)
-        self.variance = gpflow.Parameter(1.0, transform=tfp.bijectors.Exp(), dtype=np.float64)
+        self.lengthscales = gpflow.Parameter(lengthscales, transform=exponential(), dtype=np.float64)
+        self.variance = gpflow.Parameter(1.0, transform=exponential(), dtype=np.float64)
         # GPflow's own lower bound for the noise of its Gaussian likelihood
         positive = gpflow.utilities.positive(lower=1e-6)
         self.noise_variance = gpflow.Parameter(INITIAL_NOISE_VARIANCE, transform=positive, dtype=np.float64)

@@ -9,7 +9,6 @@ from numbers import Real
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
 from gpmodels.comparison.base import INITIAL_NOISE_VARIANCE, Array, Report, SparseRegressor, Trained
@@ -17,6 +16,7 @@ from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import VARIANCE_FLOOR, squared_exponential
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.placement import place_global
+from gpmodels.units.transforms import exponential, exponential_above
 
 INITIAL_DEGREES_OF_FREEDOM = 10.0
 
@@ -141,15 +141,13 @@ class _Model(gpflow.Module):
     def __init__(self, x: Array, y: Array, lengthscales: Array, degrees_of_freedom: float | None) -> None:
         super().__init__()
         self._x, self._y = x, y
-        exponential = tfp.bijectors.Exp()
         self.lengthscales, self.variance, self.noise_variance = (
-            gpflow.Parameter(value, transform=exponential, dtype=np.float64)
+            gpflow.Parameter(value, transform=exponential(), dtype=np.float64)
             for value in (lengthscales, 1.0, INITIAL_NOISE_VARIANCE)
         )
-        above_two = tfp.bijectors.Chain([tfp.bijectors.Shift(np.float64(2.0)), exponential])
         self.degrees_of_freedom = gpflow.Parameter(
             INITIAL_DEGREES_OF_FREEDOM if degrees_of_freedom is None else degrees_of_freedom,
-            transform=above_two,
+            transform=exponential_above(np.float64(2.0)),
             dtype=np.float64,
             trainable=degrees_of_freedom is None,
         )

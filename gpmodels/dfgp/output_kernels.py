@@ -22,6 +22,7 @@ from check_shapes import check_shapes
 
 from gpmodels.units.kernels import pairwise_half_negative_squared_distance
 from gpmodels.units.psi_statistics import closed_form
+from gpmodels.units.transforms import exponential, lower_triangle
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -79,7 +80,7 @@ class _GaussianKernel(OutputKernel):
 
     def __init__(self, name: str, num_kernels: int, num_hidden: int, dtype: str) -> None:
         super().__init__(name, num_kernels, num_hidden, dtype)
-        self.variance = self._parameter(np.ones(num_kernels), "variance", tfp.bijectors.Exp())
+        self.variance = self._parameter(np.ones(num_kernels), "variance", exponential())
 
     @abc.abstractmethod
     def _scaled(self, inducing: tf.Tensor) -> tf.Tensor:
@@ -106,7 +107,7 @@ class RBFKernel(_GaussianKernel):
     def __init__(self, name: str, num_kernels: int, num_hidden: int, dtype: str) -> None:
         super().__init__(name, num_kernels, num_hidden, dtype)
         width = 1 if name == "rbf" else num_hidden
-        self.lengthscale = self._parameter(np.ones([num_kernels, width]), "lengthscales", tfp.bijectors.Exp())
+        self.lengthscale = self._parameter(np.ones([num_kernels, width]), "lengthscales", exponential())
 
     def _expanded(self, num_outputs: int) -> tf.Tensor:
         value = self._for_outputs(self.lengthscale, num_outputs)
@@ -145,7 +146,7 @@ class FullKernel(_GaussianKernel):
     def __init__(self, name: str, num_kernels: int, num_hidden: int, dtype: str) -> None:
         super().__init__(name, num_kernels, num_hidden, dtype)
         identity = np.tile(np.eye(num_hidden), (num_kernels, 1, 1))
-        self.inverse_root = self._parameter(identity, "inverse_root", gpflow.utilities.triangular())
+        self.inverse_root = self._parameter(identity, "inverse_root", lower_triangle())
 
     def _scaled(self, inducing: tf.Tensor) -> tf.Tensor:
         root = self._for_outputs(self.inverse_root, inducing.shape[0])
@@ -184,7 +185,7 @@ class LinearKernel(OutputKernel):
     def __init__(self, name: str, num_kernels: int, num_hidden: int, dtype: str) -> None:
         super().__init__(name, num_kernels, num_hidden, dtype)
         start = np.ones([num_kernels, num_hidden])
-        self.weights = self._parameter(start, "variance", tfp.bijectors.Exp())
+        self.weights = self._parameter(start, "variance", exponential())
 
     def covariance(self, inducing: tf.Tensor) -> tf.Tensor:
         """Return Z diag(w) Zᵀ."""

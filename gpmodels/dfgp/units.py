@@ -29,6 +29,7 @@ from gpmodels.units.kernels import Kernel, StationaryKernel
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.psi_statistics import PsiStatistics, closed_form, pack_inner
 from gpmodels.units.sparse import FoldedUnits, SparseUnits, scaled_points
+from gpmodels.units.transforms import lower_triangle
 from gpmodels.units.views import Views, padded_columns, view_blocks
 
 HIDDEN_POSTERIORS = ("gaussian", "point")
@@ -280,7 +281,7 @@ class OutputUnits(gpflow.Module):
         self.q_mean = gpflow.Parameter(np.zeros((p, m), dtype), dtype=dtype, name="q_mean")
         self.q_sqrt = gpflow.Parameter(
             np.tile(np.eye(m, dtype=dtype), (p, 1, 1)),
-            transform=gpflow.utilities.triangular(),
+            transform=lower_triangle(),
             dtype=dtype,
             name="q_sqrt",
         )

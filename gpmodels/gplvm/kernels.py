@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.units.gradients import custom_gradient
 from gpmodels.units.kernels import pairwise_half_negative_squared_distance
 from gpmodels.units.psi_statistics import (
     PsiStatistics,
@@ -226,7 +227,7 @@ def summed_exp(seen: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         right: Factors of the pairs.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def function(
         left: tf.Tensor, right: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import GPHead
@@ -41,6 +40,7 @@ from gpmodels.heads.layers import (
     spread_nodes,
 )
 from gpmodels.units.placement import cluster_centres, column_scales, median_distance
+from gpmodels.units.transforms import exponential
 
 MEAN_FUNCTIONS = ("linear", "zero")
 
@@ -173,7 +173,7 @@ class LayeredHead(GPHead, abc.ABC):
             if self.inner_noise:
                 self.noise = gpflow.Parameter(
                     np.full(len(inner), INITIAL_INNER_NOISE, self.variable_dtype),
-                    transform=tfp.bijectors.Exp(),
+                    transform=exponential(),
                     dtype=self.variable_dtype,
                     name="inner_noise",
                 )

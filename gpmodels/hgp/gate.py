@@ -18,6 +18,8 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.units.gradients import custom_gradient
+
 
 class Gate(NamedTuple):
     """Linear scores equivalent to log N(x | c_k, V) up to a term that all experts share.
@@ -157,7 +159,7 @@ def points_to_tiles(tiles: Tiles, x: tf.Tensor) -> tf.Tensor:
     gather too.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def rearrange(points: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             return tf.gather(upstream, tiles.slot_of_point)
@@ -171,7 +173,7 @@ def points_to_tiles(tiles: Tiles, x: tf.Tensor) -> tf.Tensor:
 def tiles_to_points(tiles: Tiles, values: tf.Tensor) -> tf.Tensor:
     """Put the values of each slot back in the order of the points, the inverse of `points_to_tiles`."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def rearrange(slots: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             filled = tf.cast(tiles.filled, upstream.dtype)[:, None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.base import Likelihood, TermsAtMean
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI
 from gpmodels.units.numerics import precision
+from gpmodels.units.transforms import exponential_above
 
 INITIAL_NOISE_VARIANCE = 0.1
 """Start of the noise variance, for targets of unit variance."""
@@ -45,10 +45,10 @@ class GaussianLikelihood(Likelihood):
         super().__init__()
         if num_units < 1:
             raise ValueError(f"num_units must be at least 1, but is {num_units}.")
-        floor = tfp.bijectors.Shift(np.asarray(precision(dtype).jitter, dtype))
+        floor = np.asarray(precision(dtype).jitter, dtype)
         self.noise_variance = gpflow.Parameter(
             np.full(num_units, INITIAL_NOISE_VARIANCE, dtype),
-            transform=tfp.bijectors.Chain([floor, tfp.bijectors.Exp()]),
+            transform=exponential_above(floor),
             dtype=dtype,
             name="noise_variance",
         )

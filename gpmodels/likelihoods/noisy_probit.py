@@ -14,7 +14,6 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.base import Likelihood, TermsAtMean
@@ -22,6 +21,7 @@ from gpmodels.likelihoods.categorical import categorical_entropy, is_class, of_l
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI, ProbitLikelihood, log_normal_cdf
 from gpmodels.likelihoods.softmax import NUM_NODES, quasi_normal_nodes
 from gpmodels.units.numerics import precision
+from gpmodels.units.transforms import exponential_above
 
 INITIAL_PROBIT_NOISE = 1.0
 """Start of the noise variance: as much as the probit's own."""
@@ -63,10 +63,10 @@ class NoisyProbitLikelihood(Likelihood):
         self.num_latents = 1 if num_classes == 2 else num_classes
         self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
         self._nodes = quasi_normal_nodes(NUM_NODES, num_classes) if num_classes > 2 else np.zeros([0, 2])
-        floor = tfp.bijectors.Shift(np.asarray(precision(dtype).jitter, dtype))
+        floor = np.asarray(precision(dtype).jitter, dtype)
         self.noise_variance = gpflow.Parameter(
             np.full(self.num_latents, INITIAL_PROBIT_NOISE, dtype),
-            transform=tfp.bijectors.Chain([floor, tfp.bijectors.Exp()]),
+            transform=exponential_above(floor),
             dtype=dtype,
             name="noise_variance",
         )

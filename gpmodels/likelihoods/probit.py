@@ -15,6 +15,7 @@ import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.base import Likelihood
+from gpmodels.units.gradients import custom_gradient
 
 NUM_QUADRATURE_NODES = 20
 """Gauss-Hermite nodes, as many as GPflow's Bernoulli takes."""
@@ -36,7 +37,7 @@ def log_normal_cdf(z: tf.Tensor) -> tf.Tensor:
         -0.6931
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def log_cdf(z: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         near = tf.maximum(z, -10.0 if z.dtype == tf.float32 else -30.0)
         cut = near > z

@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from gpmodels.units.gradients import custom_gradient
+
 RowFunction = Callable[..., tuple[tf.Tensor, ...]]
 """Takes tensors `[B, ...]` and returns tensors `[B, ...]`; a row of them depends on that row alone."""
 
@@ -36,7 +38,7 @@ def by_row_blocks(
         [1.0, 4.0, 9.0]
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def blocked(*rows: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], Callable[..., tuple[tf.Tensor, ...]]]:
         results = _map_blocks(function, rows, most_rows)
 

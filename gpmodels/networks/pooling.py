@@ -14,6 +14,8 @@ from collections.abc import Callable
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.units.gradients import custom_gradient
+
 # Distinct within a window, decreasing in reading order: of equal maxima the first counts.
 _PRIORITY = ((4.0, 3.0), (2.0, 1.0))
 
@@ -40,7 +42,7 @@ def max_pool(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         (3.0, [[False, True], [False, False]])
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def pool(
         features: tf.Tensor,
     ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], tf.Tensor]]:
@@ -85,7 +87,7 @@ def unpool(values: tf.Tensor, mask: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     # The gradient needs the size, not the maps: holding on to those would keep them in memory.
     size = tf.shape(like)
 
-    @tf.custom_gradient
+    @custom_gradient
     def place(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         windows = tf.where(mask, _spread(values), tf.zeros([], values.dtype))
         shape = tf.shape(mask)

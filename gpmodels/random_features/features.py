@@ -18,8 +18,9 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-import tensorflow_probability as tfp
 from check_shapes import check_shapes
+
+from gpmodels.units.transforms import exponential
 
 DEGREES = {"arc_cosine0": 0, "arc_cosine1": 1, "arc_cosine2": 2}
 FEATURE_KERNELS = ("squared_exponential", *DEGREES)
@@ -104,7 +105,7 @@ class RandomFeatures(gpflow.Module):
         def parameter(value: Any, label: str, *, positive: bool = False, trainable: bool = True) -> Any:
             return gpflow.Parameter(
                 np.asarray(value, dtype),
-                transform=tfp.bijectors.Exp() if positive else None,
+                transform=exponential() if positive else None,
                 dtype=dtype,
                 trainable=trainable,
                 name=label,

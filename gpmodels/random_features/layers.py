@@ -15,7 +15,6 @@ from typing import Any
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from gpmodels.heads.layers import (
     Basis,
@@ -27,6 +26,7 @@ from gpmodels.heads.layers import (
     ridge_coefficients,
 )
 from gpmodels.random_features.features import FeatureMap, RandomFeatures, random_features
+from gpmodels.units.transforms import exponential, lower_triangle
 
 INNER_ROOT = 1e-2
 """Deviation of q's weights with which inner layers start: so small that the mean function decides."""
@@ -81,11 +81,11 @@ class FeatureLayer(Layer):
         self.q_deviation: gpflow.Parameter | None = None
         if is_full:
             identity = np.tile(np.eye(self.features.size, dtype=dtype), (1, num_outputs, 1, 1))
-            triangular = gpflow.utilities.triangular()
-            self.q_sqrt = gpflow.Parameter(identity, transform=triangular, dtype=dtype, name="q_sqrt")
+            triangle = lower_triangle()
+            self.q_sqrt = gpflow.Parameter(identity, transform=triangle, dtype=dtype, name="q_sqrt")
         else:
             self.q_deviation = gpflow.Parameter(
-                np.ones(shape, dtype), transform=tfp.bijectors.Exp(), dtype=dtype, name="q_deviation"
+                np.ones(shape, dtype), transform=exponential(), dtype=dtype, name="q_deviation"
             )
 
     def marginals(self) -> Marginals:

@@ -23,6 +23,8 @@ from collections.abc import Callable
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.units.gradients import custom_gradient
+
 AT_ZERO = (math.pi, math.pi, 3.0 * math.pi)
 """J_d(0) for d = 0, 1, 2."""
 
@@ -46,7 +48,7 @@ def angular_part(cosine: tf.Tensor, degree: int) -> tf.Tensor:
         3.1416
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def part(c: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         c = tf.clip_by_value(c, -1.0, 1.0)
         angle = tf.acos(c)

@@ -17,6 +17,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.units.arc_cosine import length_part, normalised_kernel
+from gpmodels.units.gradients import custom_gradient
 
 Profile = Callable[[tf.Tensor], tf.Tensor]
 """Maps `h = -r²/2` to the correlation κ(r)/σ²."""
@@ -109,7 +110,7 @@ def pairwise_half_negative_squared_distance(u: tf.Tensor) -> tf.Tensor:
         [[0.0, -2.0], [-2.0, 0.0]]
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def distances(u: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         exact = tf.cast(u, tf.float64)
 

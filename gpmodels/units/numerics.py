@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.units.gradients import custom_gradient
+
 MAX_JITTER_STEPS = 6
 """How often the jitter of a failing matrix grows by `JITTER_GROWTH` before the error."""
 
@@ -139,7 +141,7 @@ def inverse_cholesky(
     """
     result_dtype = covariance.dtype if dtype is None else dtype
 
-    @tf.custom_gradient
+    @custom_gradient
     def factor(k: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         chol = _cholesky_with_growing_jitter(k, jitter, unit)
         size = tf.shape(k)[-1]

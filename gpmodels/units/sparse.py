@@ -35,6 +35,7 @@ from check_shapes import check_shapes
 from gpmodels.units.kernels import Kernel, make_kernel
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.priors import lengthscale_penalty
+from gpmodels.units.transforms import exponential, lower_triangle
 
 
 class FoldedUnits(NamedTuple):
@@ -183,7 +184,7 @@ class InducingUnits(gpflow.Module):
         # Distinct placeholders until `place` is called: coincident inducing inputs would make K singular.
         spread = np.linspace(-1.0, 1.0, m)[None, :, None] * np.ones((k, 1, d))
         self.inducing_inputs = self._parameter(spread, "inducing_inputs")
-        self.lengthscales = self._parameter(np.ones((k, j, d)), "lengthscales", tfp.bijectors.Exp())
+        self.lengthscales = self._parameter(np.ones((k, j, d)), "lengthscales", exponential())
         self.lengthscale_spread = lengthscale_spread
         self.typical_lengthscales = (
             None
@@ -191,10 +192,8 @@ class InducingUnits(gpflow.Module):
             else self._parameter(np.ones((k, d)), "typical_lengthscales", trainable=False)
         )
         variance = np.full((k, j), kernel_variance)
-        self.variance = self._parameter(variance, "variance", tfp.bijectors.Exp())
-        self.bias = (
-            self._parameter(np.ones((k, j)), "bias", tfp.bijectors.Exp()) if self.kernel.has_bias else None
-        )
+        self.variance = self._parameter(variance, "variance", exponential())
+        self.bias = self._parameter(np.ones((k, j)), "bias", exponential()) if self.kernel.has_bias else None
 
     def _parameter(
         self,
@@ -280,10 +279,10 @@ class SparseUnits(InducingUnits):
         self.num_latents = num_latents
         k, p, m = self.num_units, num_latents, self.num_inducing
         self.q_mean = self._parameter(np.zeros((k, p, m)), "q_mean")
-        triangular = gpflow.utilities.triangular()
-        self.q_sqrt = self._parameter(np.tile(np.eye(m), (k, p, 1, 1)), "q_sqrt", triangular)
+        triangle = lower_triangle()
+        self.q_sqrt = self._parameter(np.tile(np.eye(m), (k, p, 1, 1)), "q_sqrt", triangle)
         with tf.init_scope():  # Keras may be tracing when it builds a layer
-            positions = triangular.forward(np.arange(m * (m + 1) // 2, dtype=np.int32)).numpy()
+            positions = triangle.forward(np.arange(m * (m + 1) // 2, dtype=np.int32)).numpy()
         self._diagonal_of_packed = np.diag(positions)
 
     @property

@@ -1,12 +1,23 @@
 """Heads and compiled functions that estimators share: traced once, and nobody sees another's weights."""
 
+import gc
 import threading
+import weakref
+from collections import OrderedDict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels import AutoGPRegressor, DFGPRegressor, HGPClassifier, SVGPRegressor, VMGPRegressor
+from gpmodels import (
+    AutoGPRegressor,
+    DeepGPRegressor,
+    DFGPRegressor,
+    HGPClassifier,
+    SVGPRegressor,
+    VMGPRegressor,
+)
 from gpmodels.estimators.engine import MAX_ENGINES, Compiled, engine_for
 
 SMALL = {"num_inducing": 6, "max_iterations": 5}
@@ -48,6 +59,37 @@ def test_the_least_recently_used_engine_goes_first():
     engine_for("svgp", SETTINGS, 30)
     assert engine_for("svgp", SETTINGS, 2) is first
     assert engine_for("svgp", SETTINGS, 3) is not others[0]
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        SVGPRegressor,
+        pytest.param(HGPClassifier, marks=pytest.mark.slow),
+        pytest.param(DFGPRegressor, marks=pytest.mark.slow),
+        pytest.param(AutoGPRegressor, marks=pytest.mark.slow),
+        pytest.param(DeepGPRegressor, marks=pytest.mark.slow),
+    ],
+)
+def test_an_engine_that_went_leaves_no_graph(family, monkeypatch):
+    """A search over settings would hold all its graphs in memory, about 50 MB for each."""
+    graphs = []
+
+    class Watched(Compiled):
+        def _traced(self):
+            concrete = super()._traced()
+            graphs.append(weakref.ref(concrete.graph))
+            return concrete
+
+    engines = OrderedDict()
+    monkeypatch.setattr("gpmodels.estimators.engine._local", SimpleNamespace(engines=engines))
+    monkeypatch.setattr("gpmodels.estimators.engine.Compiled", Watched)
+    x, y = data()
+    family(**SMALL).fit(x, y > 0).predict(x)
+    assert graphs
+    engines.clear()
+    gc.collect()
+    assert not [graph().name for graph in graphs if graph() is not None]
 
 
 @pytest.mark.slow
