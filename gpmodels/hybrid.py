@@ -20,6 +20,7 @@ from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
 from gpmodels.sampling import mixture_of_samples, samples
+from gpmodels.units.gradients import apply_gradients
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -197,7 +198,7 @@ class HybridModel(keras.Model):
             scaled_loss = self.optimizer.scale_loss(share)
         variables = self.trainable_variables
         gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
-        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
         return self._update_metrics(points, expected, loss)
 

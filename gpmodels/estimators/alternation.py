@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from gpmodels.autogp.head import AutoGPHead, HeldPosterior
 from gpmodels.estimators.engine import Compiled, Engine, forget_moments
+from gpmodels.units.gradients import apply_gradients
 
 Objective = Literal["elbo", "loo", "loo_paper"]
 OBJECTIVES: tuple[Objective, ...] = ("elbo", "loo", "loo_paper")
@@ -75,7 +76,7 @@ class LeaveOneOutStep:
             loss = -tf.reduce_sum(weight * terms) / tf.reduce_sum(weight)
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         self._optimizer.learning_rate.assign(tf.cast(rate, tf.float32))
-        self._optimizer.apply_gradients(zip(gradients, self._engine.keras_variables(variables), strict=True))
+        apply_gradients(self._optimizer, zip(gradients, self._engine.keras_variables(variables), strict=True))
         return loss
 
 

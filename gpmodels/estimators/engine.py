@@ -22,6 +22,7 @@ from gpmodels.heads.base import Latent
 from gpmodels.heads.conjugate import SitePair, Sites
 from gpmodels.heads.gp import GPHead, Points
 from gpmodels.registry import head_class
+from gpmodels.units.gradients import apply_gradients
 
 FloatArray = npt.NDArray[np.floating[Any]]
 Made = TypeVar("Made")
@@ -244,7 +245,7 @@ class Engine:
         gradients = tape.gradient(loss, self.all_variables)
         optimizer = self._adam()
         optimizer.learning_rate.assign(tf.cast(learning_rate, tf.float32))
-        optimizer.apply_gradients(zip(gradients, self.head.trainable_weights, strict=True))
+        apply_gradients(optimizer, zip(gradients, self.head.trainable_weights, strict=True))
         return loss
 
     def _adam(self) -> keras.optimizers.Optimizer:

@@ -28,6 +28,7 @@ from check_shapes import check_shapes
 
 from gpmodels.estimators.engine import Compiled, Engine
 from gpmodels.heads.layered import LayeredHead
+from gpmodels.units.gradients import apply_gradients
 
 Batch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
@@ -146,7 +147,7 @@ class NaturalGradientStep:
         mean, root = tf.convert_to_tensor(q_mean), tf.convert_to_tensor(q_sqrt)
         new_mean, new_root = natural_step(sample.basis.inputs, sites, mean, root, step)
         self._optimizer.learning_rate.assign(tf.cast(learning_rate, tf.float32))
-        self._optimizer.apply_gradients(zip(gradients, self._rest, strict=True))
+        apply_gradients(self._optimizer, zip(gradients, self._rest, strict=True))
         q_mean.assign(new_mean)
         q_sqrt.assign(new_root)
         self._head.record_assignments(latent, weight)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
+import keras
 import tensorflow as tf
 from tensorflow.python.framework.ops import gradient_registry
 
@@ -50,28 +51,62 @@ def custom_gradient(
     def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
         value: Result = with_gradient(*arguments, **named)
         if not tf.executing_eagerly():
-            _hold_by_graph(tf.nest.flatten(value)[0])
+            _hold_by_graph(tf.nest.flatten(value)[0].op)
         return value
 
     return call
 
 
 @tf.autograph.experimental.do_not_convert
-def _hold_by_graph(value: tf.Tensor) -> None:
-    """Let the graph of a value own its gradient, and the registry find it as long as the graph is there."""
-    # The registry has no public name, and no function that takes an entry out or replaces it.
-    entry = gradient_registry._registry[value.op.get_attr(_OVERRIDE).decode()]
+def apply_gradients(
+    optimizer: keras.optimizers.Optimizer, pairs: Iterable[tuple[tf.Tensor | None, keras.Variable]]
+) -> None:
+    """Take an optimiser's step, whose graph can be freed.
+
+    Keras adds up gradients over replicas by a TensorFlow function with a gradient of its own, which would keep
+    the graph of the whole training step, see `custom_gradient`.
+
+    Args:
+        optimizer: Its variables are built.
+        pairs: A gradient and its variable each.
+
+    Example:
+        >>> variable = keras.Variable(1.0)
+        >>> optimizer = keras.optimizers.SGD(0.1)
+        >>> apply_gradients(optimizer, [(tf.constant(2.0), variable)])
+        >>> round(float(variable), 6)
+        0.8
+    """
+    optimizer.apply_gradients(pairs)
+    if tf.executing_eagerly():
+        return
+    for operation in tf.compat.v1.get_default_graph().get_operations():
+        if operation.type == "IdentityN" and operation.node_def.attr[_OVERRIDE].s.startswith(
+            b"CustomGradient-"
+        ):
+            _hold_by_graph(operation)
+
+
+@tf.autograph.experimental.do_not_convert
+def _hold_by_graph(operation: tf.Operation) -> None:
+    """Let the graph of an operation own its gradient, which the registry finds as long as the graph lives."""
+    # The registry has no public name, and no function that replaces an entry.
+    name = operation.get_attr(_OVERRIDE).decode()
+    entry = gradient_registry._registry[name]
+    held = getattr(operation.graph, _HELD, {})
+    if name in held:
+        return
     gradient = entry["type"]
-    setattr(value.graph, _HELD, [*getattr(value.graph, _HELD, []), gradient])
+    setattr(operation.graph, _HELD, {**held, name: gradient})
     reference = weakref.ref(gradient)
 
     def referred(operation: Any, *upstream: tf.Tensor) -> Any:
-        held = reference()
-        if held is None:
+        held_gradient = reference()
+        if held_gradient is None:
             raise RuntimeError(
                 f"The graph of {operation.name} was freed before its gradient was asked for. Keep the "
                 "function that was traced as long as gradients are taken."
             )
-        return held(operation, *upstream)
+        return held_gradient(operation, *upstream)
 
     entry["type"] = referred

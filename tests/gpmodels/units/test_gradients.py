@@ -4,12 +4,13 @@ import gc
 import weakref
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework.ops import gradient_registry
 
-from gpmodels.units.gradients import custom_gradient
+from gpmodels.units.gradients import apply_gradients, custom_gradient
 
 
 @custom_gradient
@@ -69,6 +70,19 @@ class TestMemory:
         function = tf.function(lambda x: gradient_of(cubed, x)[0])
         graph = weakref.ref(function.get_concrete_function(X).graph)
         del function
+        gc.collect()
+        assert graph() is None
+
+    def test_the_graph_of_an_optimisers_step_is_freed(self):
+        variable = keras.Variable([1.0, -2.0])
+        optimizer = keras.optimizers.Adam(0.1)
+        optimizer.build([variable])
+        function = tf.function(lambda: apply_gradients(optimizer, [(cubed(X), variable)]))
+        concrete = function.get_concrete_function()
+        concrete()
+        np.testing.assert_allclose(variable, [0.9, -1.9], rtol=1e-5)
+        graph = weakref.ref(concrete.graph)
+        del function, concrete
         gc.collect()
         assert graph() is None
 
