@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -21,8 +22,14 @@ os.environ.setdefault("MPLBACKEND", "agg")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process of tests for each processor
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The graphs of many models live in one process: looking through them for garbage often takes long.
+# Graphs are a few Python objects that hold megabytes: Python's own count of objects looks for garbage often
+# where there is none and seldom where there is. See `pytest_runtest_logfinish`.
 gc.set_threshold(50_000, 20, 100)
+
+SECONDS_BETWEEN_COLLECTIONS = 30.0
+"""Processor time between two searches for garbage; a search takes about .7 seconds."""
+
+_next_collection = SECONDS_BETWEEN_COLLECTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +72,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         import tensorflow as tf  # noqa: PLC0415 - tests of data preparation do not pay for its import
 
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
+def pytest_runtest_logfinish() -> None:
+    """Free the models of the tests so far, of which a process would else hold tens of gigabytes."""
+    global _next_collection  # noqa: PLW0603 - pytest gives this hook nothing to keep a value in
+    if time.process_time() >= _next_collection:
+        gc.collect()
+        _next_collection = time.process_time() + SECONDS_BETWEEN_COLLECTIONS
 
 
 class _AutoGraphFallback(logging.Handler):

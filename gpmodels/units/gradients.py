@@ -63,7 +63,7 @@ def apply_gradients(
 ) -> None:
     """Take an optimiser's step, whose graph can be freed.
 
-    Keras adds up gradients over replicas by a TensorFlow function with a gradient of its own, which would keep
+    Keras adds up gradients over replicas by a function of TensorFlow with its own gradient, which would keep
     the graph of the whole training step, see `custom_gradient`.
 
     Args:
