@@ -20,7 +20,6 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-import tensorflow_probability as tfp
 from check_shapes import check_shapes
 from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -42,6 +41,7 @@ from gpmodels.units.kernels import make_kernel
 from gpmodels.units.numerics import precision
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import FoldedUnits, SparseUnits, folded_marginal, whitened_features
+from gpmodels.units.transforms import exponential_above
 
 KERNEL = make_kernel("squared_exponential")
 
@@ -279,10 +279,10 @@ class Network(gpflow.Module):
         inducing, lengthscales = place_global(x, num_inducing, rng)
         self.nodes.place(inducing, lengthscales)
         self.weights.place(inducing, SLOWER_WEIGHTS * lengthscales)
-        floor = tfp.bijectors.Shift(np.asarray(precision("float64").jitter))
+        floor = np.asarray(precision("float64").jitter)
         self.noise_variance = gpflow.Parameter(
             np.full(y.shape[1], INITIAL_NOISE_VARIANCE),
-            transform=tfp.bijectors.Chain([floor, tfp.bijectors.Exp()]),
+            transform=exponential_above(floor),
         )
         self._break_symmetry(x, y, rng)
 
