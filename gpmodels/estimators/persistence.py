@@ -70,6 +70,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "head_settings": {name: _plain(value) for name, value in estimator.head_settings_.items()},
         "weight_names": _weight_names(estimator),
         "iterations": estimator.n_iter_,
+        "kept_iteration": getattr(estimator, "kept_iteration_", None),
         "effective_observations": getattr(estimator, "effective_observations_", None),
         "temperature": getattr(estimator, "temperature_", None),
         "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
@@ -266,6 +267,9 @@ def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator])
     iterations = description.get("iterations")
     if not isinstance(iterations, int) or iterations < 1:
         raise ValueError(f"its number of iterations must be a positive integer, but is {iterations!r}.")
+    kept = description.get("kept_iteration")  # earlier files and most classes have none
+    if kept is not None and not (isinstance(kept, int) and 0 <= kept <= iterations):
+        raise ValueError(f"its kept_iteration must be an integer from 0 to {iterations}, but is {kept!r}.")
     for name in NUMBERS:
         value = description.get(name)
         if value is not None and not (isinstance(value, float) and 0.0 < value < math.inf):
@@ -290,6 +294,8 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
             raise ValueError(f"the scale of the targets must be positive, but is {scale}.")
         estimator.target_mean_, estimator.target_scale_ = mean, scale
     estimator.n_iter_ = description["iterations"]
+    if description.get("kept_iteration") is not None:
+        estimator.kept_iteration_ = description["kept_iteration"]
     for name in NUMBERS:
         if (value := description.get(name)) is not None:
             setattr(estimator, f"{name}_", float(value))

@@ -57,7 +57,9 @@ class ModelSummary:
         feature_names: Names given in `fit`, else `x0` to `x{D-1}`.
         units: Units in use.
         dropped: Names of the experts that no row chose.
-        bound_per_point: Bound at the last iteration, nats per row (of the last mini-batch under Adam).
+        bound_per_point: Bound at the iteration whose weights were kept, nats per row (of its mini-batch under
+            Adam).
+        kept_iteration: That iteration: the last one, unless rows held out preferred another.
         iterations: Iterations done.
         seconds: Time of the fit.
     """
@@ -69,6 +71,7 @@ class ModelSummary:
     units: tuple[UnitSummary, ...]
     dropped: tuple[str, ...]
     bound_per_point: float
+    kept_iteration: int
     iterations: int
     seconds: float
 
@@ -91,10 +94,13 @@ class ModelSummary:
     def _headline(self) -> list[str]:
         dropped = f", {len(self.dropped)} dropped ({', '.join(self.dropped)})" if self.dropped else ""
         experts = sum(unit.name != "global" for unit in self.units)
-        done = f"after {self.iterations} iterations, {self.seconds:.1f} s"
+        in_use = f", {experts} experts in use{dropped}" if experts or dropped else ""
+        of_all = f" of {self.iterations}" if self.kept_iteration < self.iterations else ""
+        chosen = " (chosen by held-out rows)" if of_all else ""
+        done = f"after {self.kept_iteration}{of_all} iterations{chosen}, {self.seconds:.1f} s"
         return [
             f"{self.estimator}: {self.kernel} kernel, {self.likelihood} likelihood",
-            f"{len(self.feature_names)} features, {experts} experts in use{dropped}",
+            f"{len(self.feature_names)} features{in_use}",
             f"bound {self.bound_per_point:.4f} nats per row {done}",
         ]
 
@@ -171,7 +177,8 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
     names = getattr(estimator, "feature_names_in_", [f"x{d}" for d in range(estimator.n_features_in_)])
     units = _units(estimator, head, descriptions)
     in_use = {unit.name for unit in units}
-    last = estimator.learning_curve_[-1] if estimator.learning_curve_ else None
+    curve = estimator.learning_curve_
+    kept = getattr(estimator, "kept_iteration_", estimator.n_iter_)
     return ModelSummary(
         estimator=type(estimator).__name__,
         kernel=head.kernel_name,
@@ -179,9 +186,10 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
         feature_names=tuple(str(name) for name in names),
         units=units,
         dropped=tuple(name for name in head.unit_names if name not in in_use),
-        bound_per_point=last.bound_per_point if last else float("nan"),
+        bound_per_point=curve[max(kept, 1) - 1].bound_per_point if curve else float("nan"),
+        kept_iteration=kept,
         iterations=estimator.n_iter_,
-        seconds=last.seconds if last else float("nan"),
+        seconds=curve[-1].seconds if curve else float("nan"),
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from gpmodels import HGPRegressor, SVGPClassifier
+from gpmodels import AutoGPRegressor, HGPRegressor, SVGPClassifier
 from gpmodels.estimators.summary import MAX_FEATURES, describe
 
 INPUT_UNITS = np.array([1.0, 1000.0])
@@ -113,3 +113,17 @@ def test_classes_have_a_kernel_each_no_noise_and_only_the_most_relevant_features
 def test_an_estimator_that_is_not_fitted_has_no_summary():
     with pytest.raises(NotFittedError):
         SVGPClassifier().summary()
+
+
+@pytest.mark.slow
+def test_weights_that_held_out_rows_chose_are_told_by_their_iteration(tmp_path):
+    x, y = data()
+    model = AutoGPRegressor(num_inducing=5, max_iterations=30, early_stopping=True, random_state=0).fit(x, y)
+    model.kept_iteration_ = 20
+    summary = describe(model)
+    assert summary.bound_per_point == model.learning_curve_[19].bound_per_point
+    text = str(summary)
+    assert f"bound {summary.bound_per_point:.4f} nats per row after 20 of 30 iterations (chosen by" in text
+    assert "experts" not in text
+    model.save(tmp_path / "model.npz")
+    assert str(describe(AutoGPRegressor.load(tmp_path / "model.npz"))) == text
