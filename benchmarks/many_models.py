@@ -2,7 +2,7 @@
 
     python -m benchmarks.many_models --out benchmarks/results/many_models
 
-Each model has another number of inducing inputs, so that nothing traced for one serves the next. It fits,
+Each model has a different number of inducing inputs, so that nothing traced for one serves the next. It fits,
 predicts and is dropped. Each kind of model has a process of its own, whose memory is read after a search for
 garbage. The growth is that over the second half of the models, since the first fill caches. A network with a
 linear layer instead of a head shows what Keras itself keeps.
@@ -76,7 +76,7 @@ def memory_after_each(name: str, count: int) -> Iterator[float]:
 def row_of(name: str, count: int) -> dict[str, object]:
     """Return the row of the table of one kind of model, measured in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.many_models", "--count", str(count), "--only", name]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     memory = json.loads(output.splitlines()[-1])
     half = count // 2
     return {
@@ -98,6 +98,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
     parser.add_argument("--only", choices=MODELS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.count < 2:
+        parser.error(f"--count must be at least 2, but is {arguments.count}.")
     if arguments.only is not None:
         print(json.dumps(list(memory_after_each(arguments.only, arguments.count))))
         return
@@ -106,7 +108,7 @@ def main() -> None:
         rows.append(row_of(name, arguments.count))
         print(rows[-1], flush=True)
     write_results(
-        arguments.out, title=f"Memory of {arguments.count} models after another", rows=rows, host=host()
+        arguments.out, title=f"Memory of {arguments.count} models one after another", rows=rows, host=host()
     )
 
 

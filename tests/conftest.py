@@ -75,7 +75,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_logfinish() -> None:
-    """Free the models of the tests so far, of which a process would else hold tens of gigabytes."""
+    """Free the models of the tests so far, of which a process would otherwise hold tens of gigabytes."""
     global _next_collection  # noqa: PLW0603 - pytest gives this hook nothing to keep a value in
     if time.process_time() >= _next_collection:
         gc.collect()

@@ -119,7 +119,6 @@ class _AutoGP(ConjugateEstimator):
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
         self.posterior_is_solved_, self._held_temperature = self.num_components == 1, 1.0
-        self.kept_iteration_ = 0
         return super()._fit(x, targets, weight, groups, callback)
 
     def _fit_mini_batch(
@@ -130,11 +129,11 @@ class _AutoGP(ConjugateEstimator):
         monitor: FitMonitor,
         total: int,
         rng: np.random.Generator,
-    ) -> None:
+    ) -> int:
         """Learn with rows held out, then from all few rows for as long as those held out chose."""
         placed = engine.head.get_weights()
         training, held_out = self._divided(rows, groups, rng)
-        kept = self.kept_iteration_ = self._learn(engine, training, held_out, monitor, total, rng)
+        kept = self._learn(engine, training, held_out, monitor, total, rng)
         if held_out is not None:
             density, self._held_temperature = self._judged(engine, held_out)
             if self.posterior_is_solved_:
@@ -147,6 +146,7 @@ class _AutoGP(ConjugateEstimator):
                 self._learn(engine, rows, None, quiet, round(longer * total), rng, stop_after=steps)
         if self.posterior_is_solved_:
             refit_posterior_by_chunks(engine, rows)
+        return kept
 
     def _solving_is_no_worse(self, engine: Engine, training: Rows, held_out: Rows, density: float) -> bool:
         """Return whether held-out rows like the best posterior of the others as much as theirs."""
@@ -246,7 +246,7 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         posterior_is_solved_: Whether the posterior is the best one at the rows. Where one component was held
             instead, `leave_one_out` and `suspicious_labels` solve it for themselves, and speak of that.
         kept_iteration_: Step whose weights the held-out rows chose, the last one where none were held out; 0
-            where they chose the start, and with L-BFGS.
+            where they chose the start.
         n_iter_: Steps done with rows held out; the second fit takes fewer.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each of these steps, whose bound
             is the objective of its block and whose `validation` is at the temperature of the held-out rows.

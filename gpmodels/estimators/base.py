@@ -132,12 +132,13 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
                 points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
                 fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
                 self._fit_temperature(engine, points, groups, seed)
+                kept = max(monitor.iteration, 1)
             else:
                 rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_)
-                self._fit_mini_batch(engine, rows, groups, monitor, total, rng)
+                kept = self._fit_mini_batch(engine, rows, groups, monitor, total, rng)
         self._publish(engine)
         self.learning_curve_: list[CurvePoint] = monitor.curve
-        self.n_iter_ = max(monitor.iteration, 1)
+        self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
         return self
 
     def _fit_temperature(
@@ -153,9 +154,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         monitor: FitMonitor,
         total: int,
         rng: np.random.Generator,
-    ) -> None:
+    ) -> int:
+        """Learn from mini-batches; return the iteration whose weights are kept, 0 for those of the start."""
         training, held_out = self._divided(rows, groups, rng)
-        self._learn(engine, training, held_out, monitor, total, rng)
+        return self._learn(engine, training, held_out, monitor, total, rng)
 
     def _divided(
         self, rows: Rows, groups: npt.NDArray[np.intp] | None, rng: np.random.Generator

@@ -222,6 +222,8 @@ class HGPClassifier(HierarchicalEstimator, _SparseGPClassifier):
         effective_observations_: How many observations the rows counted as: the number set, what `"auto"`
             found, or N.
         n_iter_: Iterations done.
+        kept_iteration_: Iteration whose weights were kept, the last one unless rows held out preferred
+            another; 0 for the start.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         weights_: What was learned.
 

@@ -18,7 +18,7 @@ from gpmodels.estimators.engine import Engine, engine_for
 from gpmodels.estimators.mini_batch import CHUNK, BoundSteps, Rows, TrainingSteps
 from gpmodels.estimators.natural_gradient import natural_gradient_step
 from gpmodels.estimators.regressors import _GPRegressor
-from gpmodels.estimators.summary import aligned
+from gpmodels.estimators.summary import aligned, told_bound
 from gpmodels.heads.layered import MAX_DEFAULT_WIDTH, checked_layers
 
 FAMILIES = {"sparse": "deep_gp", "random_features": "random_features"}
@@ -187,7 +187,7 @@ class _DeepGPEstimator(SparseGPEstimator):
         widths = [*head.inner_widths, head.likelihood.num_latents]
         parts = zip(head.unit_names, widths, head.prior_kl().numpy(), head.lengthscales(), strict=True)
         rows += [[name, str(w), f"{kl:.2f}", f"{np.median(scale):.4g}"] for name, w, kl, scale in parts]
-        bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
+        bound, training = told_bound(self)
         size = (
             f"{head.num_features} random features"
             if self.approximation == "random_features"
@@ -197,7 +197,7 @@ class _DeepGPEstimator(SparseGPEstimator):
             [
                 f"{type(self).__name__}: {head.kernel_name} kernels, {head.likelihood_name} likelihood",
                 f"{self.n_features_in_} features, {head.num_layers} layers, {size} each",
-                f"bound {bound:.4f} nats per row of the last batch after {self.n_iter_} iterations",
+                f"bound {bound:.4f} nats per row of its batch {training}",
                 "",
                 *aligned(rows),
             ]
@@ -253,6 +253,8 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
         effective_observations_: How many observations the rows counted as: the number set, what `"auto"`
             found, or N.
         n_iter_: Iterations done.
+        kept_iteration_: Iteration whose weights were kept, the last one unless rows held out preferred
+            another; 0 for the start.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         weights_: What was learned.
 

@@ -15,7 +15,7 @@ from gpmodels.estimators.base import PLACEMENT_ROWS, SparseGPEstimator, is_count
 from gpmodels.estimators.classifiers import _GPClassifier
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.regressors import _GPRegressor
-from gpmodels.estimators.summary import aligned
+from gpmodels.estimators.summary import aligned, told_bound
 from gpmodels.units.views import normalised_views
 
 MAX_LISTED = 20
@@ -115,14 +115,14 @@ class _DeepEstimator(SparseGPEstimator):
             for name in head.unit_names[head.hidden.num_hidden :]
         ]
         left_out = head.hidden.num_hidden - MAX_LISTED
-        bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
+        bound, training = told_bound(self)
         objective = "bound" if self.hidden_kl_weight == 1.0 else "tempered objective (no bound)"
         kernels = f"{head.kernel_name} hidden kernels, {head.output_kernel} output kernel"
         return "\n".join(
             [
                 f"{type(self).__name__}: {kernels}, {head.likelihood_name} likelihood",
                 f"{self.n_features_in_} features, {head.hidden.num_hidden} hidden units",
-                f"{objective} {bound:.4f} nats per row after {self.n_iter_} iterations",
+                f"{objective} {bound:.4f} nats per row {training}",
                 "",
                 *aligned(rows),
                 *([f"and {left_out} hidden units of smaller weights"] if left_out > 0 else []),
@@ -182,6 +182,8 @@ class DFGPClassifier(_DeepEstimator, _GPClassifier):
         effective_observations_: How many observations the rows counted as: the number set, what `"auto"`
             found, or N.
         n_iter_: Iterations done.
+        kept_iteration_: Iteration whose weights were kept, the last one unless rows held out preferred
+            another; 0 for the start.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         weights_: What was learned.
 

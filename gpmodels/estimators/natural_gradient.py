@@ -19,7 +19,6 @@ the form by sites. Equal to GPflow's `NaturalGradient`, tested.
 
 from __future__ import annotations
 
-import weakref
 from typing import NamedTuple
 
 import keras
@@ -154,12 +153,8 @@ class NaturalGradientStep:
         return loss
 
 
-_steps: weakref.WeakKeyDictionary[Engine, NaturalGradientStep] = weakref.WeakKeyDictionary()
-
-
 def natural_gradient_step(engine: Engine) -> NaturalGradientStep:
     """Return the compiled step of an engine, which is traced once, without the moments of former fits."""
-    if engine not in _steps:
-        _steps[engine] = NaturalGradientStep(engine)
-    _steps[engine].reset()
-    return _steps[engine]
+    step = engine.once("natural gradient step", lambda: NaturalGradientStep(engine))
+    step.reset()
+    return step

@@ -57,9 +57,9 @@ class ModelSummary:
         feature_names: Names given in `fit`, else `x0` to `x{D-1}`.
         units: Units in use.
         dropped: Names of the experts that no row chose.
-        bound_per_point: Bound at the iteration whose weights were kept, nats per row (of its mini-batch under
-            Adam).
-        kept_iteration: That iteration: the last one, unless rows held out preferred another.
+        bound_per_point: Bound at the iteration that was kept, nats per row (of its mini-batch under Adam; of
+            the first one where the start was kept).
+        training: How long the fit took, and which iteration was kept.
         iterations: Iterations done.
         seconds: Time of the fit.
     """
@@ -71,7 +71,7 @@ class ModelSummary:
     units: tuple[UnitSummary, ...]
     dropped: tuple[str, ...]
     bound_per_point: float
-    kept_iteration: int
+    training: str
     iterations: int
     seconds: float
 
@@ -95,13 +95,10 @@ class ModelSummary:
         dropped = f", {len(self.dropped)} dropped ({', '.join(self.dropped)})" if self.dropped else ""
         experts = sum(unit.name != "global" for unit in self.units)
         in_use = f", {experts} experts in use{dropped}" if experts or dropped else ""
-        of_all = f" of {self.iterations}" if self.kept_iteration < self.iterations else ""
-        chosen = " (chosen by held-out rows)" if of_all else ""
-        done = f"after {self.kept_iteration}{of_all} iterations{chosen}, {self.seconds:.1f} s"
         return [
             f"{self.estimator}: {self.kernel} kernel, {self.likelihood} likelihood",
             f"{len(self.feature_names)} features{in_use}",
-            f"bound {self.bound_per_point:.4f} nats per row {done}",
+            f"bound {self.bound_per_point:.4f} nats per row {self.training}, {self.seconds:.1f} s",
         ]
 
     def _unit_table(self) -> list[str]:
@@ -178,7 +175,7 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
     units = _units(estimator, head, descriptions)
     in_use = {unit.name for unit in units}
     curve = estimator.learning_curve_
-    kept = getattr(estimator, "kept_iteration_", estimator.n_iter_)
+    bound, training = told_bound(estimator)
     return ModelSummary(
         estimator=type(estimator).__name__,
         kernel=head.kernel_name,
@@ -186,11 +183,27 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
         feature_names=tuple(str(name) for name in names),
         units=units,
         dropped=tuple(name for name in head.unit_names if name not in in_use),
-        bound_per_point=curve[max(kept, 1) - 1].bound_per_point if curve else float("nan"),
-        kept_iteration=kept,
+        bound_per_point=bound,
+        training=training,
         iterations=estimator.n_iter_,
         seconds=curve[-1].seconds if curve else float("nan"),
     )
+
+
+def told_bound(estimator: BaseEstimator) -> tuple[float, str]:
+    """Return the bound per row at the iteration that was kept, and words for which one of how many that was.
+
+    Args:
+        estimator: Fitted. One of an earlier file does not know what was kept: the last iteration counts.
+    """
+    iterations, curve = estimator.n_iter_, estimator.learning_curve_
+    kept = getattr(estimator, "kept_iteration_", iterations)
+    bounds = {point.iteration: point.bound_per_point for point in curve}
+    last = curve[-1].bound_per_point if curve else float("nan")
+    bound = bounds.get(max(kept, 1), last)
+    if kept == iterations:
+        return bound, f"after {iterations} iterations"
+    return bound, f"after {kept} of {iterations} iterations (chosen by held-out rows)"
 
 
 def _units(

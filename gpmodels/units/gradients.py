@@ -32,7 +32,7 @@ def custom_gradient(
             `tf.custom_gradient` expects.
 
     Returns:
-        The function of the same arguments that returns the value.
+        The function of the same positional arguments that returns the value.
 
     Example:
         >>> @custom_gradient
@@ -67,8 +67,8 @@ def apply_gradients(
     the graph of the whole training step, see `custom_gradient`.
 
     Args:
-        optimizer: Its variables are built.
-        pairs: A gradient and its variable each.
+        optimizer: Built for these variables.
+        pairs: Pairs of a gradient and its variable.
 
     Example:
         >>> variable = keras.Variable(1.0)
@@ -92,12 +92,17 @@ def _hold_by_graph(operation: tf.Operation) -> None:
     """Let the graph of an operation own its gradient, which the registry finds as long as the graph lives."""
     # The registry has no public name, and no function that replaces an entry.
     name = operation.get_attr(_OVERRIDE).decode()
-    entry = gradient_registry._registry[name]
+    entry = gradient_registry._registry.get(name)
+    if entry is None:  # of a graph that was read from a file, which has no gradient here
+        return
     held = getattr(operation.graph, _HELD, {})
     if name in held:
         return
-    gradient = entry["type"]
+    gradient = getattr(entry["type"], _HELD, lambda: entry["type"])()  # another graph may hold it
+    if gradient is None:
+        return
     setattr(operation.graph, _HELD, {**held, name: gradient})
+    # A strong reference here would keep the gradient, hence its tensors, hence their graph.
     reference = weakref.ref(gradient)
 
     def referred(operation: Any, *upstream: tf.Tensor) -> Any:
@@ -109,4 +114,5 @@ def _hold_by_graph(operation: tf.Operation) -> None:
             )
         return held_gradient(operation, *upstream)
 
+    setattr(referred, _HELD, reference)
     entry["type"] = referred

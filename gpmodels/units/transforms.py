@@ -27,20 +27,20 @@ class _WithoutCache(tfp.bijectors.Bijector):
             return self._inverse(tf.convert_to_tensor(y), **kwargs)
 
 
-class _Exp(_WithoutCache, tfp.bijectors.Exp):
-    pass
+class Exp(_WithoutCache, tfp.bijectors.Exp):
+    """exp, without a cache."""
 
 
-class _Shift(_WithoutCache, tfp.bijectors.Shift):
-    pass
+class Shift(_WithoutCache, tfp.bijectors.Shift):
+    """A constant added, without a cache."""
 
 
-class _Chain(_WithoutCache, tfp.bijectors.Chain):
-    pass
+class Chain(_WithoutCache, tfp.bijectors.Chain):
+    """Transforms one after another, without a cache."""
 
 
-class _FillTriangular(_WithoutCache, tfp.bijectors.FillTriangular):
-    pass
+class FillTriangular(_WithoutCache, tfp.bijectors.FillTriangular):
+    """Lower triangular matrices from vectors, without a cache."""
 
 
 def exponential() -> tfp.bijectors.Bijector:
@@ -50,20 +50,20 @@ def exponential() -> tfp.bijectors.Bijector:
         >>> float(exponential().inverse(1.0))
         0.0
     """
-    return _Exp()
+    return Exp()
 
 
 def exponential_above(floor: npt.ArrayLike) -> tfp.bijectors.Bijector:
     """Return the transform of parameters above a floor, exp plus the floor.
 
     Args:
-        floor: Least value, of the type of the parameter where it is no Python number.
+        floor: Least value, of the parameter's type; a Python number is float32.
 
     Example:
         >>> float(exponential_above(2.0).forward(0.0))
         3.0
     """
-    return _Chain([_Shift(floor), _Exp()])
+    return Chain([Shift(floor), Exp()])
 
 
 def lower_triangle() -> tfp.bijectors.Bijector:
@@ -73,4 +73,4 @@ def lower_triangle() -> tfp.bijectors.Bijector:
         >>> lower_triangle().forward([1.0, 2.0, 3.0]).shape
         TensorShape([2, 2])
     """
-    return _FillTriangular()
+    return FillTriangular()

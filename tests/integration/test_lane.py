@@ -19,7 +19,6 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 from rich.console import Console
-from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
 from data_prep.lane.manifest import LaneManifest
@@ -32,6 +31,7 @@ from pipelines.runs.evaluate import judge
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import make_model
 from pipelines.runs.predictors import predictor
+from tests.commands import as_a_process_of_its_own
 
 pytestmark = pytest.mark.slow
 
@@ -61,15 +61,6 @@ def run(*arguments: object, expected: int = 0) -> str:
     result = CliRunner(env={"COLUMNS": None}).invoke(make_app(), [str(argument) for argument in arguments])
     assert result.exit_code == expected, (result.output, result.exception)
     return result.output
-
-
-@contextmanager
-def as_a_process_of_its_own() -> Iterator[None]:
-    """Training switches to deterministic operations for good; other tests go on without."""
-    try:
-        yield
-    finally:
-        disable_op_determinism()
 
 
 class Way:

@@ -1,13 +1,11 @@
 """What was kept of earlier code, unpacked, and commands called in this process."""
 
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
-from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
 from pipelines.cli import make_app
@@ -36,12 +34,3 @@ def run(*arguments: object) -> str:
     result = CliRunner(env={"COLUMNS": None}).invoke(make_app(), [str(argument) for argument in arguments])
     assert result.exit_code == 0, (result.output, result.exception)
     return result.output
-
-
-@contextmanager
-def as_a_process_of_its_own() -> Iterator[None]:
-    """Training switches to deterministic operations for good; other tests go on without."""
-    try:
-        yield
-    finally:
-        disable_op_determinism()

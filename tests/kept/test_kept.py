@@ -22,7 +22,8 @@ import tensorflow as tf
 import yaml
 
 import gpmodels
-from tests.kept.conftest import DATA, as_a_process_of_its_own, run
+from tests.commands import as_a_process_of_its_own
+from tests.kept.conftest import DATA, run
 
 EXACT = {"rtol": 1e-5, "atol": 1e-6}
 """Of what is loaded and evaluated: no more than processors of one kind differ by."""

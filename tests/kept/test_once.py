@@ -13,7 +13,8 @@ from PIL import Image
 
 from gpmodels import HybridModel
 from pipelines.command import config
-from tests.kept.conftest import Kept, as_a_process_of_its_own, run
+from tests.commands import as_a_process_of_its_own
+from tests.kept.conftest import Kept, run
 
 pytestmark = pytest.mark.slow
 

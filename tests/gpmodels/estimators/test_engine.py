@@ -75,15 +75,16 @@ def test_an_engine_that_went_leaves_no_graph(family, monkeypatch):
     """A search over settings would hold all its graphs in memory, about 50 MB for each."""
     graphs = []
 
-    class Watched(Compiled):
-        def _traced(self):
-            concrete = super()._traced()
-            graphs.append(weakref.ref(concrete.graph))
-            return concrete
+    traced = Compiled._traced
+
+    def watched(compiled):
+        concrete = traced(compiled)
+        graphs.append(weakref.ref(concrete.graph))
+        return concrete
 
     engines = OrderedDict()
     monkeypatch.setattr("gpmodels.estimators.engine._local", SimpleNamespace(engines=engines))
-    monkeypatch.setattr("gpmodels.estimators.engine.Compiled", Watched)
+    monkeypatch.setattr(Compiled, "_traced", watched)
     x, y = data()
     family(**SMALL).fit(x, y > 0).predict(x)
     assert graphs

@@ -200,6 +200,7 @@ def put(part, key, value):
         (put(None, "parameters", None), "lacks parameters"),
         (put(None, "iterations", "many"), "must be a positive integer, but is 'many'"),
         (put(None, "kept_iteration", 10**6), "kept_iteration must be an integer from 0 to"),
+        (put(None, "kept_iteration", True), "kept_iteration must be an integer from 0 to"),
         (put("parameters", "colour", "red"), r"parameters \['colour'\], which HGPRegressor does not have"),
         (put("head_settings", "colour", "red"), "head_settings are"),
         (put("head_settings", "num_inducing", 10**9), "ask for at least .* weights, but the file holds"),

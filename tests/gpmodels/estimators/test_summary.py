@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from gpmodels import AutoGPRegressor, HGPRegressor, SVGPClassifier
+from gpmodels import (
+    AutoGPRegressor,
+    DeepGPRegressor,
+    DFGPRegressor,
+    HGPRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+)
 from gpmodels.estimators.summary import MAX_FEATURES, describe
 
 INPUT_UNITS = np.array([1.0, 1000.0])
@@ -116,14 +123,35 @@ def test_an_estimator_that_is_not_fitted_has_no_summary():
 
 
 @pytest.mark.slow
-def test_weights_that_held_out_rows_chose_are_told_by_their_iteration(tmp_path):
+@pytest.mark.parametrize("family", [SVGPRegressor, AutoGPRegressor])
+def test_weights_that_held_out_rows_chose_are_told_by_their_iteration(family, monkeypatch, tmp_path):
     x, y = data()
-    model = AutoGPRegressor(num_inducing=5, max_iterations=30, early_stopping=True, random_state=0).fit(x, y)
-    model.kept_iteration_ = 20
+    looks = iter([0.0, 1.0, 3.0, 2.0])  # the start, and after 10, 20 and 25 steps
+    monkeypatch.setattr(family, "_judge", lambda _: lambda *_: next(looks))
+    settings = {"optimizer": "adam", "early_stopping": True, "num_inducing": 5, "random_state": 0}
+    model = family(max_iterations=25, **settings).fit(x, y)
     summary = describe(model)
     assert summary.bound_per_point == model.learning_curve_[19].bound_per_point
     text = str(summary)
-    assert f"bound {summary.bound_per_point:.4f} nats per row after 20 of 30 iterations (chosen by" in text
+    assert f"bound {summary.bound_per_point:.4f} nats per row after 20 of 25 iterations (chosen by" in text
     assert "experts" not in text
     model.save(tmp_path / "model.npz")
-    assert str(describe(AutoGPRegressor.load(tmp_path / "model.npz"))) == text
+    assert str(describe(family.load(tmp_path / "model.npz"))) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        (AutoGPRegressor, {"optimizer": "lbfgs", "objective": "elbo"}),
+        (SVGPRegressor, {"optimizer": "adam", "early_stopping": False}),
+        (DFGPRegressor, {}),
+        (DeepGPRegressor, {"early_stopping": False}),
+    ],
+)
+def test_the_last_weights_are_told_by_the_last_bound(family, settings):
+    model = family(num_inducing=5, max_iterations=8, random_state=0, **settings).fit(*data())
+    bound = model.learning_curve_[-1].bound_per_point
+    assert model.kept_iteration_ == model.n_iter_
+    assert f" {bound:.4f} nats per row" in model.summary()
+    assert f"after {model.n_iter_} iterations" in model.summary()

@@ -55,13 +55,21 @@ class TestGradient:
         (second,) = gradient_of(tf.function(lambda x: gradient_of(cubed, x)[0]), X)
         np.testing.assert_allclose(second, 10.0 * X)
 
-    def test_in_a_loop(self):
+    def test_in_graphs_inside_a_graph(self):
+        """Bodies of loops and branches, and of functions, are graphs of their own."""
+
+        def branch(x):
+            return tf.cond(tf.reduce_sum(x) < 0.0, lambda: cubed(tf.identity(x)), lambda: x)
+
         @tf.function
         def repeated(x):
-            _, value = tf.while_loop(lambda i, _: i < 2, lambda i, v: (i + 1, cubed(v)), (0, x))
+            inner = tf.function(cubed)
+            _, value = tf.while_loop(lambda i, _: i < 1, lambda i, v: (i + 1, inner(v)), (0, branch(x)))
             return value
 
-        (gradient,) = gradient_of(repeated, X)
+        concrete = repeated.get_concrete_function(X)
+        gc.collect()
+        (gradient,) = gradient_of(concrete, X)
         np.testing.assert_allclose(gradient, 5.0 * (X**3) ** 2 * 5.0 * X**2, rtol=1e-6)
 
 
@@ -100,3 +108,18 @@ class TestMemory:
         )
         with pytest.raises(RuntimeError, match="Keep the function that was traced"):
             gradient_registry.lookup(name)(SimpleNamespace(name="op"), X)
+
+    def test_a_second_graph_with_the_same_gradient_takes_it_from_none(self):
+        """As a graph that is read from a file has the names of the one that it was written from."""
+        original = tf.function(cubed).get_concrete_function(X)
+        variable = keras.Variable(X)
+        optimizer = keras.optimizers.SGD(0.1)
+        optimizer.build([variable])
+
+        def step():
+            tf.graph_util.import_graph_def(original.graph.as_graph_def(), name="again")
+            apply_gradients(optimizer, [(X, variable)])
+
+        tf.function(step, autograph=False).get_concrete_function()
+        gc.collect()
+        np.testing.assert_allclose(gradient_of(original, X)[0], 5.0 * np.square(X))
