@@ -21,6 +21,7 @@ CLASS_KERNELS = ("shared", "separate")
 
 
 class TestSoftmaxContract(LayerContract):
+    is_variant = True
     head_class = HGPHead
     settings = {"num_experts": 2, "num_inducing": 5, "num_expert_inducing": 4, "num_classes": 3}  # noqa: RUF012
     trainable_values = sum(

@@ -20,6 +20,7 @@ from tests.gpmodels.random_units import random_head
 
 
 class TestRegressionContract(LayerContract):
+    is_variant = True
     head_class = HGPHead
     settings = {  # noqa: RUF012
         "num_experts": 2,
