@@ -135,6 +135,7 @@ def test_a_terminated_run_stops_its_cell_and_reports(tmp_path, data_folder):
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", ["svgp", "gpflow_svgp", "gpytorch_svgp", "svm"])
 def test_each_recording_method_draws_a_curve(monkeypatch, tmp_path, data_folder, method):
     if method == "gpytorch_svgp":

@@ -22,7 +22,7 @@ def changed(**settings: object):
     return tiny_lane.SETTINGS.model_copy(update=settings)
 
 
-@pytest.mark.parametrize("network", ["segnet", "segnet_basic"])
+@pytest.mark.parametrize("network", [pytest.param("segnet", marks=pytest.mark.exhaustive), "segnet_basic"])
 def test_a_network_with_dropout_goes_the_whole_way(network, tmp_path):
     width = 1 / 16 if network == "segnet" else 1.0
     settings = changed(

@@ -103,6 +103,7 @@ def read(encoded: bytes, folder: Path) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", FORMATS)
 def test_both_signatures_agree_on_every_format(signatures, colours, tmp_path, kind):
     encoded = FORMATS[kind](photograph())
