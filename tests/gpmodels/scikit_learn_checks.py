@@ -9,8 +9,6 @@ from sklearn.utils import estimator_checks
 _OF_EACH_ESTIMATOR: Final = frozenset(
     {
         "check_estimators_pickle",
-        "check_fit_idempotent",
-        "check_methods_sample_order_invariance",
         "check_sample_weight_equivalence_on_dense_data",
     }
 )

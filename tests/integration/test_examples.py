@@ -240,6 +240,7 @@ def test_video_script_writes_what_is_documented(tmp_path):
     assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
 
 
+@pytest.mark.exhaustive  # the other scripts and the steps of each application are run
 def test_cells_script_writes_what_is_documented(tmp_path):
     simulation = SimulationSettings(mitoses=2, apoptoses=2, roundings=0)
     sequences = {
@@ -269,6 +270,7 @@ def test_cells_script_writes_what_is_documented(tmp_path):
     assert {f"`{name}`" for name in (*signature["inputs"], *signature["outputs"])} <= documented
 
 
+@pytest.mark.exhaustive  # the other scripts and the steps of each application are run
 def test_histopathology_script_writes_what_is_documented(tmp_path):
     rng = np.random.default_rng(0)
     rows = ["file,label,patient"]

@@ -310,6 +310,7 @@ def test_a_run_is_judged_as_it_was(application, data, model, kept, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("application", RESUMED)
 def test_an_unfinished_run_is_resumed_as_it_was(application, kept, tmp_path):
     """Finished stages are not repeated, and the end is that of the version that began."""

@@ -118,6 +118,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     return Counts(monkeypatch)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("application", DATA)
 def test_train_does_everything_once(application, kept, counts, tmp_path):
     folder, out = kept(application), tmp_path / "run"
