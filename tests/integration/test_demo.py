@@ -22,6 +22,7 @@ from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model, make_model
 from pipelines.runs.predictors import predictor
 from pipelines.scores.novelty import novelty_scores
+from tests.commands import as_a_process_of_its_own
 
 GOOD_F_MEASURE = 0.90
 
@@ -34,7 +35,8 @@ def printed() -> StringIO:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory, printed):
     out = tmp_path_factory.mktemp("demo") / "out"
-    run_demo(out, seed=0, overwrite=False, console=Console(file=printed, width=100))
+    with as_a_process_of_its_own():
+        run_demo(out, seed=0, overwrite=False, console=Console(file=printed, width=100))
     return out
 
 

@@ -271,6 +271,7 @@ LEARNT = 0.75
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # the demo has such a check
 def test_trained_heads_pass_an_f_measure_that_untrained_ones_fail(tmp_path):
     write_scenes(tmp_path, count=60, seed=2, lane_textures=["brick"], size=(48, 64))
     folders = ("--images", tmp_path / "images", "--masks", tmp_path / "masks")

@@ -192,6 +192,7 @@ def test_weights_that_are_not_there_are_named_before_anything_is_written(folder)
     assert "must be from 0 to 17, but is 40" in said.replace("\n", " ")
 
 
+@pytest.mark.exhaustive  # the networks' own tests have the decoder
 def test_a_lane_network_begins_with_a_trunk_as_encoder(tmp_path):
     settings = tiny_lane.SETTINGS.model_copy(
         update={

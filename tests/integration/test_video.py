@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from rich.console import Console
-from tensorflow.python.framework.config import disable_op_determinism
 from typer.testing import CliRunner
 
 from data_prep.labelled.dataset import labelled_records
@@ -21,8 +20,10 @@ from pipelines.cli import make_app
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import run_predictors
 from pipelines.video.application import VIDEO, open_videos
+from tests.commands import as_a_process_of_its_own
 
-pytestmark = pytest.mark.slow
+# Of the slow tests, the example of video goes the same way with fewer questions.
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 TINY = {
     "pretraining_epochs": 20,
@@ -87,14 +88,12 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
     say, videos = way.said, ("--videos", way.videos, "--out", way.prepared)
     say["prepare"] = run("video", "prepare", *videos, "--frames", 4, "--size", "16x16", "--resize", "16x20")
     clips, features = ("--data", way.prepared), ("--data", way.features)
-    try:
+    with as_a_process_of_its_own():
         options = (*SETTINGS, "--set", "width=4", "--set", "heads=[linear, hgp]")
         say["train"] = run("video", "train", *clips, "--out", way.run, *options)
         say["features"] = run("video", "features", *clips, "--model", way.run, "--out", way.features)
         say["train on features"] = run("video", "train", *features, "--out", way.features_run, *SETTINGS)
         say["resumed"] = run("video", "train", *features, "--out", way.features_run, "--resume")
-    finally:
-        disable_op_determinism()  # other tests go on without
     model, features_model = ("--model", way.run), ("--model", way.features_run)
     say["evaluate"] = run("video", "evaluate", *clips, *model, "--out", way.evaluation)
     evaluation = ("--out", way.features_evaluation)

@@ -31,7 +31,7 @@ def test_checks_of_classes(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([BayesianGPLVM(num_dimensions=1, num_inducing=8, max_iterations=5)])
+@checks_of_a_family(BayesianGPLVM(num_dimensions=1, num_inducing=8, max_iterations=5))
 def test_checks_of_the_latent_variable_model(estimator, check):
     check(estimator)
 
