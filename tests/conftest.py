@@ -23,13 +23,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process of tests for each process
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Graphs are a few Python objects that hold megabytes: Python's own count of objects looks for garbage often
-# where there is none and seldom where there is. See `pytest_runtest_logfinish`.
+# where there is none and seldom where there is. See `_Collector`.
 gc.set_threshold(50_000, 20, 100)
 
 SECONDS_BETWEEN_COLLECTIONS = 30.0
 """Processor time between two searches for garbage; a search takes about .7 seconds."""
-
-_next_collection = SECONDS_BETWEEN_COLLECTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -74,12 +72,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
-def pytest_runtest_logfinish() -> None:
-    """Free the models of the tests so far, of which a process would otherwise hold tens of gigabytes."""
-    global _next_collection  # noqa: PLW0603 - pytest gives this hook nothing to keep a value in
-    if time.process_time() >= _next_collection:
-        gc.collect()
-        _next_collection = time.process_time() + SECONDS_BETWEEN_COLLECTIONS
+class _Collector:
+    """Frees the models of the tests so far, of which a process would otherwise hold tens of gigabytes."""
+
+    def __init__(self) -> None:
+        self._next = SECONDS_BETWEEN_COLLECTIONS
+
+    def pytest_runtest_logfinish(self) -> None:
+        if time.process_time() >= self._next:
+            gc.collect()
+            self._next = time.process_time() + SECONDS_BETWEEN_COLLECTIONS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Collector())
 
 
 class _AutoGraphFallback(logging.Handler):

@@ -267,7 +267,7 @@ def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator])
     iterations = description.get("iterations")
     if not isinstance(iterations, int) or iterations < 1:
         raise ValueError(f"its number of iterations must be a positive integer, but is {iterations!r}.")
-    kept = description.get("kept_iteration")  # earlier files and most classes have none
+    kept = description.get("kept_iteration")  # earlier files have none
     if kept is not None and not (type(kept) is int and 0 <= kept <= iterations):
         raise ValueError(f"its kept_iteration must be an integer from 0 to {iterations}, but is {kept!r}.")
     for name in NUMBERS:

@@ -59,7 +59,7 @@ class ModelSummary:
         dropped: Names of the experts that no row chose.
         bound_per_point: Bound at the iteration that was kept, nats per row (of its mini-batch under Adam; of
             the first one where the start was kept).
-        training: How long the fit took, and which iteration was kept.
+        training: Words for how many iterations were done, and which one was kept.
         iterations: Iterations done.
         seconds: Time of the fit.
     """
