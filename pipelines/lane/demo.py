@@ -29,11 +29,8 @@ from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.scores.promises import PromiseKept
 from pipelines.scores.tables import format_share
 
-SIZE = (36, 48)
 TRAINING_TEXTURES = ("brick", "grass", "moon")
 UNSEEN_TEXTURE = "gravel"
-NUM_LEARNT, NUM_HELD_OUT, NUM_UNSEEN = 200, 160, 40
-NUM_TRAINING = NUM_LEARNT + NUM_HELD_OUT
 MAX_ERROR = 0.06
 """What is promised: at most this share of the pixels is wrong in the images that are kept."""
 MUCH_UNFAMILIAR = 0.02
@@ -50,9 +47,37 @@ SETTINGS = TrainSettings(
     num_inducing=30,
     head_steps=300,
     patience=0,
-    # At least 60 are needed to promise MAX_ERROR, 100 to call a pixel unfamiliar.
-    selection_fraction=NUM_HELD_OUT / NUM_TRAINING,
 )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much a demo renders and how long it trains.
+
+    Attributes:
+        size: Height and width of the scenes as the network sees them, pixels.
+        num_learnt: Scenes to learn from.
+        num_held_out: Scenes that choose the epoch and the threshold of the promise: at least 60 are needed to
+            promise `MAX_ERROR`, 100 to call a pixel unfamiliar.
+        num_unseen: Scenes of the unseen material.
+        training: Settings of the training, but for the share that is held out, and the seed.
+    """
+
+    size: tuple[int, int] = (36, 48)
+    num_learnt: int = 200
+    num_held_out: int = 160
+    num_unseen: int = 40
+    training: TrainSettings = SETTINGS
+
+    @property
+    def num_training(self) -> int:
+        """Scenes with lanes of materials that are trained."""
+        return self.num_learnt + self.num_held_out
+
+    def settings(self, seed: int) -> TrainSettings:
+        """Return the settings of the training."""
+        share = self.num_held_out / self.num_training
+        return self.training.model_copy(update={"selection_fraction": share, "seed": seed})
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,7 @@ class Scenes:
         return [self.folder / "images" / f"{name}.jpg" for name in self.unseen]
 
 
-def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console) -> None:
+def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: Plan = Plan()) -> None:
     """Train on few rendered scenes, judge on an unseen material, promise, and show something never seen.
 
     Args:
@@ -83,20 +108,20 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console) -> None
         seed: Of scenes and training.
         overwrite: Replace `out` if an earlier demo wrote it.
         console: Where to tell about it.
+        plan: How much is rendered and trained.
 
     Raises:
         InputError: `out` exists and may not be replaced.
     """
     make_room(out, overwrite=overwrite)
     console.rule("1. Rendering scenes from scikit-image's photographs")
-    scenes = render(out, seed=seed, console=console)
+    scenes = render(out, plan, seed=seed, console=console)
 
     console.rule("2. Preparing")
-    prepare(scenes, out, console)
+    prepare(scenes, out, plan, console)
 
     console.rule("3. Training: linear head first, then each head from that checkpoint")
-    training = SETTINGS.model_copy(update={"seed": seed})
-    lane.train(training, data=out / "prepared", out=out / "run", resume=False, console=console)
+    lane.train(plan.settings(seed), data=out / "prepared", out=out / "run", resume=False, console=console)
 
     console.rule(f"4. Judging on scenes with an unseen lane texture ({UNSEEN_TEXTURE})")
     evaluation = lane.evaluate(
@@ -155,23 +180,24 @@ def make_room(out: Path, *, overwrite: bool) -> None:
     )
 
 
-def render(out: Path, *, seed: int, console: Console) -> Scenes:
+def render(out: Path, plan: Plan, *, seed: int, console: Console) -> Scenes:
     """Render scenes to learn from, scenes of the unseen material, and these with an obstacle.
 
     Args:
         out: Folder of the demo.
+        plan: How many scenes, and their size.
         seed: Of the scenes.
         console: Where to tell about it.
     """
-    size = (2 * SIZE[0], 2 * SIZE[1])  # larger than the network sees them, as photographs are
+    size = (2 * plan.size[0], 2 * plan.size[1])  # larger than the network sees them, as photographs are
     folder, obstacles = out / "scenes", out / "obstacle_scenes"
-    write_scenes(folder, count=NUM_TRAINING, seed=seed, lane_textures=TRAINING_TEXTURES, size=size)
+    write_scenes(folder, count=plan.num_training, seed=seed, lane_textures=TRAINING_TEXTURES, size=size)
 
     def write_unseen(folder: Path, obstacles: Sequence[str]) -> list[str]:
         return write_scenes(
             folder,
-            count=NUM_UNSEEN,
-            first_index=NUM_TRAINING,
+            count=plan.num_unseen,
+            first_index=plan.num_training,
             seed=seed,
             lane_textures=[UNSEEN_TEXTURE],
             obstacles=obstacles,
@@ -181,18 +207,18 @@ def render(out: Path, *, seed: int, console: Console) -> Scenes:
     unseen = write_unseen(folder, ())
     write_unseen(obstacles, OBSTACLES)
     console.print(
-        f"{NUM_TRAINING} scenes with lanes of {', '.join(TRAINING_TEXTURES)}; {NUM_UNSEEN} of "
-        f"{UNSEEN_TEXTURE}, and the same {NUM_UNSEEN} with an obstacle that no other scene shows"
+        f"{plan.num_training} scenes with lanes of {', '.join(TRAINING_TEXTURES)}; {plan.num_unseen} of "
+        f"{UNSEEN_TEXTURE}, and the same {plan.num_unseen} with an obstacle that no other scene shows"
     )
     return Scenes(folder, tuple(unseen), obstacles)
 
 
-def prepare(scenes: Scenes, out: Path, console: Console) -> None:
+def prepare(scenes: Scenes, out: Path, plan: Plan, console: Console) -> None:
     """Prepare the scenes in one folder, those of the unseen material to judge by."""
     test_list = out / "unseen.txt"
     test_list.write_text("\n".join(scenes.unseen) + "\n", encoding="utf-8")
     lane.prepare(
-        LanePrepareSettings(size=SIZE, test_list=test_list),
+        LanePrepareSettings(size=plan.size, test_list=test_list),
         images=scenes.folder / "images",
         masks=scenes.folder / "masks",
         out=out / "prepared",

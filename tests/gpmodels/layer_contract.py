@@ -45,8 +45,8 @@ class LayerContract:
         settings: Its arguments.
         trainable_values: Number of trainable values the head has for `NUM_FEATURES` features.
         outputs: Names of its outputs.
-        is_variant: Whether another head of its family is trained in a process of its own by the slow tests.
-            This one is by the exhaustive ones.
+        is_variant: Whether another head of its family, or the one it is made of, has the long checks in the
+            slow tests. This one has them in the exhaustive ones.
     """
 
     head_class: ClassVar[type[Head]]
@@ -91,6 +91,7 @@ class LayerContract:
             assert np.any(weight.numpy() != old), f"{weight.path} did not move"
 
     @pytest.mark.slow
+    @pytest.mark.once_a_family
     @pytest.mark.parametrize("first_call", ["fit", "evaluate"])
     def test_model_nobody_has_built_builds_itself(self, first_call):
         head = self.make_head()
@@ -280,7 +281,7 @@ class LayerContract:
             keras.config.enable_traceback_filtering()
 
     @pytest.mark.slow
-    @pytest.mark.own_process
+    @pytest.mark.once_a_family
     def test_resumed_training_repeats_uninterrupted_training_bit_by_bit(self):
         result = isolated_results(type(self).__module__, self.is_variant)[type(self).__name__]
         assert result["resumed_equals_uninterrupted"] == dict.fromkeys(
@@ -289,7 +290,7 @@ class LayerContract:
         assert result["interrupted_differs"]
 
     @pytest.mark.slow
-    @pytest.mark.own_process
+    @pytest.mark.once_a_family
     def test_two_replicas_step_like_one_device(self):
         result = isolated_results(type(self).__module__, self.is_variant)[type(self).__name__]
         assert result["num_replicas"] == 2

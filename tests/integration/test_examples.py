@@ -175,6 +175,7 @@ SONAR_TINY = (
 )
 
 
+@pytest.mark.exhaustive  # the other scripts and the steps of each application are run
 def test_sonar_script_writes_what_is_documented(tmp_path):
     rng = np.random.default_rng(0)
     for label, name in enumerate(("background", "mine")):

@@ -247,6 +247,7 @@ def result_of(out: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # resumed stages, heads and kept runs have tests, and Ctrl-C has
 def test_an_interrupted_run_ends_as_an_uninterrupted_one(way, tmp_path):
     """Ctrl-C in the pretraining, in each head and between them; each time resumed in a new process."""
     options = settings(pretraining_epochs=4, head_epochs=4, points_per_image=100, batch_size=2)
@@ -271,7 +272,6 @@ LEARNT = 0.75
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive  # the demo has such a check
 def test_trained_heads_pass_an_f_measure_that_untrained_ones_fail(tmp_path):
     write_scenes(tmp_path, count=60, seed=2, lane_textures=["brick"], size=(48, 64))
     folders = ("--images", tmp_path / "images", "--masks", tmp_path / "masks")

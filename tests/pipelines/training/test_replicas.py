@@ -43,6 +43,7 @@ def assert_equal_to_one_device(results: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # two processes train as one below; contracts of heads have two devices
 def test_two_devices_train_as_one(tmp_path):
     out = tmp_path / "results.json"
     process = start("mirrored", out)
