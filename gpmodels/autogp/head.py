@@ -216,7 +216,7 @@ class AutoGPHead(GPHead):
         """Return marginals `[K, B, P]` as the likelihood takes them."""
         variance = tf.maximum(variance, self.variance_floor)
         if self.num_components == 1:
-            return Latent(mean[0], variance[0])
+            return Latent(tf.squeeze(mean, 0), tf.squeeze(variance, 0))
         log_weight = tf.broadcast_to(self.posterior.log_weights()[:, None], tf.shape(mean)[:2])
         return Latent(mean, variance, log_weight)
 
@@ -250,7 +250,7 @@ class AutoGPHead(GPHead):
                 roots = tf.matmul(factor, held.roots)
             inducing = _squared_lengths(b, roots)
         mean = tf.matmul(b, mean, transpose_b=True)
-        conditional = tf.repeat(conditional[..., None], mean.shape[-1], axis=-1)
+        conditional = tf.repeat(tf.expand_dims(conditional, -1), mean.shape[-1], axis=-1)
         return ComponentMarginals(*(self._by_component(part) for part in (mean, inducing, conditional)))
 
     def _by_kernel(self, values: Any) -> tf.Tensor:
@@ -274,11 +274,11 @@ class AutoGPHead(GPHead):
         log_weight = tf.constant(self.posterior.log_weights().numpy())
 
         def latent(features: tf.Tensor) -> Latent:
-            parts = compact_marginal(units, features[None], self.unit.kernel)
+            parts = compact_marginal(units, tf.expand_dims(features, 0), self.unit.kernel)
             mean, variance = (self._folded_by_component(part[0]) for part in parts)
             variance = tf.maximum(variance, self.variance_floor)
             if self.num_components == 1:
-                return Latent(mean[0], variance[0])
+                return Latent(tf.squeeze(mean, 0), tf.squeeze(variance, 0))
             return Latent(mean, variance, tf.broadcast_to(log_weight[:, None], tf.shape(mean)[:2]))
 
         return latent

@@ -67,10 +67,9 @@ class SparseLayer(Layer):
         folded = self.units.fold()
 
         def evaluate(inputs: tf.Tensor) -> LayerMarginal:
-            marginal = self.units.marginal(folded, inputs[None])
-            return LayerMarginal(
-                marginal.mean[0], marginal.conditional_variance[0] + marginal.inducing_variance[0]
-            )
+            marginal = self.units.marginal(folded, tf.expand_dims(inputs, 0))
+            variance = marginal.conditional_variance + marginal.inducing_variance
+            return LayerMarginal(tf.squeeze(marginal.mean, 0), tf.squeeze(variance, 0))
 
         return evaluate
 
@@ -79,8 +78,8 @@ class SparseLayer(Layer):
         units = compact(self.units)
 
         def evaluate(inputs: tf.Tensor) -> LayerMarginal:
-            mean, variance = compact_marginal(units, inputs[None], self.units.kernel)
-            return LayerMarginal(mean[0], variance[0])
+            mean, variance = compact_marginal(units, tf.expand_dims(inputs, 0), self.units.kernel)
+            return LayerMarginal(tf.squeeze(mean, 0), tf.squeeze(variance, 0))
 
         return evaluate
 

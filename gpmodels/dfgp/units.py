@@ -142,7 +142,7 @@ class HiddenUnits(gpflow.Module):
         projected, diagonal = _projected(units, self.blocks(x), self.units.kernel)
         sizes = [units.num_positive, units.num_negative, 1]
         explained, added, mean = tf.split(projected, sizes, axis=1)
-        variance = units.prior_variance * diagonal - tf.reduce_sum(tf.square(explained), axis=1)
+        variance = units.variance * diagonal - tf.reduce_sum(tf.square(explained), axis=1)
         return self._by_point(mean[:, 0], variance + tf.reduce_sum(tf.square(added), axis=1))
 
     def _by_point(self, mean: tf.Tensor, variance: tf.Tensor) -> HiddenMarginal:

@@ -136,8 +136,8 @@ def basis_marginal(basis: Basis, q_mean: tf.Tensor, q_sqrt: tf.Tensor) -> LayerM
     roots = tf.reshape(roots, [num_bases, size, per_basis * size])
     mean = tf.matmul(basis.inputs, means, transpose_b=True)  # [J, N, Q]
     inducing = squares_per_latent(tf.matmul(basis.inputs, roots), per_basis)  # [J, N, Q]
-    variance = basis.remainder[..., None] + inducing
-    return LayerMarginal(by_point(mean, num_bases)[0], by_point(variance, num_bases)[0])
+    variance = tf.expand_dims(basis.remainder, -1) + inducing
+    return LayerMarginal(*(tf.squeeze(by_point(part, num_bases), 0) for part in (mean, variance)))
 
 
 def spread_nodes(num_nodes: int, num_dimensions: int) -> npt.NDArray[np.float64]:

@@ -130,12 +130,12 @@ class SVGPHead(ConjugateHead):
         return latent
 
     def _global_compact(self, units: CompactUnits, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        mean, variance = compact_marginal(units, features[None], self.global_unit.kernel)
-        return mean[0], variance[0]
+        mean, variance = compact_marginal(units, tf.expand_dims(features, 0), self.global_unit.kernel)
+        return tf.squeeze(mean, 0), tf.squeeze(variance, 0)
 
     def _global_marginal(self, folded: FoldedUnits, features: tf.Tensor) -> UnitMarginal:
-        marginal = self.global_unit.marginal(folded, features[None])
-        return UnitMarginal(*(part[0] for part in marginal))
+        marginal = self.global_unit.marginal(folded, tf.expand_dims(features, 0))
+        return UnitMarginal(*(tf.squeeze(part, 0) for part in marginal))
 
     def _global_latent(self, marginal: UnitMarginal) -> Latent:
         return Latent(marginal.mean, self.total_variance(marginal))

@@ -17,21 +17,18 @@ import tensorflow as tf
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import BestPosterior, Points
-from gpmodels.hgp.gate import (
-    Gate,
-    Tiles,
-    assign_experts,
-    choose_tile_size,
-    gate_scores,
-    make_gate,
-    make_tiles,
-    points_to_tiles,
-    tiles_to_points,
-)
-from gpmodels.units.folded import compact, compact_marginal
+from gpmodels.hgp.gate import Gate, assign_experts, gate_scores, make_gate
+from gpmodels.units.folded import compact, grouped_compact_marginal
+from gpmodels.units.groups import make_groups, points_to_rows, rows_to_points
 from gpmodels.units.numerics import precision
 from gpmodels.units.placement import place_experts
-from gpmodels.units.sparse import FoldedUnits, SparseUnits, UnitMarginal, folded_marginal
+from gpmodels.units.sparse import (
+    FoldedUnits,
+    SparseUnits,
+    UnitMarginal,
+    folded_marginal,
+    grouped_marginal,
+)
 
 E_STEPS = ("hard", "soft")
 
@@ -203,23 +200,20 @@ class ExpertsHead(ConjugateHead, abc.ABC):
 
         def marginal(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             index = assign_experts(gate, features)
-            tiles = self._tiles(index, num_in_use)
-            units = experts.gathered(tiles.expert_of_tile)
-            parts = compact_marginal(units, points_to_tiles(tiles, features), self.experts.kernel)
-            mean, variance = (tiles_to_points(tiles, part) for part in parts)
+            groups = make_groups(index, num_in_use)
+            rows = points_to_rows(groups, features)
+            parts = grouped_compact_marginal(experts, rows, groups, self.experts.kernel)
+            mean, variance = (rows_to_points(groups, part) for part in parts)
             return mean, tf.maximum(variance, self.variance_floor), tf.gather(in_use, index)
 
         return marginal
 
-    def _tiles(self, expert: tf.Tensor, num_experts: int) -> Tiles:
-        return make_tiles(expert, num_experts, choose_tile_size(tf.shape(expert)[0], num_experts))
-
     def _expert_marginal(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor) -> UnitMarginal:
-        """Return the marginal of δ_k at each point for its own expert alone, by tiles."""
-        tiles = self._tiles(expert, folded.variance.shape[0])
-        units = FoldedUnits(*(tf.gather(part, tiles.expert_of_tile) for part in folded))
-        marginal = folded_marginal(units, points_to_tiles(tiles, features), self.experts.kernel)
-        return UnitMarginal(*(tiles_to_points(tiles, part) for part in marginal))
+        """Return the marginal of δ_k at each point for its own expert alone."""
+        groups = make_groups(expert, folded.variance.shape[0])
+        rows = points_to_rows(groups, features)
+        marginal = grouped_marginal(folded, rows, groups, self.experts.kernel)
+        return UnitMarginal(*(rows_to_points(groups, part) for part in marginal))
 
     def _local_training_terms(self, latent: Latent, features: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Return E[log p(y | f_z)], or in a soft E-step Σ_k r_k (E[log p(y | f_k)] + log p(z = k) - log r_k).

@@ -64,9 +64,11 @@ class GaussianLikelihood(Likelihood):
     ) -> tf.Tensor:
         """Return -½ log 2πσ² - ((y - μ)² + v)/(2σ²), v the latent variance, nats, `[B]`."""
         noise = self._noise(unit)
-        residual = tf.cast(label, mean.dtype) - mean[:, 0]
+        residual = tf.cast(label, mean.dtype) - tf.squeeze(mean, 1)
         return (
-            -HALF_LOG_TWO_PI - 0.5 * tf.math.log(noise) - 0.5 * (tf.square(residual) + variance[:, 0]) / noise
+            -HALF_LOG_TWO_PI
+            - 0.5 * tf.math.log(noise)
+            - 0.5 * (tf.square(residual) + tf.squeeze(variance, 1)) / noise
         )
 
     @check_shapes("mean: [B, P]", "label: [B]")
@@ -82,8 +84,8 @@ class GaussianLikelihood(Likelihood):
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
         """Return log N(y | μ, v + σ²), nats, `[B]`."""
-        total = variance[:, 0] + self._noise(unit)
-        residual = tf.cast(label, mean.dtype) - mean[:, 0]
+        total = tf.squeeze(variance, 1) + self._noise(unit)
+        residual = tf.cast(label, mean.dtype) - tf.squeeze(mean, 1)
         return -HALF_LOG_TWO_PI - 0.5 * tf.math.log(total) - 0.5 * tf.square(residual) / total
 
     @inherit_check_shapes
@@ -92,10 +94,10 @@ class GaussianLikelihood(Likelihood):
     ) -> tf.Tensor:
         """Return ½ log 2πσ² - ½ log(1 - v/σ²) + (y - μ)²/(2(σ² - v)), infinite from v = σ² on, `[B]`."""
         noise = self._noise(unit)
-        left = noise - variance[:, 0]
+        left = noise - tf.squeeze(variance, 1)
         exists = left > 0.0
         safe = tf.where(exists, left, tf.ones_like(left))
-        residual = tf.cast(label, mean.dtype) - mean[:, 0]
+        residual = tf.cast(label, mean.dtype) - tf.squeeze(mean, 1)
         value = (
             HALF_LOG_TWO_PI + tf.math.log(noise) - 0.5 * tf.math.log(safe) + 0.5 * tf.square(residual) / safe
         )
@@ -105,9 +107,9 @@ class GaussianLikelihood(Likelihood):
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return `mean` and `variance` (v + σ²) of the noisy target, `latent_variance` v, all `[B]`."""
         return {
-            "mean": mean[:, 0],
-            "variance": variance[:, 0] + self._noise(unit),
-            "latent_variance": variance[:, 0],
+            "mean": tf.squeeze(mean, 1),
+            "variance": tf.squeeze(variance, 1) + self._noise(unit),
+            "latent_variance": tf.squeeze(variance, 1),
         }
 
     @inherit_check_shapes

@@ -72,7 +72,7 @@ class LogisticLikelihood(Likelihood):
     ) -> tf.Tensor:
         """Return log(1 + exp(-sμ + v/2)), s = ±1, exactly, nats, `[B]`; `unit` makes no difference."""
         sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
-        return tf.math.softplus(-sign * mean[:, 0] + 0.5 * variance[:, 0])
+        return tf.math.softplus(-sign * tf.squeeze(mean, 1) + 0.5 * tf.squeeze(variance, 1))
 
     def _log_probability(self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Return log p(y | f) at the nodes, `[B, Q]`."""
@@ -87,9 +87,9 @@ class LogisticLikelihood(Likelihood):
         entropy = bernoulli_entropy(probability)
         return {
             "probability": probability,
-            "label": tf.cast(mean[:, 0] > 0.0, tf.int32),  # the nodes are symmetric
-            "latent_mean": mean[:, 0],
-            "latent_variance": variance[:, 0],
+            "label": tf.cast(tf.squeeze(mean, 1) > 0.0, tf.int32),  # the nodes are symmetric
+            "latent_mean": tf.squeeze(mean, 1),
+            "latent_variance": tf.squeeze(variance, 1),
             "predictive_entropy": entropy,
             # Jensen's inequality holds for the nodes too, but for rounding.
             "mutual_information": tf.nn.relu(entropy - tf.reduce_mean(bernoulli_entropy(at_nodes), axis=-1)),

@@ -48,7 +48,7 @@ class LogitLikelihood(Likelihood):
     ) -> tf.Tensor:
         """Return log p(y | f = mean), nats, `[B]`."""
         if self.num_classes == 2:
-            return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, mean.dtype), mean[:, 0])
+            return -tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(label, mean.dtype), tf.squeeze(mean, 1))
         classes = tf.cast(label, tf.int32)
         return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=mean)
 
@@ -63,7 +63,7 @@ class LogitLikelihood(Likelihood):
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the probabilities of the logits and their entropy; the mutual information is 0."""
         if self.num_classes == 2:
-            mean, variance = mean[:, 0], variance[:, 0]
+            mean, variance = tf.squeeze(mean, 1), tf.squeeze(variance, 1)
             probability = tf.sigmoid(mean)
             label, entropy = tf.cast(probability > 0.5, tf.int32), bernoulli_entropy(probability)
         else:

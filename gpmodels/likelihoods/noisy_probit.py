@@ -131,7 +131,7 @@ class NoisyProbitLikelihood(Likelihood):
     def _information(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """Return H of the mean class distribution at fixed nodes of f minus the mean H there, `[B]`."""
         nodes = tf.constant(self._nodes, mean.dtype)
-        f = mean[:, None, :] + tf.sqrt(variance)[:, None, :] * nodes
+        f = tf.expand_dims(mean, 1) + tf.expand_dims(tf.sqrt(variance), 1) * nodes
         at_nodes = tf.exp(_log_normalised(f))
         mixed = categorical_entropy(tf.reduce_mean(at_nodes, axis=1))
         return tf.nn.relu(mixed - tf.reduce_mean(categorical_entropy(at_nodes), axis=-1))

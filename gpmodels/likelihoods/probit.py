@@ -65,7 +65,7 @@ def _nodes(mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     x, w = scipy.special.roots_hermitenorm(NUM_QUADRATURE_NODES)
     nodes = tf.constant(x, mean.dtype)
     weights = tf.constant(w / w.sum(), mean.dtype)
-    return mean[..., None] + tf.sqrt(variance)[..., None] * nodes, weights
+    return tf.expand_dims(mean, -1) + tf.expand_dims(tf.sqrt(variance), -1) * nodes, weights
 
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "label: [batch...]", "return: [batch...]")
@@ -83,7 +83,7 @@ def expected_log_likelihood(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tens
     """
     sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
     f, weights = _nodes(mean, variance)
-    return tf.tensordot(log_normal_cdf(sign[..., None] * f), weights, axes=1)
+    return tf.tensordot(log_normal_cdf(tf.expand_dims(sign, -1) * f), weights, axes=1)
 
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "return: [batch...]")
@@ -118,7 +118,7 @@ def expected_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     f, weights = _nodes(mean / spread, variance / spread)
     tail_probability = 0.5 * tf.math.erfc(tf.abs(f) * SQRT_HALF)  # H is even; the small tail keeps its digits
     # At most half the largest node's square, 29, but for rounding.
-    exponent = tf.minimum(0.5 * (tf.square(f) - (tf.square(mean) / spread)[..., None]), 30.0)
+    exponent = tf.minimum(0.5 * (tf.square(f) - tf.expand_dims(tf.square(mean) / spread, -1)), 30.0)
     integrand = bernoulli_entropy(tail_probability) * tf.exp(exponent)
     return tf.tensordot(integrand, weights, axes=1) / tf.sqrt(spread)
 
@@ -145,7 +145,7 @@ class ProbitLikelihood(Likelihood):
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
         """Return E[log Φ(s f)], s = 2y - 1, by quadrature, nats, `[B]`; `unit` makes no difference."""
-        return expected_log_likelihood(mean[:, 0], variance[:, 0], label)
+        return expected_log_likelihood(tf.squeeze(mean, 1), tf.squeeze(variance, 1), label)
 
     @inherit_check_shapes
     def log_predictive_density(
@@ -153,12 +153,12 @@ class ProbitLikelihood(Likelihood):
     ) -> tf.Tensor:
         """Return log Φ(s μ/√(1 + σ²)), nats, `[B]`; `unit` makes no difference."""
         sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
-        return log_normal_cdf(sign * mean[:, 0] / tf.sqrt(1.0 + variance[:, 0]))
+        return log_normal_cdf(sign * tf.squeeze(mean, 1) / tf.sqrt(1.0 + tf.squeeze(variance, 1)))
 
     @inherit_check_shapes
     def predictions(self, mean: tf.Tensor, variance: tf.Tensor, unit: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the closed-form `probability` of class 1, entropies by quadrature, all `[B]`."""
-        mean, variance = mean[:, 0], variance[:, 0]
+        mean, variance = tf.squeeze(mean, 1), tf.squeeze(variance, 1)
         probability = predictive_probability(mean, variance)
         entropy = bernoulli_entropy(probability)
         return {

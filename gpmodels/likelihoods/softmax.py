@@ -86,7 +86,7 @@ class SoftmaxLikelihood(CategoricalLikelihood):
     def _latent_values(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """Return the latent values f at the nodes, `[B, Q, C]`."""
         nodes = tf.constant(self._nodes, mean.dtype)
-        return mean[:, None, :] + tf.sqrt(variance)[:, None, :] * nodes
+        return tf.expand_dims(mean, 1) + tf.expand_dims(tf.sqrt(variance), 1) * nodes
 
     def _of_rows(self, function: RowFunction, mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Return a function of the marginals `[B, C]`, in blocks of rows where there are many classes."""
@@ -152,7 +152,7 @@ class SoftmaxLikelihood(CategoricalLikelihood):
     ) -> tf.Tensor:
         """Return log(1 + Σ_{c≠y} exp(μ_c - μ_y + (v_c + v_y)/2)), exactly, nats, `[B]`; not by the nodes."""
         own_mean, own_variance = of_label(mean, label), of_label(variance, label)
-        exponent = mean - own_mean[:, None] + 0.5 * (variance + own_variance[:, None])
+        exponent = mean - tf.expand_dims(own_mean, 1) + 0.5 * (variance + tf.expand_dims(own_variance, 1))
         own = tf.one_hot(tf.cast(label, tf.int32), mean.shape[-1], on_value=True, off_value=False)
         return tf.reduce_logsumexp(tf.where(own, tf.zeros_like(exponent), exponent), axis=-1)
 

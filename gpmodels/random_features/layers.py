@@ -147,4 +147,4 @@ class FeatureLayer(Layer):
 
 def _certain(phi: tf.Tensor) -> Basis:
     """Return features as a basis that leaves nothing open."""
-    return Basis(phi[None], tf.zeros_like(phi[None, :, 0]))
+    return Basis(tf.expand_dims(phi, 0), tf.zeros_like(phi[None, :, 0]))

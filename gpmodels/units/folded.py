@@ -20,13 +20,15 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.units.groups import Groups
 from gpmodels.units.kernels import Kernel
 from gpmodels.units.sparse import (
     InducingUnits,
+    Projected,
     SparseUnits,
     by_point,
-    merge_kernels,
-    scaled_points,
+    project_blocks,
+    project_groups,
     squares_per_latent,
 )
 
@@ -41,7 +43,7 @@ class CompactUnits(NamedTuple):
         inducing: U, centred and divided by the lengthscales, `[K, J, M, D]`.
         centre: Mean of U, `[K, D]`.
         inverse_lengthscales: 1/ℓ, `[K, J, D]`.
-        prior_variance: c σ², `[K, J]`, which a kernel that is not stationary multiplies by its diagonal.
+        variance: c σ², `[K, J]`, which a kernel that is not stationary multiplies by its diagonal.
         projection: Rows `σ² [P_1; ..; P_Q; N_1; ..; N_Q; α_1ᵀ; ..; α_Qᵀ]`, `[K, J, Q (p + n + 1), M]`.
         num_positive: p, rows of each P.
         num_negative: n, rows of each N.
@@ -50,13 +52,13 @@ class CompactUnits(NamedTuple):
     inducing: tf.Tensor
     centre: tf.Tensor
     inverse_lengthscales: tf.Tensor
-    prior_variance: tf.Tensor
+    variance: tf.Tensor
     projection: tf.Tensor
     num_positive: int
     num_negative: int
 
     def gathered(self, index: tf.Tensor) -> CompactUnits:
-        """Return some of the units, by index or per tile of points."""
+        """Return some of the units, by index."""
         return self._replace(
             **{name: tf.gather(getattr(self, name), index) for name in self._fields if name[:4] != "num_"}
         )
@@ -135,20 +137,35 @@ def compact_marginal(units: CompactUnits, x: tf.Tensor, kernel: Kernel) -> tuple
     """Return mean and variance of unit `i` at the points `x[i]`; rounding can make a variance negative.
 
     Args:
-        units: Units, or units gathered per tile of points.
+        units: The units.
         x: One block of points for each unit, `[K, N, D]`.
         kernel: The units' kernel.
     """
+    return _moments(units, project_blocks(units, x, kernel))
+
+
+@check_shapes("x: [B, D]", "return[0]: [B, P]", "return[1]: [B, P]")
+def grouped_compact_marginal(
+    units: CompactUnits, x: tf.Tensor, groups: Groups, kernel: Kernel
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return mean and variance at each point of the unit that answers for it, as `compact_marginal` does.
+
+    Args:
+        units: The units.
+        x: Points, sorted by unit.
+        groups: How they are sorted.
+        kernel: The units' kernel.
+    """
+    mean, variance = _moments(units, project_groups(units, x, groups, kernel))
+    return tf.squeeze(mean, 0), tf.squeeze(variance, 0)
+
+
+def _moments(units: CompactUnits, projected: Projected) -> tuple[tf.Tensor, tf.Tensor]:
     num_kernels = units.inducing.shape[1]
-    scaled = scaled_points(x, units.centre, units.inverse_lengthscales, kernel)
-    scaled = merge_kernels(scaled)
-    correlation = kernel.cross(scaled, merge_kernels(units.inducing))
-    projected = tf.matmul(correlation, merge_kernels(units.projection), transpose_b=True)
     p, n = units.num_positive, units.num_negative
     q = units.projection.shape[2] // (p + n + 1)
-    explained, added, mean = tf.split(projected, [q * p, q * n, q], axis=-1)
-    prior_variance = tf.reshape(units.prior_variance, [-1, 1, 1]) * kernel.diagonal(scaled)[..., None]
-    variance = prior_variance + tf.zeros_like(mean)
+    explained, added, mean = tf.split(projected.rows, [q * p, q * n, q], axis=-1)
+    variance = projected.prior_variance + tf.zeros_like(mean)
     if p:
         variance -= squares_per_latent(explained, q)
     if n:

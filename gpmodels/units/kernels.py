@@ -18,6 +18,7 @@ from check_shapes import check_shapes
 
 from gpmodels.units.arc_cosine import length_part, normalised_kernel
 from gpmodels.units.gradients import custom_gradient
+from gpmodels.units.numerics import row_products
 
 Profile = Callable[[tf.Tensor], tf.Tensor]
 """Maps `h = -r²/2` to the correlation κ(r)/σ²."""
@@ -90,9 +91,8 @@ def half_negative_squared_distance(x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
         >>> float(half_negative_squared_distance(tf.constant([[0.0]]), tf.constant([[2.0]]))[0, 0])
         -2.0
     """
-    x_norm = 0.5 * tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
-    u_norm = 0.5 * tf.reduce_sum(tf.square(u), axis=-1)
-    return tf.matmul(x, u, transpose_b=True) - x_norm - u_norm[..., None, :]
+    products = row_products(x, u)
+    return products - tf.expand_dims(_half_squares(x), -1) - tf.expand_dims(_half_squares(u), -2)
 
 
 @check_shapes("u: [batch..., M, D]", "return: [batch..., M, M]")
@@ -136,10 +136,31 @@ class Kernel(abc.ABC):
     is_centred: bool
     has_bias: bool
 
-    @abc.abstractmethod
     @check_shapes("x: [batch..., N, D]", "u: [batch..., M, D]", "return: [batch..., N, M]")
     def cross(self, x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
-        """Return κ(x_n, u_m) of scaled points and inducing inputs."""
+        """Return κ(x_n, u_m) of scaled points and inducing inputs, from one matrix product."""
+        return self.from_products(row_products(x, u), self.lengths(x), tf.expand_dims(self.lengths(u), -2))
+
+    @abc.abstractmethod
+    @check_shapes("points: [batch..., N, D]", "return: [batch..., N]")
+    def lengths(self, points: tf.Tensor) -> tf.Tensor:
+        """Return what the kernel needs of scaled points apart from products: a multiple of |x|²."""
+
+    @abc.abstractmethod
+    @check_shapes(
+        "products: [batch..., N, M]",
+        "x_lengths: [batch..., N]",
+        "u_lengths: [batch..., n, M]",
+        "return: [batch..., N, M]",
+    )
+    def from_products(self, products: tf.Tensor, x_lengths: tf.Tensor, u_lengths: tf.Tensor) -> tf.Tensor:
+        """Return κ(x_n, u_m) from x_n·u_m and the `lengths` of both.
+
+        Args:
+            products: x_n·u_m.
+            x_lengths: Of the points.
+            u_lengths: Of the inducing inputs: the same of all points (n = 1), or of each point's own (n = N).
+        """
 
     @abc.abstractmethod
     @check_shapes("u: [batch..., M, D]", "return: [batch..., M, M]")
@@ -164,9 +185,13 @@ class StationaryKernel(Kernel):
     is_centred = True
     has_bias = False
 
-    def cross(self, x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
-        """Return κ(x_n, u_m) from one matrix product."""
-        return self.profile(half_negative_squared_distance(x, u))
+    def lengths(self, points: tf.Tensor) -> tf.Tensor:
+        """Return |x|²/2."""
+        return _half_squares(points)
+
+    def from_products(self, products: tf.Tensor, x_lengths: tf.Tensor, u_lengths: tf.Tensor) -> tf.Tensor:
+        """Return κ as a function of -|x_n - u_m|²/2."""
+        return self.profile(products - tf.expand_dims(x_lengths, -1) - u_lengths)
 
     def gram(self, u: tf.Tensor) -> tf.Tensor:
         """Return κ(u_i, u_j) in float64."""
@@ -193,23 +218,25 @@ class ArcCosineKernel(Kernel):
     is_centred = False
     has_bias = True
 
-    def cross(self, x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
-        """Return κ(x_n, u_m) from one matrix product."""
-        return self._from_products(tf.matmul(x, u, transpose_b=True), _squares(x), _squares(u))
+    def lengths(self, points: tf.Tensor) -> tf.Tensor:
+        """Return |x|²."""
+        return _squares(points)
 
     def gram(self, u: tf.Tensor) -> tf.Tensor:
         """Return κ(u_i, u_j) in float64; its diagonal has the exact angle 0."""
         exact = tf.cast(u, tf.float64)
         squares = _squares(exact)
-        kernel = self._from_products(tf.matmul(exact, exact, transpose_b=True), squares, squares)
+        products = tf.matmul(exact, exact, transpose_b=True)
+        kernel = self.from_products(products, squares, tf.expand_dims(squares, -2))
         return tf.linalg.set_diag(kernel, length_part(squares, self.degree, self.depth))
 
     def diagonal(self, x: tf.Tensor) -> tf.Tensor:
         """Return κ(x_n, x_n)."""
         return length_part(_squares(x), self.degree, self.depth)
 
-    def _from_products(self, products: tf.Tensor, x_squares: tf.Tensor, u_squares: tf.Tensor) -> tf.Tensor:
-        x_squares, u_squares = x_squares[..., None], u_squares[..., None, :]
+    def from_products(self, products: tf.Tensor, x_lengths: tf.Tensor, u_lengths: tf.Tensor) -> tf.Tensor:
+        """Return κ from the angle between x_n and u_m, and their lengths."""
+        x_squares, u_squares = tf.expand_dims(x_lengths, -1), u_lengths
         cosine = products * tf.math.rsqrt(x_squares) * tf.math.rsqrt(u_squares)
         normalised = normalised_kernel(cosine, self.degree, self.depth)
         if self.degree == 0:
@@ -223,6 +250,11 @@ class ArcCosineKernel(Kernel):
 def _squares(x: tf.Tensor) -> tf.Tensor:
     """Return |x|² over the last axis."""
     return tf.reduce_sum(tf.square(x), axis=-1)
+
+
+def _half_squares(x: tf.Tensor) -> tf.Tensor:
+    """Return |x|²/2 over the last axis."""
+    return 0.5 * _squares(x)
 
 
 _DEGREES = {f"arc_cosine{degree}": degree for degree in range(3)}

@@ -112,6 +112,22 @@ def precision(dtype: str) -> Precision:
     return _PRECISION[dtype]
 
 
+@check_shapes("a: [batch..., N, E]", "b: [batch..., M, E]", "return: [batch..., N, M]")
+def row_products(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Return the product of each row of `a` with each row of `b`, a bᵀ.
+
+    For a batch of one, TensorFlow takes longer than for one product of matrices, which is made of it here.
+
+    Example:
+        >>> row_products(tf.constant([[[2.0]]]), tf.constant([[[3.0]]])).numpy().tolist()
+        [[[6.0]]]
+    """
+    if a.shape.rank == 3 and a.shape[0] == b.shape[0] == 1:
+        one = tf.matmul(tf.squeeze(a, 0), tf.squeeze(b, 0), transpose_b=True)
+        return tf.expand_dims(one, 0)
+    return tf.matmul(a, b, transpose_b=True)
+
+
 @check_shapes("covariance: [batch..., M, M]", "return: [batch..., M, M]")
 def inverse_cholesky(
     covariance: tf.Tensor, *, jitter: float, unit: str, dtype: tf.DType | None = None

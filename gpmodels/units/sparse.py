@@ -23,7 +23,7 @@ application.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gpflow
 import numpy as np
@@ -32,8 +32,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
+from gpmodels.units.groups import Groups, products_of_rows, values_of_rows
 from gpmodels.units.kernels import Kernel, make_kernel
-from gpmodels.units.numerics import inverse_cholesky, precision
+from gpmodels.units.numerics import inverse_cholesky, precision, row_products
 from gpmodels.units.priors import lengthscale_penalty
 from gpmodels.units.transforms import exponential, lower_triangle
 
@@ -102,7 +103,8 @@ def scaled_points(
         inverse_lengthscales: As in `FoldedUnits`, `[K, J, E]`.
         kernel: The units' kernel.
     """
-    return (with_bias_column(x, kernel) - centre[:, None, :])[:, None] * inverse_lengthscales[:, :, None, :]
+    centred = with_bias_column(x, kernel) - tf.expand_dims(centre, 1)
+    return tf.expand_dims(centred, 1) * tf.expand_dims(inverse_lengthscales, 2)
 
 
 def with_bias_column(x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
@@ -119,7 +121,9 @@ def whitened_features(
     The function at x is bᵀv plus the conditional part, so that q(v) enters through b alone.
     """
     inducing, centre, inverse_lengthscales, variance, g = (part[unit] for part in whitening)
-    scaled = scaled_points(x[None], centre[None], inverse_lengthscales[None], kernel)[0]
+    scaled = tf.squeeze(
+        scaled_points(tf.expand_dims(x, 0), centre[None], inverse_lengthscales[None], kernel), 0
+    )
     k_ux = variance[:, None, None] * kernel.cross(scaled, inducing)
     b = tf.matmul(k_ux, g, transpose_b=True)
     return b, variance[:, None] * kernel.diagonal(scaled) - tf.reduce_sum(tf.square(b), axis=-1)
@@ -331,10 +335,10 @@ class SparseUnits(InducingUnits):
 
 @check_shapes("x: [K, N, D]")
 def folded_marginal(folded: FoldedUnits, x: tf.Tensor, kernel: Kernel) -> UnitMarginal:
-    """Return the marginal of unit `i` at the points `x[i]`, in two batched matrix products.
+    """Return the marginal of unit `i` at the points `x[i]`, in two products of matrices a unit and kernel.
 
     Args:
-        folded: Units, or units gathered per tile of points.
+        folded: The units.
         x: One block of points for each unit, `[K, N, D]`.
         kernel: The units' kernel.
 
@@ -345,19 +349,100 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, kernel: Kernel) -> UnitMa
     Source:
         Thesis (4.18) and (4.19) with a = K⁻¹k, whitened.
     """
+    return _marginal(folded, project_blocks(folded, x, kernel))
+
+
+@check_shapes("x: [B, D]")
+def grouped_marginal(folded: FoldedUnits, x: tf.Tensor, groups: Groups, kernel: Kernel) -> UnitMarginal:
+    """Return the marginal at each point of the unit that answers for it, as `folded_marginal` does.
+
+    Args:
+        folded: The units.
+        x: Points, sorted by unit.
+        groups: How they are sorted.
+        kernel: The units' kernel.
+
+    Returns:
+        Mean and the two parts of the variance, each `[B, P]`, sorted as the points are.
+    """
+    marginal = _marginal(folded, project_groups(folded, x, groups, kernel))
+    return UnitMarginal(*(tf.squeeze(part, 0) for part in marginal))
+
+
+class FoldedMatrices(Protocol):
+    """What projects points: of `FoldedUnits` in training, of `CompactUnits` in prediction."""
+
+    @property
+    def inducing(self) -> tf.Tensor:
+        """U, centred and divided by the lengthscales, `[K, J, M, E]`, E = D or D + 1."""
+
+    @property
+    def centre(self) -> tf.Tensor:
+        """Mean of U, `[K, E]`."""
+
+    @property
+    def inverse_lengthscales(self) -> tf.Tensor:
+        """1/ℓ, `[K, J, E]`."""
+
+    @property
+    def variance(self) -> tf.Tensor:
+        """What multiplies the kernel's diagonal in the variance, `[K, J]`."""
+
+    @property
+    def projection(self) -> tf.Tensor:
+        """Matrix that the correlations are multiplied with, `[K, J, R, M]`."""
+
+
+class Projected(NamedTuple):
+    """Points as their units see them, a block for each unit and kernel, or all points for each kernel.
+
+    Attributes:
+        rows: Products with the rows of the projection, `[K J, N, R]`.
+        prior_variance: κ(x, x), `[K J, n, 1]`, n = N or 1.
+    """
+
+    rows: tf.Tensor
+    prior_variance: tf.Tensor
+
+
+def project_blocks(units: FoldedMatrices, x: tf.Tensor, kernel: Kernel) -> Projected:
+    """Project one block of points for each unit, `[K, N, D]`."""
     # Kernels of all units side by side: products of rank 3 are a good deal faster than of rank 4.
+    scaled = merge_kernels(scaled_points(x, units.centre, units.inverse_lengthscales, kernel))
+    correlation = kernel.cross(scaled, merge_kernels(units.inducing))
+    rows = row_products(correlation, merge_kernels(units.projection))
+    variance = tf.reshape(units.variance, [-1, 1, 1])
+    return Projected(rows, variance * tf.expand_dims(kernel.diagonal(scaled), -1))
+
+
+def project_groups(units: FoldedMatrices, x: tf.Tensor, groups: Groups, kernel: Kernel) -> Projected:
+    """Project points `[B, D]` that are sorted by unit, each by its own unit; K of the result is 1."""
+
+    def of_rows(values: tf.Tensor) -> tf.Tensor:  # [K, J, F] to [J, B, F]
+        return values_of_rows(groups, swap_leading(values))
+
+    centred = tf.expand_dims(with_bias_column(x, kernel), 0) - of_rows(tf.expand_dims(units.centre, 1))
+    scaled = centred * of_rows(units.inverse_lengthscales)
+    correlation = kernel.from_products(
+        products_of_rows(groups, scaled, units.inducing),
+        kernel.lengths(scaled),
+        of_rows(kernel.lengths(units.inducing)),
+    )
+    variance = of_rows(tf.expand_dims(units.variance, -1))
+    return Projected(
+        products_of_rows(groups, correlation, units.projection),
+        variance * tf.expand_dims(kernel.diagonal(scaled), -1),
+    )
+
+
+def _marginal(folded: FoldedUnits, projected: Projected) -> UnitMarginal:
+    """Return the marginals from the projected points, `[K, N, P]`."""
     num_kernels, m = folded.inducing.shape[1:3]
-    rows = folded.projection.shape[2]
-    q = (rows - m) // (m + 1)
-    scaled = scaled_points(x, folded.centre, folded.inverse_lengthscales, kernel)
-    scaled = merge_kernels(scaled)
-    correlation = kernel.cross(scaled, merge_kernels(folded.inducing))
+    q = (folded.projection.shape[2] - m) // (m + 1)
     # [Gk | R_1 k .. R_Q k | α_1ᵀk .. α_Qᵀk]; split, not sliced: its gradient is a single concatenation.
-    projected = tf.matmul(correlation, merge_kernels(folded.projection), transpose_b=True)
-    gk, rk, mean = tf.split(projected, [m, q * m, q], axis=-1)
+    gk, rk, mean = tf.split(projected.rows, [m, q * m, q], axis=-1)
     explained = tf.reduce_sum(tf.square(gk), axis=-1, keepdims=True)
-    prior_variance = tf.reshape(folded.variance, [-1, 1, 1]) * kernel.diagonal(scaled)[..., None]
-    conditional_variance = prior_variance - explained
+    conditional_variance = projected.prior_variance - explained
     inducing_variance = squares_per_latent(rk, q)
     if q > 1:
         conditional_variance = tf.repeat(conditional_variance, q, axis=-1)
@@ -367,7 +452,15 @@ def folded_marginal(folded: FoldedUnits, x: tf.Tensor, kernel: Kernel) -> UnitMa
 
 def merge_kernels(values: tf.Tensor) -> tf.Tensor:
     """Return values `[K, J, ...]` as `[K J, ...]`."""
-    return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], axis=0))
+    k, j = values.shape[:2]
+    blocks = -1 if k is None or j is None else k * j
+    return tf.reshape(values, tf.concat([[blocks], tf.shape(values)[2:]], axis=0))
+
+
+def swap_leading(values: tf.Tensor) -> tf.Tensor:
+    """Return values `[K, J, F]` as `[J, K, F]`; with one kernel that moves nothing."""
+    k, j = values.shape[:2]
+    return tf.reshape(values, [1, k, values.shape[2]]) if j == 1 else tf.transpose(values, [1, 0, 2])
 
 
 def squares_per_latent(rows: tf.Tensor, num_latents: int) -> tf.Tensor:

@@ -78,7 +78,7 @@ def test_inducing_variance_alone(settings):
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(variance, expected.inducing_variance, rtol=1e-7, atol=1e-7)
     assert compacted.num_positive == 0
-    np.testing.assert_array_equal(compacted.prior_variance, 0.0)
+    np.testing.assert_array_equal(compacted.variance, 0.0)
 
 
 @every_setting
