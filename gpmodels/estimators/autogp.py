@@ -133,12 +133,18 @@ class _AutoGP(ConjugateEstimator):
         """Learn with rows held out, then from all few rows for as long as those held out chose."""
         placed = engine.head.get_weights()
         training, held_out = self._divided(rows, groups, rng)
+        learns_again = held_out is not None and len(rows) <= ROWS_LEARNED_AGAIN
+        if learns_again:
+            # Of few rows many have an inducing input near them: held-out rows would judge places where the
+            # posterior is tame, unlike those of new rows.
+            standardised = (training.x - training.mean) / training.scale
+            engine.head.initialize(standardised, seed=int(rng.integers(2**31 - 1)))
         kept = self._learn(engine, training, held_out, monitor, total, rng)
         if held_out is not None:
             density, self._held_temperature = self._judged(engine, held_out)
             if self.posterior_is_solved_:
                 self.posterior_is_solved_ = self._solving_is_no_worse(engine, training, held_out, density)
-            if len(rows) <= ROWS_LEARNED_AGAIN:
+            if learns_again:
                 engine.set_weights(placed)
                 # As many epochs of as many blocks, at the same learning rates: more rows take more steps.
                 longer = _steps_per_epoch(rows, self.batch_size) / _steps_per_epoch(training, self.batch_size)
