@@ -4,7 +4,7 @@ A batch is sorted by unit, so that the points of a unit are neighbours. What is 
 all points at once; products with a unit's matrices are one product for each unit, of its own rows and of
 nothing else. Blocks of equal size, filled up and multiplied in one batch, would need no product for each unit
 in the graph; but TensorFlow's batches of products on processors take two to four times as long as products
-(docs/theory.md, Routing).
+(docs/theory.md, "Routing by sorting").
 """
 
 from __future__ import annotations

@@ -197,6 +197,26 @@ def test_few_rows_are_all_learned_from_for_as_long_as_those_held_out_chose(iris,
 
 
 @pytest.mark.slow
+def test_inducing_inputs_are_at_the_rows_that_are_learned_from(monkeypatch):
+    placed = []
+
+    def recorded(_self, engine, training, *_, **__):
+        rows = (training.x - training.mean) / training.scale
+        inducing = engine.head.unit.inducing_inputs.numpy()[0]
+        distances = np.linalg.norm(inducing[:, None] - rows, axis=-1)
+        placed.append((len(rows), np.sum(distances.min(axis=1) < 1e-6)))
+        return 0
+
+    monkeypatch.setattr(AutoGPClassifier, "_learn", recorded)
+    rng = np.random.default_rng(0)
+    AutoGPClassifier(num_inducing=16, random_state=0).fit(rng.normal(size=(20, 3)), np.arange(20) % 2)
+    (num_learned, at_learned), (num_rows, at_rows) = placed
+    assert (num_learned, at_learned) == (16, 16)  # as many centres as rows are the rows
+    assert num_rows == 20
+    assert at_rows < 16  # of more rows some centres are means
+
+
+@pytest.mark.slow
 def test_blocks_are_as_many_epochs_in_both_fits(iris, monkeypatch):
     blocks = []
     steps = AutoGPClassifier._training_steps
