@@ -40,10 +40,11 @@ class CompactUnits(NamedTuple):
     """What a prediction needs of K units with J kernels and Q latent functions of each kernel.
 
     Attributes:
-        inducing: U, centred and divided by the lengthscales, `[K, J, M, D]`.
-        centre: Mean of U, `[K, D]`.
-        inverse_lengthscales: 1/ℓ, `[K, J, D]`.
-        variance: c σ², `[K, J]`, which a kernel that is not stationary multiplies by its diagonal.
+        inducing: U, centred and divided by the lengthscales, `[K, J, M, E]`.
+        centre: Mean of U, `[K, E]`.
+        inverse_lengthscales: 1/ℓ, `[K, J, E]`.
+        variance: c σ², what the kernel's diagonal is multiplied with in the prior's part of the variance,
+            `[K, J]`; 0 where the variance is aᵀSa alone.
         projection: Rows `σ² [P_1; ..; P_Q; N_1; ..; N_Q; α_1ᵀ; ..; α_Qᵀ]`, `[K, J, Q (p + n + 1), M]`.
         num_positive: p, rows of each P.
         num_negative: n, rows of each N.
@@ -161,6 +162,7 @@ def grouped_compact_marginal(
 
 
 def _moments(units: CompactUnits, projected: Projected) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return mean and variance from the projected points, `[K, N, P]`."""
     num_kernels = units.inducing.shape[1]
     p, n = units.num_positive, units.num_negative
     q = units.projection.shape[2] // (p + n + 1)

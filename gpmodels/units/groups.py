@@ -1,9 +1,9 @@
 """Points sorted by the unit that answers for each: what a point costs does not depend on the number of units.
 
-A batch is sorted by unit, so that the points of a unit are neighbours. What is done to each number is done to
-all points at once; products with a unit's matrices are one product for each unit, of its own rows and of
-nothing else. Blocks of equal size, filled up and multiplied in one batch, would need no product for each unit
-in the graph; but TensorFlow's batches of products on processors take two to four times as long as products
+A batch is sorted by unit, so that the points of a unit are neighbours. What is done to each number is done
+to all points at once; each unit's matrices are multiplied with its own rows, in a product of their own. With
+blocks of equal size, filled up and multiplied in one batch, the graph would need no product for each unit;
+but TensorFlow's batches of products on processors take two to four times as long as products
 (docs/theory.md, "Routing by sorting").
 """
 
@@ -88,20 +88,24 @@ def _rearranged(values: tf.Tensor, order: tf.Tensor, inverse: tf.Tensor) -> tf.T
 def values_of_rows(groups: Groups, values: tf.Tensor) -> tf.Tensor:
     """Return for each row the values of its unit, `[J, B, F]` from `[J, K, F]`.
 
-    The gradient adds up the rows of each unit by a product with zeros and ones, a fraction of what a
-    scattered sum takes.
+    The rows of a unit are neighbours, so that the gradient adds them up in one pass, whatever K is.
     """
 
     @custom_gradient
     def spread(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            is_of_unit = tf.one_hot(groups.unit_of_row, groups.num_units, axis=0, dtype=upstream.dtype)
-            sums = [tf.matmul(is_of_unit, part) for part in tf.unstack(upstream, num=values.shape[0])]
-            return tf.stack(sums)
+            return tf.stack([_sums(groups, part) for part in tf.unstack(upstream, num=values.shape[0])])
 
         return tf.gather(values, groups.unit_of_row, axis=1), gradient
 
     return spread(values)
+
+
+def _sums(groups: Groups, rows: tf.Tensor) -> tf.Tensor:
+    """Return the sum of the rows `[B, F]` of each unit, `[K, F]`."""
+    sums = tf.math.segment_sum(rows, groups.unit_of_row)  # ends with the last unit that has a row
+    missing = groups.num_units - tf.shape(sums)[0]
+    return tf.ensure_shape(tf.pad(sums, [[0, missing], [0, 0]]), [groups.num_units, rows.shape[1]])
 
 
 @check_shapes("rows: [J, B, E]", "matrices: [K, J, M, E]", "return: [J, B, M]")

@@ -1,8 +1,8 @@
 """Kernels with automatic relevance determination, evaluated for many units at once.
 
-GPflow's kernel objects hold one set of hyper-parameters each; a head has one per expert, and a loop over
-kernel objects would make the graph grow with the number of experts. Here the units are a leading axis. The
-formulas are GPflow's and are tested against it.
+GPflow's kernel objects hold one set of hyper-parameters each; a head has one per expert. Here the units are a
+leading axis, so that what is done to each number is one operation for all of them. The formulas are GPflow's
+and are tested against it.
 
 Symbols: `r² = Σ_d (x_d - u_d)² / ℓ_d²` is the scaled squared distance, `h = -r²/2`.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
-from check_shapes import check_shapes
+from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.units.arc_cosine import length_part, normalised_kernel
 from gpmodels.units.gradients import custom_gradient
@@ -185,10 +185,12 @@ class StationaryKernel(Kernel):
     is_centred = True
     has_bias = False
 
+    @inherit_check_shapes
     def lengths(self, points: tf.Tensor) -> tf.Tensor:
         """Return |x|²/2."""
         return _half_squares(points)
 
+    @inherit_check_shapes
     def from_products(self, products: tf.Tensor, x_lengths: tf.Tensor, u_lengths: tf.Tensor) -> tf.Tensor:
         """Return κ as a function of -|x_n - u_m|²/2."""
         return self.profile(products - tf.expand_dims(x_lengths, -1) - u_lengths)
@@ -218,6 +220,7 @@ class ArcCosineKernel(Kernel):
     is_centred = False
     has_bias = True
 
+    @inherit_check_shapes
     def lengths(self, points: tf.Tensor) -> tf.Tensor:
         """Return |x|²."""
         return _squares(points)
@@ -234,6 +237,7 @@ class ArcCosineKernel(Kernel):
         """Return κ(x_n, x_n)."""
         return length_part(_squares(x), self.degree, self.depth)
 
+    @inherit_check_shapes
     def from_products(self, products: tf.Tensor, x_lengths: tf.Tensor, u_lengths: tf.Tensor) -> tf.Tensor:
         """Return κ from the angle between x_n and u_m, and their lengths."""
         x_squares, u_squares = tf.expand_dims(x_lengths, -1), u_lengths

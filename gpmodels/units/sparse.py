@@ -3,7 +3,8 @@
 One unit has inducing inputs U and P latent functions, one for each class (one in all for two classes and for
 regression). Each latent function is a sparse GP with `q(v) = N(m, S)`, `S = L_S L_Sᵀ`, on the whitened
 inducing values (u = L v); all share U, and either one ARD kernel κ or each its own. A `SparseUnits`
-holds several such units side by side as a leading axis `K`, so that no graph grows with their number.
+holds several such units side by side as a leading axis `K`: the same operations fold all of them, and what is
+done to each number of their points is one operation for all; only products are one for each unit.
 
 Axes: K units, J kernels of a unit (1 where its latent functions share one, else P), Q latent functions of a
 kernel, P = J Q, M inducing points, D features.
@@ -43,10 +44,10 @@ class FoldedUnits(NamedTuple):
     """What a marginal needs of K units, and nothing else.
 
     Attributes:
-        inducing: U, centred and divided by the lengthscales, `[K, J, M, D]`; D + 1 columns with a bias.
-        centre: Mean of U, `[K, D]`, taken off before scaling so that distances keep their digits; 0 for a
+        inducing: U, centred and divided by the lengthscales, `[K, J, M, E]`, E = D, or D + 1 with a bias.
+        centre: Mean of U, `[K, E]`, taken off before scaling so that distances keep their digits; 0 for a
             kernel that is not stationary.
-        inverse_lengthscales: 1/ℓ, `[K, J, D]`, and the bias as the last column of a kernel that has one.
+        inverse_lengthscales: 1/ℓ, `[K, J, E]`, and the bias as the last column of a kernel that has one.
         variance: σ² = κ(x, x) of a stationary kernel, `[K, J]`.
         projection: Rows `σ² [G; R_1; ..; R_Q; α_1ᵀ; ..; α_Qᵀ]`, `[K, J, (1 + Q) M + Q, M]`: k = σ² times
             the correlation, and the factor costs nothing here.
@@ -77,9 +78,9 @@ class Whitening(NamedTuple):
     """K units as `whitened_features` takes them; the posterior q plays no part.
 
     Attributes:
-        inducing: U, centred and divided by the lengthscales, `[K, J, M, D]`.
-        centre: Mean of U, `[K, D]`.
-        inverse_lengthscales: 1/ℓ, `[K, J, D]`.
+        inducing: U, centred and divided by the lengthscales, `[K, J, M, E]`.
+        centre: Mean of U, `[K, E]`.
+        inverse_lengthscales: 1/ℓ, `[K, J, E]`.
         variance: σ², `[K, J]`.
         factor: G, `[K, J, M, M]`.
     """
@@ -335,7 +336,7 @@ class SparseUnits(InducingUnits):
 
 @check_shapes("x: [K, N, D]")
 def folded_marginal(folded: FoldedUnits, x: tf.Tensor, kernel: Kernel) -> UnitMarginal:
-    """Return the marginal of unit `i` at the points `x[i]`, in two products of matrices a unit and kernel.
+    """Return the marginal of unit `i` at the points `x[i]`, in two matrix products for each unit and kernel.
 
     Args:
         folded: The units.
@@ -370,7 +371,7 @@ def grouped_marginal(folded: FoldedUnits, x: tf.Tensor, groups: Groups, kernel: 
 
 
 class FoldedMatrices(Protocol):
-    """What projects points: of `FoldedUnits` in training, of `CompactUnits` in prediction."""
+    """The matrices that points are projected with; `FoldedUnits` and `CompactUnits` have them."""
 
     @property
     def inducing(self) -> tf.Tensor:
@@ -405,6 +406,7 @@ class Projected(NamedTuple):
     prior_variance: tf.Tensor
 
 
+@check_shapes("x: [K, N, D]")
 def project_blocks(units: FoldedMatrices, x: tf.Tensor, kernel: Kernel) -> Projected:
     """Project one block of points for each unit, `[K, N, D]`."""
     # Kernels of all units side by side: products of rank 3 are a good deal faster than of rank 4.
@@ -415,8 +417,9 @@ def project_blocks(units: FoldedMatrices, x: tf.Tensor, kernel: Kernel) -> Proje
     return Projected(rows, variance * tf.expand_dims(kernel.diagonal(scaled), -1))
 
 
+@check_shapes("x: [B, D]")
 def project_groups(units: FoldedMatrices, x: tf.Tensor, groups: Groups, kernel: Kernel) -> Projected:
-    """Project points `[B, D]` that are sorted by unit, each by its own unit; K of the result is 1."""
+    """Project points `[B, D]` that are sorted by unit, each by its own; the result has one block, K = 1."""
 
     def of_rows(values: tf.Tensor) -> tf.Tensor:  # [K, J, F] to [J, B, F]
         return values_of_rows(groups, swap_leading(values))
@@ -457,6 +460,7 @@ def merge_kernels(values: tf.Tensor) -> tf.Tensor:
     return tf.reshape(values, tf.concat([[blocks], tf.shape(values)[2:]], axis=0))
 
 
+@check_shapes("values: [K, J, F]", "return: [J, K, F]")
 def swap_leading(values: tf.Tensor) -> tf.Tensor:
     """Return values `[K, J, F]` as `[J, K, F]`; with one kernel that moves nothing."""
     k, j = values.shape[:2]

@@ -45,8 +45,8 @@ class LayerContract:
         settings: Its arguments.
         trainable_values: Number of trainable values the head has for `NUM_FEATURES` features.
         outputs: Names of its outputs.
-        is_variant: Whether another head of its family, or the one it is made of, has the long checks in the
-            slow tests. This one has them in the exhaustive ones.
+        is_variant: Whether the slow tests leave the long checks to another head: one of its family, or the
+            one that trains it. This one has them in the exhaustive tests.
     """
 
     head_class: ClassVar[type[Head]]

@@ -13,7 +13,6 @@ from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
 
 
 class TestAutoGPHeadContract(LayerContract):
-    is_variant = True
     head_class = AutoGPHead
     settings = {"num_inducing": 5}  # noqa: RUF012 - as the base class has it
     trainable_values = 5 * NUM_FEATURES + NUM_FEATURES + 1 + 5 + 5 * 6 // 2

@@ -10,7 +10,7 @@ from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract, labelled_
 
 
 class TestLaplaceHeadContract(LayerContract):
-    is_variant = True
+    is_variant = True  # of the linear head
     head_class = LaplaceHead
     settings = {}  # noqa: RUF012
     trainable_values = NUM_FEATURES + 1

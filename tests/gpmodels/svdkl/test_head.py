@@ -12,7 +12,6 @@ PER_GP = 5 + 1 + 1 + 5 + 5 * 6 // 2  # U, ℓ, σ², m and L_S of one column
 
 
 class SVDKLContract(LayerContract):
-    is_variant = True
     head_class = SVDKLHead
 
 
@@ -26,6 +25,7 @@ class TestSVDKLHeadContract(SVDKLContract):
 
 
 class TestSVDKLClassesContract(SVDKLContract):
+    is_variant = True
     settings = {"num_inducing": 5, "num_classes": 3, "num_gps": 2}  # noqa: RUF012 - as the base class has it
     trainable_values = 2 * (PER_GP + 5 + 1) + 3 * 2
 

@@ -42,7 +42,6 @@ class _Contract(LayerContract):
 
 
 class TestATLDGPHeadContract(_Contract):
-    is_variant = True
     head_class = ATLDGPHead
     settings = {"domain_rows": [64, 20]}  # noqa: RUF012
     trainable_values = 2 * (64 + 20) * 2

@@ -75,6 +75,15 @@ def test_products_values_and_gradients_equal_those_of_one_point_after_another(ba
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+def test_a_row_that_is_no_number_spoils_its_own_unit_alone():
+    groups = make_groups(tf.constant([0, 1, 1]), 3)
+    values = tf.ones([1, 3, 1])
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        total = tf.reduce_sum(values_of_rows(groups, values) * [[np.nan], [1.0], [1.0]])
+    np.testing.assert_array_equal(tape.gradient(total, values), [[[np.nan], [2.0], [0.0]]])
+
+
 def test_the_gradient_of_a_gradient_is_right():
     groups = make_groups(tf.constant([1, 0, 1]), 2)
 
@@ -111,21 +120,38 @@ def test_grouped_marginals_are_those_of_each_points_unit(name, shared_kernel, nu
     rng = np.random.default_rng(3)
     randomize(units, rng)
     x, unit = tf.constant(2.0 * rng.normal(size=(12, 2))), rng.choice([0, 1, 3], 12)  # unit 2 has no point
-    groups = make_groups(tf.constant(unit, tf.int32), 4)
-    everywhere = tf.tile(x[None], [4, 1, 1])
-    rows = points_to_rows(groups, x)
+    compacted = compact(units)
 
-    folded, compacted = units.fold(), compact(units)
-    kernel = units.kernel
-    grouped = [
-        grouped_marginal(folded, rows, groups, kernel),
-        grouped_compact_marginal(compacted, rows, groups, kernel),
-    ]
-    of_all = [folded_marginal(folded, everywhere, kernel), compact_marginal(compacted, everywhere, kernel)]
-    for ours, theirs in zip(grouped, of_all, strict=True):
-        for part, of_unit in zip(ours, theirs, strict=True):
-            expected = of_unit.numpy()[unit, np.arange(12)]
-            np.testing.assert_allclose(rows_to_points(groups, part), expected, rtol=1e-9, atol=1e-11)
+    def grouped() -> list[tf.Tensor]:
+        groups = make_groups(tf.constant(unit, tf.int32), 4)
+        rows = points_to_rows(groups, x)
+        in_training = grouped_marginal(units.fold(), rows, groups, units.kernel)
+        in_prediction = grouped_compact_marginal(compacted, rows, groups, units.kernel)
+        return [rows_to_points(groups, part) for part in (*in_training, *in_prediction)]
+
+    def of_all_units() -> list[tf.Tensor]:
+        everywhere = tf.tile(x[None], [4, 1, 1])
+        in_training = folded_marginal(units.fold(), everywhere, units.kernel)
+        in_prediction = compact_marginal(compacted, everywhere, units.kernel)
+        own = np.stack([unit, np.arange(12)], axis=1)
+        return [tf.gather_nd(part, own) for part in (*in_training, *in_prediction)]
+
+    sources = [x, *units.trainable_variables]
+    weights = rng.normal(size=(5, 12, num_latents))
+    directions = [rng.normal(size=source.shape) for source in sources]
+    found = []
+    for function in (grouped, of_all_units):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                parts = function()
+                total = tf.reduce_sum(weights * tf.sin(tf.stack(parts)))
+            gradients = inner.gradient(total, sources)
+            along = tf.add_n([tf.reduce_sum(g * d) for g, d in zip(gradients, directions, strict=True)])
+        found.append([*parts, *gradients, *outer.gradient(along, sources)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8 * np.abs(theirs).max())
 
 
 def test_one_traced_graph_serves_every_batch_size_and_assignment():
