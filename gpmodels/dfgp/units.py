@@ -27,8 +27,9 @@ from gpmodels.dfgp.output_kernels import make_output_kernel
 from gpmodels.units.folded import CompactUnits, compact
 from gpmodels.units.kernels import Kernel, StationaryKernel
 from gpmodels.units.numerics import inverse_cholesky, precision
+from gpmodels.units.projection import scaled_points
 from gpmodels.units.psi_statistics import PsiStatistics, closed_form, pack_inner
-from gpmodels.units.sparse import FoldedUnits, SparseUnits, scaled_points
+from gpmodels.units.sparse import FoldedUnits, SparseUnits
 from gpmodels.units.transforms import lower_triangle
 from gpmodels.units.views import Views, padded_columns, view_blocks
 

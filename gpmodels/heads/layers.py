@@ -23,7 +23,7 @@ import scipy.stats
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.units.sparse import by_point, squares_per_latent
+from gpmodels.units.projection import by_point, squares_per_latent
 
 FloatArray = npt.NDArray[np.floating[Any]]
 

@@ -22,15 +22,8 @@ from check_shapes import check_shapes
 
 from gpmodels.units.groups import Groups
 from gpmodels.units.kernels import Kernel
-from gpmodels.units.sparse import (
-    InducingUnits,
-    Projected,
-    SparseUnits,
-    by_point,
-    project_blocks,
-    project_groups,
-    squares_per_latent,
-)
+from gpmodels.units.projection import Projected, by_point, project_blocks, project_groups, squares_per_latent
+from gpmodels.units.sparse import InducingUnits, SparseUnits
 
 NEGLIGIBLE_EIGENVALUE = 1e-8
 """Rows of smaller |λ| are left out: each changes a variance by less than that share of κ(x, x)."""
