@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tqdm import tqdm
+
 from benchmarks.common import host, write_results
 from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
 from benchmarks.reliability.altered_cases import REFUSED, SAME
@@ -66,8 +68,24 @@ def run_numbers(task: Task) -> tuple[Rows, Rows]:
     # TensorFlow's threads must not be in the process that starts the commands of the other parts.
     from benchmarks.reliability import numbers  # noqa: PLC0415 - starts TensorFlow's threads
 
-    records = list(numbers.run(task.seed, task.count))
+    records = list(with_progress(numbers.run(task.seed, task.count), task.count))
     return rows_of(records, numbers.ESTIMATORS), [record for record in records if record["faults"]]
+
+
+def run_heads(task: Task) -> tuple[Rows, Rows]:
+    """Try random problems on heads, the first of which has the number of the seed."""
+    from benchmarks.reliability import head_numbers  # noqa: PLC0415 - starts TensorFlow's threads
+
+    records = list(with_progress(head_numbers.run(task.seed, task.count), task.count))
+    return rows_of(records, head_numbers.HEADS), [record for record in records if record["faults"]]
+
+
+def with_progress(records: Iterable[Mapping[str, Any]], total: int) -> Iterator[Mapping[str, Any]]:
+    """Yield records of problems under a progress bar; show those with a fault when they are there."""
+    for record in tqdm(records, total=total, unit="problem"):
+        if record["faults"]:
+            tqdm.write(f"{record['number']}, {record['estimator']}: {record['faults'][0]}")
+        yield record
 
 
 def rows_of(records: Sequence[Mapping[str, Any]], estimators: Iterable[str]) -> Rows:
@@ -125,6 +143,7 @@ def shown(items: Iterable[Item]) -> Iterator[Item]:
 
 PARTS: Mapping[str, Part] = {
     "numbers": Part("random problems", 300, run_numbers),
+    "heads": Part("random problems of heads", 300, run_heads),
     "hostile_files": Part("hostile files", 1000, run_hostile_files),
     "hostile_bundles": Part(
         "altered bundles, runs, prepared folders and estimator files", 300, run_hostile_bundles
