@@ -21,6 +21,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from gpmodels.paired import paired_gain
 from gpmodels.transfer.rows import DomainRows, FloatArray, LeftOut
 
 PRIOR_DEVIATION = 0.35
@@ -57,7 +58,7 @@ def balanced_parts(
     if count < 2:
         return tuple(groups)
     rank = np.empty(len(x), np.intp)
-    rank[np.lexsort(x.T)] = np.arange(len(x))
+    rank[np.lexsort([label, *x.T])] = np.arange(len(x))  # rows may be equal but for their class
     order = np.argsort([rank[group].min() for group in groups])
     order = np.random.default_rng(0).permutation(order)
     order = order[np.argsort(classes[order], kind="stable")]
@@ -161,9 +162,5 @@ def compare(
         Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.0)
     """
     share = weight / weight.sum()
-    gain = share @ (with_sources - without)
-    parts = share * (with_sources - without - gain)
-    if groups is not None:
-        parts = np.bincount(groups, parts)
-    error = float(np.sqrt(np.sum(np.square(parts))))
+    error = paired_gain(with_sources, without, weight, groups).standard_error
     return Comparison(-float(share @ with_sources), -float(share @ without), error)

@@ -397,6 +397,19 @@ def test_parts_hold_one_row_of_each_class():
     assert {frozenset(order[part].tolist()) for part in moved} == {frozenset(part.tolist()) for part in parts}
 
 
+def test_equal_rows_of_several_classes_come_into_the_same_parts_in_any_order():
+    x = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 2.0])[:, None]
+    label = np.array([0, 1, 0, 1, 1, 0])
+    rows = np.column_stack([x[:, 0], label])
+
+    def parts(order):
+        found = balanced_parts(x[order], label[order], singles(6))
+        return sorted(sorted(map(tuple, rows[order][part])) for part in found)
+
+    orders = [np.random.default_rng(seed).permutation(6) for seed in range(20)]
+    assert all(parts(order) == parts(np.arange(6)) for order in orders)
+
+
 def test_parts_keep_groups_whole_and_have_one_of_each_class():
     groups = [np.array([0, 1]), np.array([2]), np.array([3, 4, 5]), np.array([6])]
     label = np.array([0, 0, 0, 1, 1, 0, 1])

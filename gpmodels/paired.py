@@ -1,0 +1,50 @@
+"""Two models compared by the same rows: the mean gain of one over the other, and how sure it is."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+class Gain(NamedTuple):
+    """What one model has more than another.
+
+    Attributes:
+        mean: Weighted mean over the rows.
+        standard_error: Of the mean; 0 where all rows gain alike, and of a single one.
+    """
+
+    mean: float
+    standard_error: float
+
+
+def paired_gain(
+    first: FloatArray,
+    second: FloatArray,
+    weight: FloatArray,
+    groups: npt.NDArray[np.intp] | None = None,
+) -> Gain:
+    """Return what a first model gains over a second one, row by row.
+
+    What makes a row hard for both is not in the error: it is that of the differences.
+
+    Args:
+        first: What the first model has at each row, as log densities, `[N]`.
+        second: What the second one has there, `[N]`.
+        weight: How often each row counts, `[N]`.
+        groups: Group of each row, `[N]`: the error is over groups, whose rows are alike. None: over rows.
+
+    Example:
+        >>> paired_gain(np.array([-1.0, -2.0]), np.array([-3.0, -4.0]), np.ones(2))
+        Gain(mean=2.0, standard_error=0.0)
+    """
+    share = weight / weight.sum()
+    gain = share @ (first - second)
+    parts = share * (first - second - gain)
+    if groups is not None:
+        parts = np.bincount(groups, parts)
+    return Gain(float(gain), float(np.sqrt(np.sum(np.square(parts)))))
