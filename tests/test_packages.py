@@ -12,7 +12,16 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = {
     "gpmodels": (
-        *({"effective"}, {"batches"}, {"replicas"}, {"unfamiliar"}, {"units"}, {"likelihoods"}, {"heads"}),
+        *(
+            {"effective"},
+            {"paired"},
+            {"batches"},
+            {"replicas"},
+            {"unfamiliar"},
+            {"units"},
+            {"likelihoods"},
+            {"heads"},
+        ),
         {
             *("hgp", "dfgp", "ridge", "laplace", "dropout", "sngp", "gplvm"),
             *("deep_gp", "random_features", "autogp", "svdkl"),

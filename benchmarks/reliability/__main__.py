@@ -19,8 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
 from benchmarks.common import host, write_results
 from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
 from benchmarks.reliability.altered_cases import REFUSED, SAME
@@ -81,10 +79,12 @@ def run_heads(task: Task) -> tuple[Rows, Rows]:
 
 
 def with_progress(records: Iterable[Mapping[str, Any]], total: int) -> Iterator[Mapping[str, Any]]:
-    """Yield records of problems under a progress bar; show those with a fault when they are there."""
-    for record in tqdm(records, total=total, unit="problem"):
+    """Yield records of problems; say now and then how many are done, and at once which have a fault."""
+    for done, record in enumerate(records, 1):
         if record["faults"]:
-            tqdm.write(f"{record['number']}, {record['estimator']}: {record['faults'][0]}")
+            print(f"{record['number']}, {record['estimator']}: {record['faults'][0]}", flush=True)
+        if done % 50 == 0 or done == total:
+            print(f"{done} of {total} problems", flush=True)
         yield record
 
 

@@ -4,8 +4,8 @@ The problems are those of `benchmarks.reliability.numbers`, whose columns are ta
 network. Of each it must hold that
 - the training ends, or a `ValueError` says what is wrong with the data;
 - everything predicted is finite, probabilities lie in [0, 1] and sum to 1, variances are not negative;
-- the same points in another order have the same predictions, and each alone has too;
-- the folded head of an export says the same.
+- the folded head of an export gives the same probabilities;
+- the same points in another order have the same probabilities.
 """
 
 from __future__ import annotations

@@ -150,7 +150,8 @@ def predicted(
     """Return everything that a new model says of the judged rows."""
     model = new_estimator(problem)
     if isinstance(model, TransferEstimator):
-        source = x[:, 0] > np.median(x[:, 0])  # by the row itself, whatever its place
+        spread = x[:, np.argmax(np.std(x, axis=0))]
+        source = spread > np.median(spread)  # by the row itself, whatever its place
         model.fit(x, y, sample_domain=np.where(source, 0, -1))
     else:
         model.fit(x, y)

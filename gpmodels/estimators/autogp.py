@@ -17,11 +17,14 @@ from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier, LeavesOneOutRegressor
 from gpmodels.estimators.mini_batch import (
+    WARM_START_ITERATIONS,
+    WARM_START_ROWS,
     BoundSteps,
     Judge,
+    MayReplaceStart,
     Rows,
     TrainingSteps,
-    mean_log_density,
+    log_densities,
     quiet_monitor,
     warm_start,
 )
@@ -32,8 +35,12 @@ from gpmodels.estimators.temperature import (
     best_temperature,
     check_temperature,
     log_probabilities,
+    temperature_by_folds,
     tempered,
 )
+from gpmodels.heads.gp import Points
+from gpmodels.paired import paired_gain
+from gpmodels.units.sparse import InducingUnits
 
 SVGP_SETTINGS = (
     *("num_inducing", "kernel", "kernel_depth", "lengthscale_spread"),
@@ -41,11 +48,37 @@ SVGP_SETTINGS = (
 )
 """Settings that an AutoGP head shares with the SVGP head that it starts from."""
 
-WORTH_KEEPING = 0.01
-"""Nats per held-out row by which the posterior that was held must be better for it to stay."""
+MIN_STANDARD_ERRORS = 3.0
+"""Standard errors of their gain by which held-out rows must prefer other weights; they are asked 40 times."""
+
+UNSEEN_ROW_LOSS = 20.0
+"""Nats that one row can lose of which the held-out rows have no like; -log p of 20 and more was seen."""
 
 ROWS_LEARNED_AGAIN = 10_000
 """Up to so many rows are all learned from in a second fit; to more, the held-out fifth adds little."""
+
+
+def is_clear_gain(densities: FloatArray, at_start: FloatArray, held_out: Rows) -> bool:
+    """Return whether held-out rows clearly prefer other weights to those of the SVGP that a fit starts from.
+
+    A posterior that learning by leaving out has held may have short tails: it predicts most rows better, and
+    a few very badly. Rows of a kind that comes once in n rows may be missing among n held-out rows. So the
+    gain must be clear, and larger than what one more row could lose.
+
+    Args:
+        densities: Log density of each held-out row, nats, `[N]`.
+        at_start: The same by the SVGP, `[N]`.
+        held_out: The rows, whose groups count as one observation each.
+
+    Example:
+        >>> rows = Rows(np.zeros([100, 1]), np.zeros(100), np.ones(100), np.zeros(1), np.ones(1))
+        >>> is_clear_gain(np.full(100, 0.1), np.zeros(100), rows)
+        False
+        >>> is_clear_gain(np.full(100, 0.5), np.zeros(100), rows)
+        True
+    """
+    gain = paired_gain(densities, at_start, held_out.weight, held_out.groups)
+    return gain.mean > max(MIN_STANDARD_ERRORS * gain.standard_error, UNSEEN_ROW_LOSS / gain.num_effective)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -95,20 +128,19 @@ class _AutoGP(ConjugateEstimator):
 
     def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
         """Start from an SVGP fitted to a sample of the rows, whose posterior follows from sites."""
-        head = engine.head
-        if not isinstance(head, AutoGPHead):
-            raise TypeError(f"An AutoGP estimator needs an AutoGPHead, but has {head.name}.")
+        head = _autogp_head(engine)
         settings = {name: value for name, value in self.head_settings_.items() if name in SVGP_SETTINGS}
         start = engine_for("svgp", settings, self.n_features_in_)
         start.reset()
-        unit = start.head.posterior_units[0]
-        names = ["inducing_inputs", "lengthscales", "variance"]
-        if unit.typical_lengthscales is not None:
-            names.append("typical_lengthscales")
-        for name in names:
-            getattr(unit, name).assign(getattr(head.unit, name).numpy())
-        warm_start(start, rows, rng)
-        _copy_start(start, head, names)
+        _copy_kernel(head.unit, start.head.posterior_units[0])
+        if len(rows) <= WARM_START_ROWS:
+            # The sample is all there is, and the start may be what is kept: it is fitted as an SVGP is.
+            steps = self.max_iterations or self._adam_iterations
+            most = max(min(self._lbfgs_iterations, steps), WARM_START_ITERATIONS)
+            warm_start(start, rows, rng, max_iterations=most, tolerance=self.tolerance)
+        else:
+            warm_start(start, rows, rng)
+        _copy_start(start, head)
 
     def _fit(
         self,
@@ -122,57 +154,62 @@ class _AutoGP(ConjugateEstimator):
         return super()._fit(x, targets, weight, groups, callback)
 
     def _fit_mini_batch(
-        self,
-        engine: Engine,
-        rows: Rows,
-        groups: npt.NDArray[np.intp] | None,
-        monitor: FitMonitor,
-        total: int,
-        rng: np.random.Generator,
+        self, engine: Engine, rows: Rows, monitor: FitMonitor, total: int, rng: np.random.Generator
     ) -> int:
         """Learn with rows held out, then from all few rows for as long as those held out chose."""
         placed = engine.head.get_weights()
-        training, held_out = self._divided(rows, groups, rng)
+        training, held_out = self._divided(rows, rng)
         learns_again = held_out is not None and len(rows) <= ROWS_LEARNED_AGAIN
         if learns_again:
             # Of few rows many have an inducing input near them: held-out rows would judge places where the
             # posterior is tame, unlike those of new rows.
-            standardised = (training.x - training.mean) / training.scale
-            engine.head.initialize(standardised, seed=int(rng.integers(2**31 - 1)))
+            engine.head.initialize(training.standardised, seed=int(rng.integers(2**31 - 1)))
+        apart = _autogp_head(engine).posterior.q_mean.numpy()
         kept = self._learn(engine, training, held_out, monitor, total, rng)
         if held_out is not None:
-            density, self._held_temperature = self._judged(engine, held_out)
-            if self.posterior_is_solved_:
-                self.posterior_is_solved_ = self._solving_is_no_worse(engine, training, held_out, density)
+            densities, self._held_temperature = self._judged(engine, held_out)
+            if self.posterior_is_solved_ and kept:
+                self.posterior_is_solved_ = self._solving_is_no_worse(engine, training, held_out, densities)
             if learns_again:
                 engine.set_weights(placed)
+                apart = _autogp_head(engine).posterior.q_mean.numpy()
                 # As many epochs of as many blocks, at the same learning rates: more rows take more steps.
                 longer = _steps_per_epoch(rows, self.batch_size) / _steps_per_epoch(training, self.batch_size)
                 steps, quiet = round(longer * kept), quiet_monitor(engine, len(rows))
                 self._learn(engine, rows, None, quiet, round(longer * total), rng, stop_after=steps)
+        if not kept:
+            _join_components(_autogp_head(engine), apart)
         if self.posterior_is_solved_:
             refit_posterior_by_chunks(engine, rows)
+            self._fit_temperature_by_folds(engine, rows, int(rng.integers(2**31 - 1)))
         return kept
 
-    def _solving_is_no_worse(self, engine: Engine, training: Rows, held_out: Rows, density: float) -> bool:
-        """Return whether held-out rows like the best posterior of the others as much as theirs."""
+    def _fit_temperature_by_folds(self, engine: Engine, rows: Rows, seed: int) -> None:
+        """Find the temperature of a classifier whose posterior is solved; nothing in regression."""
+
+    def _solving_is_no_worse(self, engine: Engine, training: Rows, held_out: Rows, held: FloatArray) -> bool:
+        """Return whether held-out rows like the best posterior of the others as much as the one held."""
         chosen = engine.head.get_weights()
         refit_posterior_by_chunks(engine, training)
         solved, _ = self._judged(engine, held_out)
         engine.set_weights(chosen)
-        return solved >= density - WORTH_KEEPING
+        return paired_gain(held, solved, held_out.weight).mean <= 0.0
 
     def _before_leaving_out(self, engine: Engine, rows: Rows) -> None:
         """Solve the posterior, which the held-out rows may have preferred as it was held."""
         refit_posterior_by_chunks(engine, rows)
 
+    def _may_replace_start(self) -> MayReplaceStart:
+        """Return the test that weights must pass to replace those of the SVGP that the fit starts from."""
+        return is_clear_gain
+
     def _judge(self) -> Judge:
-        """Return what held-out rows are judged by: their density at the classifier's temperature."""
+        """Return what held-out rows are judged by: their densities at the classifier's temperature."""
         return lambda engine, rows: self._judged(engine, rows)[0]
 
-    def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
-        """Return the mean log density of held-out rows, nats, and the temperature of it: 1 in regression."""
-        return mean_log_density(engine, rows), 1.0
+    def _judged(self, engine: Engine, rows: Rows) -> tuple[FloatArray, float]:
+        """Return the log density of each held-out row, nats, and the temperature of it: 1 in regression."""
+        return log_densities(engine, rows), 1.0
 
     def _training_steps(self, engine: Engine, steps_per_epoch: float, total: int) -> TrainingSteps:
         if self.objective == "elbo":
@@ -182,16 +219,32 @@ class _AutoGP(ConjugateEstimator):
         return AlternatingSteps(engine, is_papers=self.objective == "loo_paper", block=block)
 
 
+def _autogp_head(engine: Engine) -> AutoGPHead:
+    if not isinstance(engine.head, AutoGPHead):
+        raise TypeError(f"An AutoGP estimator needs an AutoGPHead, but has {engine.head.name}.")
+    return engine.head
+
+
+def _join_components(head: AutoGPHead, apart: FloatArray) -> None:
+    """Take off what `initialize` set the components of the start apart by, which no step has used."""
+    head.posterior.q_mean.assign(head.posterior.q_mean.numpy() - apart)
+
+
 def _steps_per_epoch(rows: Rows, batch_size: int) -> float:
     return len(rows) / min(batch_size, len(rows))
 
 
-def _copy_start(start: Engine, head: AutoGPHead, names: list[str]) -> None:
+def _copy_kernel(source: InducingUnits, target: InducingUnits) -> None:
+    """Give units the inducing inputs and the kernel of others."""
+    for name in ("inducing_inputs", "lengthscales", "typical_lengthscales", "variance", "bias"):
+        if (value := getattr(source, name)) is not None:
+            getattr(target, name).assign(value.numpy())
+
+
+def _copy_start(start: Engine, head: AutoGPHead) -> None:
     """Give a head the kernel, likelihood and posterior of a fitted SVGP, for every component alike."""
     unit = start.head.posterior_units[0]
-    bias = ["bias"] if unit.bias is not None else []
-    for name in (*names, *bias):
-        getattr(head.unit, name).assign(getattr(unit, name).numpy())
+    _copy_kernel(unit, head.unit)
     for ours, theirs in zip(head.likelihood.parameters, start.head.likelihood.parameters, strict=True):
         ours.assign(theirs.numpy())
     apart = head.posterior.q_mean.numpy()  # what `initialize` set the components apart by
@@ -209,7 +262,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
     It starts from an SVGP on a sample of the rows, and goes on by Adam on mini-batches: blocks of epochs on
     the bound, which fit the posterior, in turn with blocks on the leave-one-out density of the training rows,
     which fit the kernel while the posterior of the inducing values stays. That can overfit some thousand
-    rows, so that rows are held out to stop by (`early_stopping`). They also say whether the posterior of one
+    rows, so that rows are held out to stop by (`early_stopping`): other weights replace the start only where
+    these rows clearly prefer them, which takes some thousand rows. They also say whether the posterior of one
     component is solved anew at the end, or stays as it was held. Up to 10,000 rows are then all learned from
     in a second fit, for as many epochs as those held out chose.
 
@@ -228,9 +282,9 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         likelihood: `"auto"`, which is logistic for two classes and a softmax for more; or `"bernoulli"`,
             `"logistic"`, `"softmax"`, `"robust_max"`.
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class.
-        temperature: `"auto"` for the temperature that left-out rows ask for, see `leave_one_out` and
-            `gpmodels.estimators.temperature`; where the posterior was not solved anew, that of the rows held
-            out for early stopping. A number sets it.
+        temperature: `"auto"` for the temperature that left-out rows ask for: of up to 10,000 rows by folds,
+            see `gpmodels.estimators.temperature`, of more by `leave_one_out`; where the posterior was not
+            solved anew, that of the rows held out for early stopping. A number sets it.
         optimizer: `"auto"` or `"adam"` for mini-batches; `"lbfgs"` for the bound on all rows.
         max_iterations: Steps; None takes 4000. The second fit, which the progress bar, TensorBoard and the
             callback do not see, takes up to as many again.
@@ -238,7 +292,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         batch_size: Rows of a step.
         tolerance: Of L-BFGS.
         effective_observations: As of `gpmodels.SVGPClassifier`.
-        early_stopping: Whether rows are held out, and the best weights on them kept.
+        early_stopping: Whether rows are held out, which choose the weights: the best ones, where these are
+            clearly better than the start's.
         validation_fraction: Share of the rows held out.
         class_weight: `"balanced"`, or `{label: weight}`.
         random_state: Seed.
@@ -286,6 +341,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
         super()._fit(x, targets, weight, groups, callback)
+        if hasattr(self, "temperature_"):
+            return self
         if self.temperature != "auto":
             self.temperature_ = float(self.temperature)
         elif self.posterior_is_solved_:
@@ -295,21 +352,52 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
             self.temperature_ = self._held_temperature
         return self
 
+    def _fit_temperature(
+        self, engine: Engine, points: Points, groups: npt.NDArray[np.intp] | None, seed: int
+    ) -> None:
+        """Find the temperature after a fit to all rows at once."""
+        if self.posterior_is_solved_:
+            x, label, weight = (part.numpy() for part in points[:3])
+            nothing, one = np.zeros(x.shape[1]), np.ones(x.shape[1])
+            self._fit_temperature_by_folds(engine, Rows(x, label, weight, nothing, one, groups), seed)
+
+    def _fit_temperature_by_folds(self, engine: Engine, rows: Rows, seed: int) -> None:
+        if self.temperature != "auto" or len(rows) > ROWS_LEARNED_AGAIN:
+            return
+        with engine.unchanged():
+
+            def leave_out(held_out: npt.NDArray[np.bool_]) -> None:
+                refit_posterior_by_chunks(engine, rows.subset(np.flatnonzero(~held_out)))
+
+            self.temperature_ = temperature_by_folds(
+                engine,
+                rows.standardised,
+                rows.y.astype(np.intp),
+                rows.weight,
+                rows.groups,
+                leave_out,
+                seed=seed,
+            )
+
     def _best_temperature(self, logs: FloatArray, classes: npt.NDArray[np.intp], weight: FloatArray) -> float:
         """Return the temperature that left-out rows ask for, which count as the rows of the fit did."""
         return best_temperature(logs, classes, weight * (self.effective_observations_ / weight.sum()))
 
     def _left_out_log_probabilities(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
-        """Return log p_c of each row by what the others say, at the temperature they ask for."""
+        """Return log p_c of each row by what the others say.
+
+        Where the fit kept another posterior than the solved one, which this is of, the model's temperature
+        is not for it, and it is at the temperature that the left-out rows ask for.
+        """
         logs = self._left_out(X, y, sample_weight, self._log_probabilities_of)
-        if self.temperature != "auto":
+        if self.temperature != "auto" or self.posterior_is_solved_:
             return tempered(logs, self.temperature_)
         labels = column_or_1d(y)
         weight = self._row_weight(labels, _check_sample_weight(sample_weight, X, dtype=np.float64))
         return tempered(logs, self._best_temperature(logs, self._class_indices(labels), weight))
 
-    def _judged(self, engine: Engine, rows: Rows) -> tuple[float, float]:
-        """Return the mean log density of held-out rows, nats, and the temperature of it.
+    def _judged(self, engine: Engine, rows: Rows) -> tuple[FloatArray, float]:
+        """Return the log density of each held-out row, nats, and the temperature of it.
 
         That is the one that these rows ask for, where the classifier gets such a one: weights are not better
         because they are surer, which a temperature mends.
@@ -318,8 +406,7 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         logs, own = log_probabilities(engine, x), label.astype(np.intp)
         automatic = self.temperature == "auto"
         temperature = best_temperature(logs, own, weight) if automatic else float(self.temperature)
-        of_label = tempered(logs, temperature)[np.arange(len(own)), own]
-        return float(np.average(of_label, weights=weight)), temperature
+        return tempered(logs, temperature)[np.arange(len(own)), own], temperature
 
     def _head_settings(self) -> dict[str, Any]:
         if self.likelihood not in LIKELIHOODS:

@@ -24,10 +24,11 @@ from gpmodels.estimators.mini_batch import (
     CHUNK,
     BoundSteps,
     Judge,
+    MayReplaceStart,
     Rows,
     TrainingSteps,
     fit_mini_batch,
-    mean_log_density,
+    log_densities,
     warm_start,
 )
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
@@ -134,8 +135,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
                 self._fit_temperature(engine, points, groups, seed)
                 kept = max(monitor.iteration, 1)
             else:
-                rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_)
-                kept = self._fit_mini_batch(engine, rows, groups, monitor, total, rng)
+                rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_, groups)
+                kept = self._fit_mini_batch(engine, rows, monitor, total, rng)
         self._publish(engine)
         self.learning_curve_: list[CurvePoint] = monitor.curve
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
@@ -150,23 +151,20 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self,
         engine: Engine,
         rows: Rows,
-        groups: npt.NDArray[np.intp] | None,
         monitor: FitMonitor,
         total: int,
         rng: np.random.Generator,
     ) -> int:
         """Learn from mini-batches; return the iteration whose weights are kept, 0 for those of the start."""
-        training, held_out = self._divided(rows, groups, rng)
+        training, held_out = self._divided(rows, rng)
         return self._learn(engine, training, held_out, monitor, total, rng)
 
-    def _divided(
-        self, rows: Rows, groups: npt.NDArray[np.intp] | None, rng: np.random.Generator
-    ) -> tuple[Rows, Rows | None]:
+    def _divided(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows | None]:
         """Return the rows to train on, and those held out for early stopping, None without it."""
         if not self.early_stopping or len(rows) < 2:
             return rows, None
         size = min(max(int(self.validation_fraction * len(rows)), 1), MAX_HELD_OUT)
-        order, size = shuffled(len(rows), groups, size, rng)
+        order, size = shuffled(len(rows), rows.groups, size, rng)
         return rows.subset(np.sort(order[size:])), rows.subset(np.sort(order[:size]))
 
     def _learn(
@@ -206,6 +204,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             rng=rng,
             steps=self._training_steps(engine, len(training) / batch_size, total),
             judge=self._judge(),
+            may_replace_start=self._may_replace_start(),
             stop_after=stop_after,
         )
 
@@ -214,8 +213,12 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         warm_start(engine, rows, rng)
 
     def _judge(self) -> Judge:
-        """Return what is looked at of the held-out rows: their mean log density."""
-        return mean_log_density
+        """Return what is looked at of the held-out rows: the log density of each."""
+        return log_densities
+
+    def _may_replace_start(self) -> MayReplaceStart | None:
+        """Return the test that weights must pass to replace those a fit by mini-batches starts from."""
+        return None
 
     def _training_steps(
         self,

@@ -117,7 +117,7 @@ class Engine:
         self.assign = Compiled(self.head.assign, matrix)
         self._matrix = matrix
         self._fold = Compiled(self.head.fold)
-        self.log_density = Compiled(self._log_density, points[:3])
+        self.log_densities = Compiled(self._log_densities, points[:2])
         self.joint_bound = Compiled(self._joint_bound, vector, points)
         self.collapsed_bound = Compiled(self._collapsed_bound, vector, points)
         self.tied_bound = Compiled(self._tied_bound, vector, points, (sites, sites))
@@ -185,9 +185,9 @@ class Engine:
         latent = self.head.folded_latent(folded, x)
         return self.head.predictions(latent), self.head.responsible_expert(latent)
 
-    def _log_density(self, points: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        x, y, weight = points
-        return tf.reduce_sum(weight * self.head.log_predictive_density(self.head.latent(x), y))
+    def _log_densities(self, points: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        x, y = points
+        return self.head.log_predictive_density(self.head.latent(x), y)
 
     def _negative_with_gradient(
         self, flat: tf.Tensor, variables: list[tf.Variable], bound: Callable[[], tf.Tensor]

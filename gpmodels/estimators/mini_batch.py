@@ -26,7 +26,7 @@ PATIENCE = 6
 """Stop after so many looks without a better held-out density than an earlier look, and those of a cycle.
 
 The start is no look: it predicts the mean with a prior's variance, which the first steps of a model whose
-noise starts small do not reach. Its weights are kept all the same where no look is better.
+noise starts small do not reach. Its weights are kept all the same where no look is better, or none enough.
 """
 
 WARM_START_ROWS = 2000
@@ -35,12 +35,17 @@ WARM_START_ROWS = 2000
 WARM_START_ITERATIONS = 40
 """Iterations of that fit; more would fit the sample rather than the data."""
 
+WARM_START_TOLERANCE = 1e-4
+
 MiniBatchStep = Callable[[tuple[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor, tf.Tensor], tf.Tensor]
 """Trains on a batch (inputs, targets, weights), N and learning rate; returns minus the bound per point."""
 
 
-Judge = Callable[[Engine, "Rows"], float]
-"""Says how well an engine's head predicts rows: more is better."""
+Judge = Callable[[Engine, "Rows"], FloatArray]
+"""Says how well an engine's head predicts each of some rows, `[N]`: more is better."""
+
+MayReplaceStart = Callable[[FloatArray, FloatArray, "Rows"], bool]
+"""Says whether weights may replace those of the start, by a judge's values of both for the held-out rows."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Rows:
         weight: `[N]`.
         mean: Mean of the inputs, `[D]`.
         scale: Deviation of the inputs, `[D]`.
+        groups: Group of each row, `[N]`; None where each is one of its own.
     """
 
     x: FloatArray
@@ -60,13 +66,20 @@ class Rows:
     weight: FloatArray
     mean: FloatArray
     scale: FloatArray
+    groups: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def subset(self, index: npt.NDArray[np.integer[Any]]) -> Rows:
         """Return some of the rows, by index."""
-        return replace(self, x=self.x[index], y=self.y[index], weight=self.weight[index])
+        groups = None if self.groups is None else self.groups[index]
+        return replace(self, x=self.x[index], y=self.y[index], weight=self.weight[index], groups=groups)
+
+    @property
+    def standardised(self) -> FloatArray:
+        """The inputs as a head sees them, `[N, D]`."""
+        return (self.x - self.mean) / self.scale
 
     def take(self, index: FloatArray | slice, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the standardised inputs, targets and weights of some rows, as tensors."""
@@ -147,6 +160,7 @@ def fit_mini_batch(
     rng: np.random.Generator,
     steps: TrainingSteps | None = None,
     judge: Judge | None = None,
+    may_replace_start: MayReplaceStart | None = None,
     stop_after: int | None = None,
 ) -> int:
     """Maximise the bound by Adam with a cosine schedule; keep the best weights on the held-out rows.
@@ -161,7 +175,9 @@ def fit_mini_batch(
         learning_rate: At the start.
         rng: Orders the rows.
         steps: What an iteration does; None maximises the bound.
-        judge: What is looked at of the held-out rows; None for `mean_log_density`.
+        judge: What is looked at of the held-out rows; None for `log_densities`.
+        may_replace_start: What weights must pass to replace those of the start; None asks no more than a
+            better mean.
         stop_after: Ends a fit of that schedule after so many steps; None for all.
 
     Returns:
@@ -174,10 +190,11 @@ def fit_mini_batch(
     engine.reset_optimizer()
     num_data = tf.constant(training.weight.sum(), engine.dtype)
     batches = _batches(len(training), batch_size, rng)
-    judge = mean_log_density if judge is None else judge
-    best = -math.inf if held_out is None else judge(engine, held_out)
-    best_weights, kept = engine.head.get_weights(), 0
-    best_look, since_best = -math.inf, 0
+    stopping = (
+        None
+        if held_out is None
+        else _EarlyStopping(engine, held_out, judge or log_densities, may_replace_start)
+    )
     interval = max(max_iterations // CHECKS, CALLBACK_INTERVAL)
     patience = PATIENCE + steps.cycle // interval
     num_steps = 0
@@ -192,27 +209,82 @@ def fit_mini_batch(
             )
         num_steps = done + 1
         density = math.nan
-        if held_out is not None and ((done + 1) % interval == 0 or done + 1 == max_iterations):
+        if stopping is not None and (num_steps % interval == 0 or num_steps == max_iterations):
             steps.settle()
-            density = judge(engine, held_out)
-            if density > best:
-                best, best_weights, kept = density, engine.head.get_weights(), done + 1
-            since_best = 0 if density > best_look else since_best + 1
-            best_look = max(best_look, density)
+            density = stopping.look(num_steps)
         monitor.report(-loss, validation=density, prepare=steps.settle)
-        if since_best >= patience:
+        if stopping is not None and stopping.looks_in_vain >= patience:
             break
     steps.settle()
-    if held_out is not None and best > -math.inf:
-        engine.set_weights(best_weights)
-    else:
-        kept = num_steps
+    kept = num_steps if stopping is None else stopping.restore(num_steps)
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
     return kept
 
 
-def warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
-    """Fit to a sample by L-BFGS first: seconds that spare Adam thousands of steps."""
+class _EarlyStopping:
+    """Keeps the weights that held-out rows like best: the start's, or those of one of the looks.
+
+    Args:
+        engine: At the start.
+        held_out: Rows that choose.
+        judge: What is looked at of them.
+        may_replace_start: As of `fit_mini_batch`.
+
+    Attributes:
+        looks_in_vain: Looks since the best one, whatever the start was.
+    """
+
+    def __init__(
+        self, engine: Engine, held_out: Rows, judge: Judge, may_replace_start: MayReplaceStart | None
+    ) -> None:
+        self._engine, self._rows, self._judge, self._test = engine, held_out, judge, may_replace_start
+        self._at_start = judge(engine, held_out)
+        mean = float(np.average(self._at_start, weights=held_out.weight))
+        self._best = mean if math.isfinite(mean) else -math.inf
+        self._weights, self._step = engine.head.get_weights(), 0
+        self._best_look = -math.inf
+        self.looks_in_vain = 0
+
+    def look(self, step: int) -> float:
+        """Return the mean density of the held-out rows, nats, after so many steps."""
+        densities = self._judge(self._engine, self._rows)
+        density = float(np.average(densities, weights=self._rows.weight))
+        if density > self._best and self._may_replace_start(densities):
+            self._best, self._weights, self._step = density, self._engine.head.get_weights(), step
+        self.looks_in_vain = 0 if density > self._best_look else self.looks_in_vain + 1
+        self._best_look = max(self._best_look, density)
+        return density
+
+    def _may_replace_start(self, densities: FloatArray) -> bool:
+        if self._test is None or not np.isfinite(self._at_start).all():
+            return True  # a start that holds a row impossible is no measure
+        return self._test(densities, self._at_start, self._rows)
+
+    def restore(self, num_steps: int) -> int:
+        """Give the head the best weights; return after how many of the steps they were there."""
+        if self._best == -math.inf:  # nothing that could be chosen: the last ones stay
+            return num_steps
+        self._engine.set_weights(self._weights)
+        return self._step
+
+
+def warm_start(
+    engine: Engine,
+    rows: Rows,
+    rng: np.random.Generator,
+    *,
+    max_iterations: int = WARM_START_ITERATIONS,
+    tolerance: float = WARM_START_TOLERANCE,
+) -> None:
+    """Fit to a sample by L-BFGS first: seconds that spare Adam thousands of steps.
+
+    Args:
+        engine: Its head is placed at the data; on return it fits the sample.
+        rows: Up to `WARM_START_ROWS` of them are the sample, of which all are taken.
+        rng: Draws the sample.
+        max_iterations: Of L-BFGS.
+        tolerance: L-BFGS stops when an iteration gains less, in nats per row.
+    """
     sample = rows.subset(np.sort(rng.permutation(len(rows))[:WARM_START_ROWS]))
     x, y, weight = sample.take(slice(None), engine.dtype)
     points = Points(x, y, weight, engine.assign(x))
@@ -220,8 +292,8 @@ def warm_start(engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
         engine,
         points,
         quiet_monitor(engine, len(sample)),
-        max_iterations=WARM_START_ITERATIONS,
-        tolerance=1e-4,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
         drop_unused=False,
     )
 
@@ -242,11 +314,11 @@ def _batches(num_rows: int, batch_size: int, rng: np.random.Generator) -> Iterat
             yield np.sort(order[start : start + batch_size])
 
 
-def mean_log_density(engine: Engine, rows: Rows) -> float:
-    """Return the weighted mean of log p(y) over rows, nats."""
+def log_densities(engine: Engine, rows: Rows) -> FloatArray:
+    """Return log p(y) of each row, nats, `[N]`."""
     chunks = rows.chunks(max(CHUNK // engine.head.samples_per_point, 1))
-    total = sum(float(engine.log_density(rows.take(chunk, engine.dtype))) for chunk in chunks)
-    return total / float(rows.weight.sum())
+    parts = [engine.log_densities(rows.take(chunk, engine.dtype)[:2]).numpy() for chunk in chunks]
+    return np.concatenate(parts).astype(np.float64)
 
 
 def _count_rows(engine: Engine, rows: Rows) -> npt.NDArray[np.int64]:

@@ -18,7 +18,7 @@ approximations for Gaussian latent variable models, JMLR 17, 2016, section 3, he
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -67,18 +67,46 @@ def held_out_temperature(
     if engine.head.best_posterior_by != "sites" or engine.head.num_experts:
         return 1.0
     weight = points.weight.numpy()
-    label = points.y.numpy().astype(np.intp)
-    fold = folds(label, groups, np.random.default_rng(seed))
-    log_probability = np.zeros([len(label), engine.head.num_classes])
     with engine.unchanged():
         sites = engine.matching_sites(points)
-        for number in range(FOLDS):
-            held_out = fold == number
-            if not weight[held_out].any() or not weight[~held_out].any():
-                continue
+
+        def leave_out(held_out: npt.NDArray[np.bool_]) -> None:
             kept = tf.constant(np.where(held_out, 0.0, weight), points.weight.dtype)
             refit_posterior(engine, points._replace(weight=kept), sites)
-            log_probability[held_out] = log_probabilities(engine, points.x.numpy()[held_out])
+
+        label = points.y.numpy().astype(np.intp)
+        return temperature_by_folds(engine, points.x.numpy(), label, weight, groups, leave_out, seed=seed)
+
+
+def temperature_by_folds(
+    engine: Engine,
+    x: FloatArray,
+    label: npt.NDArray[np.intp],
+    weight: FloatArray,
+    groups: npt.NDArray[np.intp] | None,
+    leave_out: Callable[[npt.NDArray[np.bool_]], None],
+    *,
+    seed: int,
+) -> float:
+    """Return T by posteriors that have not seen the rows they predict.
+
+    Args:
+        engine: Its head is fitted; afterwards it has the posterior of the last fold.
+        x: Standardised rows, `[N, D]`.
+        label: Class of each row, `[N]`.
+        weight: How often each row counts, `[N]`.
+        groups: Group of each row, `[N]`: whole groups are held out. None holds out rows.
+        leave_out: Solves the posterior without some rows, which are true in its argument, `[N]`.
+        seed: Seed of the folds.
+    """
+    fold = folds(label, groups, np.random.default_rng(seed))
+    log_probability = np.zeros([len(label), engine.head.num_classes])
+    for number in range(FOLDS):
+        held_out = fold == number
+        if not weight[held_out].any() or not weight[~held_out].any():
+            continue
+        leave_out(held_out)
+        log_probability[held_out] = log_probabilities(engine, x[held_out])
     return best_temperature(log_probability, label, weight)
 
 

@@ -57,9 +57,10 @@ def balanced_parts(
     count = int(np.median(np.bincount(classes)[classes]))
     if count < 2:
         return tuple(groups)
-    rank = np.empty(len(x), np.intp)
-    rank[np.lexsort([label, *x.T])] = np.arange(len(x))  # rows may be equal but for their class
-    order = np.argsort([rank[group].min() for group in groups])
+    # Equal rows have one rank, so that groups are in one order unless all their rows are equal.
+    rank = np.unique(np.column_stack([x, label]), axis=0, return_inverse=True)[1]
+    ranks = [tuple(sorted(rank[group].tolist())) for group in groups]
+    order = np.array(sorted(range(len(groups)), key=ranks.__getitem__))
     order = np.random.default_rng(0).permutation(order)
     order = order[np.argsort(classes[order], kind="stable")]
     part = np.arange(len(groups)) % count  # neighbours are of one class, and come into different parts

@@ -40,3 +40,15 @@ def test_rows_of_a_group_are_no_evidence_of_their_own():
     twice = [np.repeat(values, 2) for values in (FIRST, SECOND, np.ones(40), groups)]
     assert paired_gain(*twice) == pytest.approx(alone)
     assert paired_gain(*twice[:3]).standard_error == pytest.approx(alone.standard_error / np.sqrt(2))
+
+
+def test_the_number_that_counts_is_of_equal_shares():
+    weight = np.r_[1.0, np.full(39, 1e-9)]
+    assert paired_gain(FIRST, SECOND, np.ones(40)).num_effective == pytest.approx(40)
+    assert paired_gain(FIRST, SECOND, weight).num_effective == pytest.approx(1)
+    assert paired_gain(FIRST, SECOND, np.ones(40), np.arange(40) // 4).num_effective == pytest.approx(10)
+
+
+def test_what_both_hold_impossible_is_no_gain():
+    first, second = np.r_[-np.inf, 1.0], np.r_[-np.inf, 0.5]
+    assert paired_gain(first, second, np.ones(2)).mean == 0.25

@@ -1,6 +1,7 @@
 """AutoGP estimators: starts, blocks of objectives, files, and what they refuse."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from sklearn.datasets import load_diabetes, load_iris
 
 from gpmodels import AutoGPClassifier, AutoGPRegressor, SVGPClassifier
 from gpmodels.estimators.alternation import AlternatingSteps, LeaveOneOutStep
-from gpmodels.estimators.mini_batch import Rows, mean_log_density
+from gpmodels.estimators.autogp import is_clear_gain
+from gpmodels.estimators.mini_batch import Rows, log_densities
+from gpmodels.estimators.refit import refit_posterior_by_chunks
+from gpmodels.estimators.temperature import FOLDS, temperature_by_folds
 from tests.gpmodels.scikit_learn_checks import checks_of_a_family
 
 SMALL = {"num_inducing": 8, "max_iterations": 25, "random_state": 0}
@@ -67,22 +71,36 @@ def test_no_step_is_the_svgp_of_the_same_start(iris):
         early_stopping=False,
         random_state=0,
     ).fit(*iris)
-    twin = SVGPClassifier(num_inducing=8, max_iterations=40, tolerance=1e-4, random_state=0).fit(*iris)
+    twin = SVGPClassifier(num_inducing=8, max_iterations=40, random_state=0).fit(*iris)
     lengthscales, theirs = (one.weights_[1].ravel() for one in (model, twin))
     np.testing.assert_allclose(lengthscales, theirs, rtol=1e-6)
     # The posterior is solved anew at the end, so that the bound can only be better.
     assert twin.bound(*iris) - 0.01 < model.bound(*iris) < twin.bound(*iris) + 1.0
 
 
+def tempered_like(probability, temperature):
+    """p^(1/T), normalised over the two classes of which this is one."""
+    powers = [part ** (1.0 / temperature) for part in (probability, 1.0 - probability)]
+    return powers[0] / sum(powers)
+
+
 @pytest.mark.slow
-def test_temperature_is_what_left_out_rows_ask_for(two_classes):
+def test_temperature_is_what_rows_ask_for_that_have_been_left_out(two_classes):
+    x, y = two_classes
     settings = {"early_stopping": False, **SMALL}  # no held-out rows that might keep the posterior held
     model = AutoGPClassifier(**settings).fit(*two_classes)
     own = AutoGPClassifier(temperature=1.0, **settings).fit(*two_classes)
     assert own.temperature_ == 1.0
     assert 0.5 < model.temperature_ < 2.0
     assert model.temperature_ != 1.0
-    assert model.leave_one_out(*two_classes).mean() > own.leave_one_out(*two_classes).mean()
+    np.testing.assert_allclose(
+        model.predict_proba(x), tempered_like(own.predict_proba(x), model.temperature_)
+    )
+    np.testing.assert_allclose(
+        np.exp(model.leave_one_out(x, y)),
+        tempered_like(np.exp(own.leave_one_out(x, y)), model.temperature_),
+        rtol=1e-5,
+    )
     several = AutoGPClassifier(num_components=2, **SMALL).fit(*two_classes)
     assert several.temperature_ == several._held_temperature  # nothing is solved, and nothing left out
     assert AutoGPClassifier(num_components=2, **settings).fit(*two_classes).temperature_ == 1.0
@@ -160,14 +178,108 @@ def test_a_fifth_of_the_rows_is_held_out_if_nothing_is_said(model):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"early_stopping": False},
+        {"early_stopping": False, "posterior": "diagonal"},
+        {"objective": "elbo", "optimizer": "lbfgs"},
+    ],
+)
+def test_the_temperature_of_a_solved_posterior_is_by_folds(iris, monkeypatch, settings):
+    """Every fold's posterior is solved without its rows, with whole groups, and does not stay."""
+    x, y = iris
+    groups = np.arange(len(y)) // 3
+    solved, seen, fold_of = [], [], temperature_by_folds
+
+    def refit(engine, rows):
+        solved.append(len(rows))
+        return refit_posterior_by_chunks(engine, rows)
+
+    def folds(engine, x, label, weight, groups, leave_out, *, seed):
+        seen.append((engine.head.get_weights(), len(label), len(np.unique(groups))))
+        solved.clear()
+        return fold_of(engine, x, label, weight, groups, leave_out, seed=seed)
+
+    monkeypatch.setattr("gpmodels.estimators.autogp.temperature_by_folds", folds)
+    monkeypatch.setattr("gpmodels.estimators.autogp.refit_posterior_by_chunks", refit)
+    model = AutoGPClassifier(**SMALL, **settings).fit(x, y, groups=groups)
+    ((weights, rows, num_groups),) = seen
+    assert rows == 150  # groups tell the flower apart that iris has twice
+    assert num_groups == 50
+    assert len(solved) == FOLDS
+    assert sum(rows - left for left in solved) == rows
+    assert model.temperature_ != 1.0
+    for kept, before in zip(model.weights_, weights, strict=True):
+        np.testing.assert_array_equal(kept, before)
+    own = AutoGPClassifier(temperature=1.0, **SMALL, **settings).fit(x, y, groups=groups)
+    assert own.temperature_ == 1.0
+    assert len(seen) == 1
+
+
+@pytest.mark.slow
+def test_of_many_rows_the_temperature_is_by_rows_left_out(iris, monkeypatch):
+    monkeypatch.setattr("gpmodels.estimators.autogp.ROWS_LEARNED_AGAIN", 100)
+    monkeypatch.delattr("gpmodels.estimators.autogp.temperature_by_folds")
+    assert AutoGPClassifier(early_stopping=False, **SMALL).fit(*iris).temperature_ != 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gain", "kept"), [(0.1, 0), (2.0, 25)])
+def test_a_fit_leaves_the_svgp_for_a_clear_gain_alone(iris, monkeypatch, gain, kept):
+    looks = iter([0.0, gain / 2, gain * 0.9, gain])  # the start, and after 10, 20 and 25 steps
+    fits(monkeypatch, judge=lambda _, rows: np.full(len(rows), next(looks)))
+    assert AutoGPClassifier(**SMALL).fit(*iris).kept_iteration_ == kept
+
+
+@pytest.mark.slow
+def test_components_of_a_start_that_is_kept_are_the_svgp(iris, monkeypatch):
+    monkeypatch.setattr("gpmodels.estimators.autogp.is_clear_gain", lambda *_: False)
+    several = AutoGPClassifier(num_components=3, temperature=1.0, **SMALL).fit(*iris)
+    assert several.kept_iteration_ == 0
+    means = several._trained_engine().head.posterior.q_mean.numpy()
+    np.testing.assert_allclose(means, np.repeat(means[:, :1], 3, axis=1), atol=1e-9)
+    assert np.ptp(means) > 0.1
+    alone = AutoGPClassifier(temperature=1.0, **SMALL).fit(*iris)
+    np.testing.assert_allclose(several.predict_proba(iris[0]), alone.predict_proba(iris[0]), atol=0.02)
+
+
+@pytest.mark.slow
 def test_a_held_posterior_has_the_temperature_of_the_held_out_rows(iris, monkeypatch):
     def keep(engine, *_):
         engine.head.posterior.q_mean.assign(0.0 * engine.head.posterior.q_mean)  # worse than what was held
 
     monkeypatch.setattr("gpmodels.estimators.autogp.refit_posterior_by_chunks", keep)
+    monkeypatch.setattr("gpmodels.estimators.autogp.is_clear_gain", lambda *_: True)
     model = AutoGPClassifier(objective="loo", **SMALL).fit(*iris)
     assert not model.posterior_is_solved_
     assert model.temperature_ == model._held_temperature != 1.0
+
+
+def held_out(count, **settings):
+    rows = Rows(np.zeros([count, 1]), np.zeros(count), np.ones(count), np.zeros(1), np.ones(1))
+    return dataclasses.replace(rows, **settings)
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_clear"),
+    [
+        (np.full(1000, 0.1), True),
+        (np.full(100, 0.1), False),  # 10 nats in all: one more row can lose as many
+        (np.r_[np.full(980, 0.1), np.full(20, -4.0)], False),  # a gain in the mean, but not a clear one
+        (np.full(1000, -0.1), False),
+    ],
+)
+def test_a_gain_over_the_start_must_be_clear(gain, is_clear):
+    start = np.random.default_rng(0).normal(size=len(gain))
+    assert is_clear_gain(start + gain, start, held_out(len(gain))) is is_clear
+
+
+def test_rows_of_a_group_and_of_no_weight_are_no_evidence():
+    gain, start = np.full(1000, 0.1), np.zeros(1000)
+    assert is_clear_gain(gain, start, held_out(1000, groups=np.arange(1000)))
+    assert not is_clear_gain(gain, start, held_out(1000, groups=np.arange(1000) // 50))
+    assert not is_clear_gain(gain, start, held_out(1000, weight=np.r_[1.0, np.full(999, 1e-3)]))
 
 
 def fits(monkeypatch, *, judge=None):
@@ -188,7 +300,7 @@ def fits(monkeypatch, *, judge=None):
 @pytest.mark.slow
 def test_few_rows_are_all_learned_from_for_as_long_as_those_held_out_chose(iris, monkeypatch):
     looks = iter([0.0, 1.0, 3.0, 2.0])  # the start, and after 10, 20 and 25 steps
-    found = fits(monkeypatch, judge=lambda *_: next(looks))
+    found = fits(monkeypatch, judge=lambda _, rows: np.full(len(rows), next(looks)))
     model = AutoGPClassifier(batch_size=64, block_epochs=1, **SMALL).fit(*iris)
     assert model.kept_iteration_ == 20
     rows = 149  # iris has one flower twice
@@ -214,6 +326,23 @@ def test_inducing_inputs_are_at_the_rows_that_are_learned_from(monkeypatch):
     assert (num_learned, at_learned) == (16, 16)  # as many centres as rows are the rows
     assert num_rows == 20
     assert at_rows < 16  # of more rows some centres are means
+
+
+@pytest.mark.parametrize(
+    ("rows", "max_iterations", "expected"),
+    [(30, None, {"max_iterations": 1000}), (30, 5, {"max_iterations": 40}), (2600, None, {})],
+)
+def test_few_rows_start_from_an_svgp_that_is_fitted_as_one(monkeypatch, rows, max_iterations, expected):
+    def started(*_, tolerance=None, **settings):
+        assert settings == expected
+        assert (tolerance == 1e-5) is (rows == 30)
+        raise RuntimeError("started")
+
+    monkeypatch.setattr("gpmodels.estimators.autogp.warm_start", started)
+    x = np.random.default_rng(0).normal(size=(rows, 3))
+    model = AutoGPClassifier(num_inducing=4, max_iterations=max_iterations, random_state=0)
+    with pytest.raises(RuntimeError, match="started"):
+        model.fit(x, x[:, 0] > 0.0)
 
 
 @pytest.mark.slow
@@ -292,11 +421,11 @@ def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_cl
     engine = fitted._trained_engine()
     posterior = engine.head.posterior
     with engine.unchanged():
-        before, plain = fitted._judge()(engine, rows), mean_log_density(engine, rows)
+        before, plain = fitted._judge()(engine, rows).mean(), log_densities(engine, rows).mean()
         posterior.q_mean.assign(10.0 * posterior.q_mean)
-        after, surer = fitted._judge()(engine, rows), mean_log_density(engine, rows)
+        after, surer = fitted._judge()(engine, rows).mean(), log_densities(engine, rows).mean()
         fixed = copy.deepcopy(fitted).set_params(temperature=1.0)
-        assert fixed._judge()(engine, rows) == pytest.approx(surer)
+        assert fixed._judge()(engine, rows).mean() == pytest.approx(surer)
     assert surer < plain - 0.3
     assert abs(after - before) < 0.15
 
@@ -304,10 +433,10 @@ def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_cl
 def test_leaving_out_speaks_of_the_best_posterior_whatever_the_fit_kept(fitted, two_classes):
     model = copy.deepcopy(fitted)
     expected = model.leave_one_out(*two_classes)
+    before = model.predict_proba(two_classes[0])
     engine = model._trained_engine()
     engine.head.posterior.q_mean.assign(-engine.head.posterior.q_mean)
-    before = model.predict_proba(two_classes[0])
-    model.weights_, model.temperature_ = engine.head.get_weights(), 7.0
+    model.weights_ = engine.head.get_weights()
     assert np.abs(model.predict_proba(two_classes[0]) - before).mean() > 0.2
     np.testing.assert_allclose(model.leave_one_out(*two_classes), expected, atol=2e-3)
     np.testing.assert_allclose(model.leave_one_out(*two_classes, 2.0), expected, atol=2e-3)

@@ -12,7 +12,7 @@ from gpmodels.estimators.mini_batch import (
     Rows,
     _batches,
     fit_mini_batch,
-    mean_log_density,
+    log_densities,
     warm_start,
 )
 
@@ -88,14 +88,13 @@ def test_chunks_cover_all_rows(monkeypatch):
 
 
 @pytest.mark.slow
-def test_density_is_a_weighted_mean_whatever_the_chunks(engine, monkeypatch):
+def test_densities_are_the_same_whatever_the_chunks(engine, monkeypatch):
     x, y = data(20)
-    weight = np.arange(20.0)
-    whole = mean_log_density(engine, rows(x, y, weight))
+    whole = log_densities(engine, rows(x, y))
+    assert whole.shape == (20,)
     monkeypatch.setattr(mini_batch, "CHUNK", 7)
-    assert mean_log_density(engine, rows(x, y, weight)) == pytest.approx(whole, rel=1e-12)
-    repeated = np.repeat(np.arange(20), np.arange(20))
-    assert mean_log_density(engine, rows(x[repeated], y[repeated])) == pytest.approx(whole, rel=1e-12)
+    np.testing.assert_allclose(log_densities(engine, rows(x, y)), whole, rtol=1e-12)
+    np.testing.assert_allclose(log_densities(engine, rows(x[3:4], y[3:4])), whole[3:4], rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -112,22 +111,64 @@ def test_early_stopping_keeps_the_best_weights(engine, monkeypatch):
     monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 1)
     x, y = data()
     held_out = rows(x[:50], np.random.default_rng(1).normal(scale=3.0, size=50))
-    start = mean_log_density(engine, held_out)
+    start = log_densities(engine, held_out).mean()
     monitor = trained(engine, rows(x, y), held_out, max_iterations=100)
     assert not np.isnan(monitor.validation).any()
     looks = np.array(monitor.validation)
     assert len(looks) < 100
     assert int(np.argmax(looks)) == len(looks) - 1 - PATIENCE
     best = max(start, looks.max())  # the start is a candidate too
-    assert mean_log_density(engine, held_out) == pytest.approx(best, rel=1e-9)
+    assert log_densities(engine, held_out).mean() == pytest.approx(best, rel=1e-9)
     assert looks[-1] < best
+
+
+@pytest.mark.parametrize(("test", "kept"), [(None, 20), (lambda now, start, _: now.min() > start.min(), 10)])
+def test_weights_replace_the_start_only_where_they_may(engine, monkeypatch, test, kept):
+    """After 10 steps all rows gain a little; after 20 more in the mean, but for one that loses a lot."""
+    looks = iter([np.zeros(50), np.full(50, 0.1), np.r_[np.full(49, 0.5), -15.0]])
+    monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 10)
+    monkeypatch.setattr(mini_batch, "log_densities", lambda *_: next(looks))
+    x, y = data()
+    found = fit_mini_batch(
+        engine,
+        rows(x, y),
+        rows(x[:50], y[:50]),
+        Monitor(),
+        batch_size=40,
+        max_iterations=20,
+        learning_rate=0.01,
+        rng=np.random.default_rng(0),
+        may_replace_start=test,
+    )
+    assert found == kept
+
+
+@pytest.mark.parametrize("density", [-np.inf, np.nan])
+def test_anything_may_replace_a_start_that_holds_a_row_impossible(engine, monkeypatch, density):
+    looks = iter([np.r_[np.zeros(49), density], np.full(50, -9.0), np.full(50, -10.0)])
+    monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 10)
+    monkeypatch.setattr(mini_batch, "log_densities", lambda *_: next(looks))
+    x, y = data()
+    settings = {"batch_size": 40, "max_iterations": 20, "learning_rate": 0.01}
+    found = fit_mini_batch(
+        engine,
+        rows(x, y),
+        rows(x[:50], y[:50]),
+        Monitor(),
+        rng=np.random.default_rng(0),
+        may_replace_start=lambda *_: False,
+        **settings,
+    )
+    assert found == 10
 
 
 def test_a_start_that_is_hard_to_beat_does_not_end_training(engine, monkeypatch):
     """Looks below the start's that get better and better are no stall."""
     densities = iter([0.0, *np.linspace(-3.0, -1.0, 20)])
     monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 1)
-    monkeypatch.setattr(mini_batch, "mean_log_density", lambda *_: next(densities))
+    monkeypatch.setattr(
+        mini_batch, "log_densities", lambda _, held_out: np.full(len(held_out), next(densities))
+    )
     x, y = data()
     before = engine.head.get_weights()
     monitor = trained(engine, rows(x, y), rows(x[:50], y[:50]), max_iterations=20)
@@ -144,8 +185,8 @@ def test_the_judge_decides_and_the_steps_that_were_kept_are_returned(engine, mon
     settings = {"batch_size": 50, "max_iterations": 4, "learning_rate": 0.01}
     rng = np.random.default_rng(0)
 
-    def judge(*_):
-        return next(said)
+    def judge(_, held_out):
+        return np.full(len(held_out), next(said))
 
     assert fit_mini_batch(engine, every, every, Monitor(), judge=judge, rng=rng, **settings) == 2
     weights = engine.head.get_weights()

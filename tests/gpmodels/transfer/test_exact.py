@@ -397,6 +397,24 @@ def test_parts_hold_one_row_of_each_class():
     assert {frozenset(order[part].tolist()) for part in moved} == {frozenset(part.tolist()) for part in parts}
 
 
+def test_groups_with_equal_rows_come_into_the_same_parts_in_any_order():
+    """Two groups of a class share their smallest row."""
+    x = np.array([0.0, 1.0, 0.0, 2.0, 3.0, 4.0, 3.0, 5.0])[:, None]
+    label = np.repeat([0, 1], 4)
+    group = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+
+    def parts(order):
+        members = [
+            np.flatnonzero(group[order] == number) for number in np.random.default_rng(0).permutation(4)
+        ]
+        found = balanced_parts(x[order], label[order], members)
+        return sorted(sorted(x[order][part, 0].tolist()) for part in found)
+
+    assert len(parts(np.arange(8))) == 2
+    orders = [np.random.default_rng(seed).permutation(8) for seed in range(20)]
+    assert all(parts(order) == parts(np.arange(8)) for order in orders)
+
+
 def test_equal_rows_of_several_classes_come_into_the_same_parts_in_any_order():
     x = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 2.0])[:, None]
     label = np.array([0, 1, 0, 1, 1, 0])
