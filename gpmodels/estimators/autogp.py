@@ -51,8 +51,8 @@ SVGP_SETTINGS = (
 MIN_STANDARD_ERRORS = 3.0
 """Standard errors of their gain by which held-out rows must prefer other weights; they are asked 40 times."""
 
-UNSEEN_ROW_LOSS = 20.0
-"""Nats that one row can lose of which the held-out rows have no like; -log p of 20 and more was seen."""
+UNSEEN_ROW_LOSS = 10.0
+"""Nats that one row of which the held-out rows have no like can lose; -log p of 10 and more was seen."""
 
 ROWS_LEARNED_AGAIN = 10_000
 """Up to so many rows are all learned from in a second fit; to more, the held-out fifth adds little."""
@@ -72,7 +72,7 @@ def is_clear_gain(densities: FloatArray, at_start: FloatArray, held_out: Rows) -
 
     Example:
         >>> rows = Rows(np.zeros([100, 1]), np.zeros(100), np.ones(100), np.zeros(1), np.ones(1))
-        >>> is_clear_gain(np.full(100, 0.1), np.zeros(100), rows)
+        >>> is_clear_gain(np.full(100, 0.05), np.zeros(100), rows)
         False
         >>> is_clear_gain(np.full(100, 0.5), np.zeros(100), rows)
         True
