@@ -72,6 +72,7 @@ def run_numbers(task: Task) -> tuple[Rows, Rows]:
 
 def run_heads(task: Task) -> tuple[Rows, Rows]:
     """Try random problems on heads, the first of which has the number of the seed."""
+    # As above: TensorFlow's threads must not be in the process that starts the commands of the other parts.
     from benchmarks.reliability import head_numbers  # noqa: PLC0415 - starts TensorFlow's threads
 
     records = list(with_progress(head_numbers.run(task.seed, task.count), task.count))

@@ -1,7 +1,6 @@
 """AutoGP estimators: starts, blocks of objectives, files, and what they refuse."""
 
 import copy
-import dataclasses
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from sklearn.datasets import load_diabetes, load_iris
 
 from gpmodels import AutoGPClassifier, AutoGPRegressor, SVGPClassifier
 from gpmodels.estimators.alternation import AlternatingSteps, LeaveOneOutStep
-from gpmodels.estimators.autogp import is_clear_gain
 from gpmodels.estimators.mini_batch import Rows, log_densities
 from gpmodels.estimators.refit import refit_posterior_by_chunks
 from gpmodels.estimators.temperature import FOLDS, temperature_by_folds
@@ -254,32 +252,6 @@ def test_a_held_posterior_has_the_temperature_of_the_held_out_rows(iris, monkeyp
     model = AutoGPClassifier(objective="loo", **SMALL).fit(*iris)
     assert not model.posterior_is_solved_
     assert model.temperature_ == model._held_temperature != 1.0
-
-
-def held_out(count, **settings):
-    rows = Rows(np.zeros([count, 1]), np.zeros(count), np.ones(count), np.zeros(1), np.ones(1))
-    return dataclasses.replace(rows, **settings)
-
-
-@pytest.mark.parametrize(
-    ("gain", "is_clear"),
-    [
-        (np.full(1000, 0.05), True),
-        (np.full(100, 0.05), False),  # 5 nats in all: one more row can lose more
-        (np.r_[np.full(980, 0.1), np.full(20, -4.0)], False),  # a gain in the mean, but not a clear one
-        (np.full(1000, -0.1), False),
-    ],
-)
-def test_a_gain_over_the_start_must_be_clear(gain, is_clear):
-    start = np.random.default_rng(0).normal(size=len(gain))
-    assert is_clear_gain(start + gain, start, held_out(len(gain))) is is_clear
-
-
-def test_rows_of_a_group_and_of_no_weight_are_no_evidence():
-    gain, start = np.full(1000, 0.1), np.zeros(1000)
-    assert is_clear_gain(gain, start, held_out(1000, groups=np.arange(1000)))
-    assert not is_clear_gain(gain, start, held_out(1000, groups=np.arange(1000) // 50))
-    assert not is_clear_gain(gain, start, held_out(1000, weight=np.r_[1.0, np.full(999, 1e-3)]))
 
 
 def fits(monkeypatch, *, judge=None):
