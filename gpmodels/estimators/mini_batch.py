@@ -36,6 +36,7 @@ WARM_START_ITERATIONS = 40
 """Iterations of that fit; more would fit the sample rather than the data."""
 
 WARM_START_TOLERANCE = 1e-4
+"""Nats per row of an iteration of that fit, below which it ends."""
 
 MiniBatchStep = Callable[[tuple[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor, tf.Tensor], tf.Tensor]
 """Trains on a batch (inputs, targets, weights), N and learning rate; returns minus the bound per point."""
