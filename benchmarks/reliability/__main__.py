@@ -6,6 +6,10 @@ python -m benchmarks.reliability hostile_files --count 1000 --seed 0 --out bench
 Everything that is tried follows from the part, the seed and its number. Random problems have numbers alone:
 `numbers --seed 300` goes on where 300 problems ended, and a fault can be looked at by its number. Without the
 name of a part it is `numbers`, whose `--count` and `--seed` may be written `--problems` and `--first`, too.
+
+Random problems, kills and obstacles are kept one by one in OUT/PART.jsonl: the same command goes on after it
+was stopped and tries again what showed a fault, other seeds add to the table, and several processes may write
+to one folder at once where each has numbers of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import Any, TypeVar
 from benchmarks.common import host, write_results
 from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
 from benchmarks.reliability.altered_cases import REFUSED, SAME
+from benchmarks.reliability.records import Record, Records
 from benchmarks.reliability.undisturbed import APPLICATIONS
 from data_prep.files.atomic import atomic_file
 
@@ -36,12 +41,14 @@ class Task:
     Attributes:
         count: How much.
         seed: From which it is drawn.
+        records: File of what earlier runs have tried, and this one tries.
         work: Folder to work in.
         applications: Those that are tried; None for all that a part knows.
     """
 
     count: int
     seed: int
+    records: Path
     work: Path
     applications: tuple[str, ...] | None
 
@@ -66,8 +73,7 @@ def run_numbers(task: Task) -> tuple[Rows, Rows]:
     # TensorFlow's threads must not be in the process that starts the commands of the other parts.
     from benchmarks.reliability import numbers  # noqa: PLC0415 - starts TensorFlow's threads
 
-    records = list(with_progress(numbers.run(task.seed, task.count), task.count))
-    return rows_of(records, numbers.ESTIMATORS), [record for record in records if record["faults"]]
+    return run_problems(task, numbers.run, numbers.ESTIMATORS)
 
 
 def run_heads(task: Task) -> tuple[Rows, Rows]:
@@ -75,11 +81,26 @@ def run_heads(task: Task) -> tuple[Rows, Rows]:
     # As above: TensorFlow's threads must not be in the process that starts the commands of the other parts.
     from benchmarks.reliability import head_numbers  # noqa: PLC0415 - starts TensorFlow's threads
 
-    records = list(with_progress(head_numbers.run(task.seed, task.count), task.count))
-    return rows_of(records, head_numbers.HEADS), [record for record in records if record["faults"]]
+    return run_problems(task, head_numbers.run, head_numbers.HEADS)
 
 
-def with_progress(records: Iterable[Mapping[str, Any]], total: int) -> Iterator[Mapping[str, Any]]:
+def run_problems(
+    task: Task, run: Callable[[Sequence[int]], Iterable[Record]], names: Iterable[str]
+) -> tuple[Rows, Rows]:
+    """Try the problems of some numbers that are not yet known to show no fault."""
+    records = Records(task.records, ("number",))
+    missing = list(records.missing(range(task.seed, task.seed + task.count)))
+    for record in with_progress(run(missing), len(missing)):
+        records.keep({name: record[name] for name in ("number", "estimator", "faults")})
+    return rows_of(records.all, names), with_faults(records)
+
+
+def with_faults(records: Records) -> Rows:
+    """Return the records of what showed a fault."""
+    return [dict(record) for record in records.all if record["faults"]]
+
+
+def with_progress(records: Iterable[Record], total: int) -> Iterator[Record]:
     """Yield records of problems; say now and then how many are done, and at once which have a fault."""
     for done, record in enumerate(records, 1):
         if record["faults"]:
@@ -89,7 +110,7 @@ def with_progress(records: Iterable[Mapping[str, Any]], total: int) -> Iterator[
         yield record
 
 
-def rows_of(records: Sequence[Mapping[str, Any]], estimators: Iterable[str]) -> Rows:
+def rows_of(records: Sequence[Record], estimators: Iterable[str]) -> Rows:
     """Return a row for each estimator: problems, and the faults that they showed."""
     rows = []
     for name in estimators:
@@ -116,16 +137,21 @@ def run_hostile_bundles(task: Task) -> tuple[Rows, Rows]:
 
 def run_kills(task: Task) -> tuple[Rows, Rows]:
     """Kill steps at random moments and give their commands again."""
-    applications = task.applications or APPLICATIONS
-    found = list(shown(kills.run(task.count, task.seed, task.work, applications)))
-    return kills.rows_of(found), [asdict(each) for each in found if each.faults]
+    records = Records(task.records, ("seed", "number"))
+    missing = records.missing(range(task.count), seed=task.seed)
+    for each in shown(kills.run(missing, task.seed, task.work, task.applications or APPLICATIONS)):
+        records.keep(asdict(each))
+    return kills.rows_of([kills.Kill(**record) for record in records.all]), with_faults(records)
 
 
 def run_full_disk(task: Task) -> tuple[Rows, Rows]:
     """Put obstacles in the way of steps, and give their commands again without them."""
-    applications = task.applications or APPLICATIONS
-    found = list(shown(full_disk.run(task.count, task.seed, task.work, applications)))
-    return full_disk.rows_of(found), [asdict(each) for each in found if each.faults]
+    records = Records(task.records, ("seed", "number"))
+    missing = records.missing(range(task.count), seed=task.seed)
+    for each in shown(full_disk.run(missing, task.seed, task.work, task.applications or APPLICATIONS)):
+        records.keep(each.record)
+    tries = [full_disk.Hindered.of_record(record) for record in records.all]
+    return full_disk.rows_of(tries), with_faults(records)
 
 
 def run_same_again(task: Task) -> tuple[Rows, Rows]:
@@ -169,16 +195,16 @@ def main() -> None:
     arguments = parser.parse_args()
     part = PARTS[arguments.part]
     count = part.count if arguments.count is None else arguments.count
+    stem = arguments.out / arguments.part
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary) if arguments.work is None else arguments.work.resolve()
         applications = None if arguments.applications is None else tuple(arguments.applications)
-        rows, faulty = part.run(Task(count, arguments.seed, work, applications))
-    stem = arguments.out / arguments.part
-    stem.parent.mkdir(parents=True, exist_ok=True)
+        records = stem.with_suffix(".jsonl")
+        rows, faulty = part.run(Task(count, arguments.seed, records, work, applications))
     write_results(
         stem,
-        title=f"Reliability: {count} {part.title}, seed {arguments.seed}",
+        title=f"Reliability: {part.title}, last run with {count} and seed {arguments.seed}",
         rows=rows,
         host=host() | {"seconds": round(time.perf_counter() - started)},
     )

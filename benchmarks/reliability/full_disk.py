@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from benchmarks.reliability.obstacles import (
     small_disk,
     small_files,
 )
-from benchmarks.reliability.undisturbed import APPLICATIONS, CONTENT, link_way, undisturbed_seconds
+from benchmarks.reliability.undisturbed import APPLICATIONS, CONTENT, link_way, turn, undisturbed_seconds
 from benchmarks.reliability.ways import PARTIAL, STEPS, Ended, arguments_of, clear, faults_of_again, start
 from data_prep.prepared.preparing import SKIPPED_NAME
 
@@ -64,6 +64,7 @@ class Plan:
     """What a number draws.
 
     Attributes:
+        seed: Of the campaign.
         number: Of the try.
         application: The application.
         step: The step.
@@ -72,6 +73,7 @@ class Plan:
         overwrite: Whether an earlier output is to be replaced.
     """
 
+    seed: int
     number: int
     application: str
     step: str
@@ -87,36 +89,42 @@ class Hindered:
     Attributes:
         plan: What was drawn.
         code: Exit code of the command that met it; 0 where it was not in its way.
-        said: Its message.
+        said: Its message, in which `.` stands for the folder of the try.
         faults: What is wrong, in words.
     """
 
     plan: Plan
     code: int | None
     said: str
-    faults: tuple[str, ...]
+    faults: Sequence[str]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All of it without layers, as it is kept in a file."""
+        return {**asdict(self.plan), "code": self.code, "said": self.said, "faults": list(self.faults)}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Hindered:
+        """Return what a record holds."""
+        planned = Plan(**{field.name: record[field.name] for field in fields(Plan)})
+        return cls(planned, record["code"], record["said"], record["faults"])
 
 
-def plan(
-    number: int, seed: int, applications: Sequence[str], steps: Sequence[str] = STEPS, *, mounts: bool = True
-) -> Plan:
-    """Return what is tried; steps and applications take turns, so that a few tries reach many of both.
+def plan(number: int, seed: int, *, mounts: bool = True) -> Plan:
+    """Return what is tried.
 
     Args:
         number: Of the try.
         seed: Of the part.
-        applications: Those that are tried.
-        steps: Those that are tried.
         mounts: Whether file systems can be mounted.
     """
     rng = np.random.default_rng([25, seed, number])
-    application = applications[number % len(applications)]
-    step = steps[(number // len(applications) + number) % len(steps)]
+    application, step = turn(number)
     others = (READ_ONLY, NO_WRITING, NO_READING) if mounts else (NO_WRITING, NO_READING)
     is_full, other = rng.uniform() < _FULL_SHARE, others[int(rng.integers(0, len(others)))]
     full = FULL if mounts else FILES
     share, overwrite = float(rng.uniform()), step in _REPLACED and bool(rng.uniform() < 0.5)
-    return Plan(number, application, step, full if is_full else other, share, overwrite)
+    return Plan(seed, number, application, step, full if is_full else other, share, overwrite)
 
 
 def hinder(planned: Plan, way: Path) -> Hindered:
@@ -149,7 +157,8 @@ def hinder(planned: Plan, way: Path) -> Hindered:
             faults += faults_of_again(second)
             faults += differences(expected, compared(out))
             faults += [f"{path.name} is left in the end" for path in place.rglob(f"{PARTIAL}*")]
-    return Hindered(planned, first.code, first.message, tuple(faults))
+    said, *found = (text.replace(str(place), ".") for text in (first.message, *faults))
+    return Hindered(planned, first.code, said, tuple(found))
 
 
 def _put(planned: Plan, way: Path, place: Path, stack: ExitStack) -> tuple[Obstacle, str]:
@@ -208,18 +217,20 @@ def faults_of(ended: Ended, named: str) -> Iterator[str]:
 
 
 def run(
-    count: int,
+    numbers: Iterable[int],
     seed: int,
     work: Path,
     applications: Sequence[str] = APPLICATIONS,
     steps: Sequence[str] = STEPS,
 ) -> Iterator[Hindered]:
-    """Yield what came of so many tries."""
+    """Yield what came of the tries of some numbers, but for applications and steps that are not wanted."""
     (work / "mount").mkdir(parents=True, exist_ok=True)
     mounts = can_mount(work / "mount")
     (work / "mount").rmdir()
-    for number in range(count):
-        planned = plan(number, seed, applications, steps, mounts=mounts)
+    for number in numbers:
+        planned = plan(number, seed, mounts=mounts)
+        if planned.application not in applications or planned.step not in steps:
+            continue
         way = work / planned.application
         undisturbed_seconds(planned.application, way, steps)
         yield hinder(planned, way)
@@ -242,7 +253,7 @@ def rows_of(tries: Sequence[Hindered]) -> list[dict[str, Any]]:
                 "not in the way": sum(each.code == 0 for each in own),
                 "with faults": len(faulty),
                 "faults": "; ".join(
-                    f"{each.plan.number}, {each.plan.application} {each.plan.step}: "
+                    f"{each.plan.seed}-{each.plan.number}, {each.plan.application} {each.plan.step}: "
                     f"{', '.join(each.faults[:3])}"
                     for each in faulty
                 ),

@@ -11,7 +11,7 @@ network. Of each it must hold that
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -48,9 +48,9 @@ def draw_head_problem(number: int) -> Problem:
     )
 
 
-def run(first: int, count: int) -> Iterator[dict[str, Any]]:
+def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
     """Yield a record of each problem."""
-    for number in range(first, first + count):
+    for number in numbers:
         problem = draw_head_problem(number)
         yield asdict(problem) | {"faults": faults_of(problem)}
 

@@ -11,7 +11,7 @@ must hold that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.reliability.comparison import compared, differences
-from benchmarks.reliability.undisturbed import APPLICATIONS, link_way, undisturbed_seconds
+from benchmarks.reliability.undisturbed import APPLICATIONS, link_way, turn, undisturbed_seconds
 from benchmarks.reliability.ways import PARTIAL, STEPS, arguments_of, clear, faults_of_again, start
 
 _KILLED = -9
@@ -30,7 +30,8 @@ class Kill:
     """A command that was killed and given again.
 
     Attributes:
-        number: From which the moment was drawn.
+        seed: Of the campaign.
+        number: With the seed, from which the moment was drawn.
         application: The application.
         step: The step.
         share: Moment, as a share of the undisturbed run's time.
@@ -38,16 +39,30 @@ class Kill:
         faults: What is wrong, in words.
     """
 
+    seed: int
     number: int
     application: str
     step: str
     share: float
     was_killed: bool
-    faults: tuple[str, ...]
+    faults: Sequence[str]
 
 
-def kill(number: int, application: str, step: str, share: float, *, way: Path, seconds: float) -> Kill:
-    """Kill a step after a share of its time, give the command again, and compare."""
+def kill(
+    application: str, step: str, share: float, *, way: Path, seconds: float
+) -> tuple[bool, tuple[str, ...]]:
+    """Kill a step after a share of its time, give the command again, and compare.
+
+    Args:
+        application: The application.
+        step: The step.
+        share: Moment, as a share of the undisturbed run's time.
+        way: Folder of the undisturbed run.
+        seconds: The time that the step took there.
+
+    Returns:
+        Whether the command was still running then, and what is wrong, in words.
+    """
     place = way / "killed"
     clear(place)
     place.mkdir()
@@ -60,27 +75,29 @@ def kill(number: int, application: str, step: str, share: float, *, way: Path, s
     faults += differences(compared(way / step), compared(place / step))
     left = [path for path in place.rglob("*") if PARTIAL in path.name]
     faults += [f"{path.relative_to(place)} is left" for path in left]
-    return Kill(number, application, step, share, first.code == _KILLED, tuple(faults))
+    return first.code == _KILLED, tuple(faults)
 
 
 def run(
-    count: int,
+    numbers: Iterable[int],
     seed: int,
     work: Path,
     applications: Sequence[str] = APPLICATIONS,
     steps: Sequence[str] = STEPS,
 ) -> Iterator[Kill]:
-    """Yield so many kills; steps and applications take turns, so that a few kills reach many of both."""
+    """Yield the kills of some numbers, but for those of applications and steps that are not wanted."""
     undisturbed: dict[str, dict[str, float]] = {}
-    for number in range(count):
-        rng = np.random.default_rng([24, seed, number])
-        application = applications[number % len(applications)]
-        step = steps[(number // len(applications) + number) % len(steps)]
+    for number in numbers:
+        application, step = turn(number)
+        if application not in applications or step not in steps:
+            continue
+        share = float(np.random.default_rng([24, seed, number]).uniform())
         way = work / application
         if application not in undisturbed:
             undisturbed[application] = undisturbed_seconds(application, way, steps)
-        share = float(rng.uniform())
-        yield kill(number, application, step, share, way=way, seconds=undisturbed[application][step])
+        seconds = undisturbed[application][step]
+        was_killed, faults = kill(application, step, share, way=way, seconds=seconds)
+        yield Kill(seed, number, application, step, share, was_killed, faults)
 
 
 def rows_of(kills: Sequence[Kill]) -> list[dict[str, Any]]:
@@ -92,7 +109,7 @@ def rows_of(kills: Sequence[Kill]) -> list[dict[str, Any]]:
             continue
         faulty = [each for each in own if each.faults]
         found = "; ".join(
-            f"{each.number}, {each.application}: {', '.join(each.faults[:3])}" for each in faulty
+            f"{each.seed}-{each.number}, {each.application}: {', '.join(each.faults[:3])}" for each in faulty
         )
         rows.append(
             {

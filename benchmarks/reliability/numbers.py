@@ -9,7 +9,7 @@ Of each problem it must hold that
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -199,9 +199,9 @@ def wrong_outputs(problem: Problem, outputs: dict[str, npt.NDArray[Any]]) -> Ite
             yield f"probabilities sum to 1 but for {worst:.2g}"
 
 
-def run(first: int, count: int) -> Iterator[dict[str, Any]]:
+def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
     """Yield a record of each problem, those of one estimator and size together, which share compiled code."""
-    problems = [draw_problem(number) for number in range(first, first + count)]
+    problems = [draw_problem(number) for number in numbers]
 
     def compiled(problem: Problem) -> tuple[Any, ...]:
         few = min(problem.rows, NUM_INDUCING)

@@ -23,6 +23,12 @@ CONTENT = ("data", "new", "boxes.csv", "labels.csv", *STEPS)
 _SECONDS = "seconds.json"
 
 
+def turn(number: int) -> tuple[str, str]:
+    """Return application and step of a try: they take turns, so that a few tries reach many of both."""
+    application = APPLICATIONS[number % len(APPLICATIONS)]
+    return application, STEPS[(number // len(APPLICATIONS) + number) % len(STEPS)]
+
+
 def write_new(application: str, way: Path) -> None:
     """Write twelve images, or four videos, to predict."""
     rng, new = np.random.default_rng(23), way / "new"

@@ -1,5 +1,6 @@
 """What a command does wrong that meets an obstacle is noticed."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -20,20 +21,19 @@ from benchmarks.reliability.full_disk import (
 )
 from benchmarks.reliability.ways import Ended, faults_of_again, go
 
-APPLICATIONS = ("classify", "lane")
 NO_SPACE = "Error: /a/out: No space left on device.\n"
 
 
 def test_a_number_gives_one_plan_and_numbers_all_kinds():
-    plans = [plan(number, 0, APPLICATIONS) for number in range(100)]
-    assert plans == [plan(number, 0, APPLICATIONS) for number in range(100)]
-    assert plans != [plan(number, 1, APPLICATIONS) for number in range(100)]
+    plans = [plan(number, 0) for number in range(100)]
+    assert plans == [plan(number, 0) for number in range(100)]
+    assert plans != [plan(number, 1) for number in range(100)]
     obstacles = Counter(each.obstacle for each in plans)
     assert obstacles.keys() == {FULL, READ_ONLY, NO_WRITING, NO_READING}
     assert obstacles[FULL] > 45
-    assert len({(each.application, each.step) for each in plans}) == 10
+    assert len({(each.application, each.step) for each in plans}) == 25
     assert {each.step for each in plans if each.overwrite} == {"prepare", "export"}
-    without = {plan(number, 0, APPLICATIONS, mounts=False).obstacle for number in range(100)}
+    without = {plan(number, 0, mounts=False).obstacle for number in range(100)}
     assert without == {FILES, NO_WRITING, NO_READING}
 
 
@@ -71,10 +71,18 @@ def test_a_table_of_what_was_left_out_names_it(tmp_path):
     assert not names_skipped(tmp_path / "skipped.csv", "4.png")
 
 
+def test_a_record_holds_all_of_a_try():
+    planned = Plan(3, 1, "lane", "train", FULL, 0.5, overwrite=False)
+    tried = Hindered(planned, 1, "./train: No space left on device.", ["a is left"])
+    record = json.loads(json.dumps(tried.record))
+    assert (record["seed"], record["number"], record["faults"]) == (3, 1, ["a is left"])
+    assert Hindered.of_record(record) == tried
+
+
 def test_rows_count_tries_of_each_obstacle():
-    first = Plan(0, "lane", "train", FULL, 0.5, overwrite=False)
-    second = Plan(1, "classify", "prepare", FULL, 0.5, overwrite=True)
-    third = Plan(2, "lane", "train", NO_READING, 0.5, overwrite=False)
+    first = Plan(3, 0, "lane", "train", FULL, 0.5, overwrite=False)
+    second = Plan(3, 1, "classify", "prepare", FULL, 0.5, overwrite=True)
+    third = Plan(3, 2, "lane", "train", NO_READING, 0.5, overwrite=False)
     full, hidden = rows_of(
         [
             Hindered(first, 1, "no space", ()),
@@ -84,13 +92,13 @@ def test_rows_count_tries_of_each_obstacle():
     )
     assert (full["steps"], full["applications"], full["tries"]) == ("prepare, train", "lane, classify", 2)
     assert (full["not in the way"], full["with faults"]) == (0, 1)
-    assert full["faults"] == "1, classify prepare: exit code 3, a is left"
+    assert full["faults"] == "3-1, classify prepare: exit code 3, a is left"
     assert (hidden["obstacle"], hidden["tries"], hidden["not in the way"]) == (NO_READING, 1, 1)
 
 
 @pytest.mark.slow
 def test_a_hindered_prepare_shows_no_fault(tmp_path):
     go("classify", tmp_path, ("prepare",))
-    found = full_disk.hinder(Plan(0, "classify", "prepare", FILES, 0.5, overwrite=True), tmp_path)
+    found = full_disk.hinder(Plan(3, 0, "classify", "prepare", FILES, 0.5, overwrite=True), tmp_path)
     assert found.code in {1, 2}
     assert not found.faults

@@ -75,7 +75,7 @@ def test_an_error_is_a_fault(monkeypatch):
 @pytest.mark.parametrize("head", ["laplace", "sngp", "atl_dgp"])
 def test_heads_that_are_trained_in_several_ways_show_no_fault(head):
     number = next(p.number for p in PROBLEMS if p.estimator == head and 4 < p.rows < 200)
-    (record,) = run(number, 1)
+    (record,) = run([number])
     assert record["estimator"] == head
     assert not record["faults"]
 
