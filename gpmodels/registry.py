@@ -10,6 +10,7 @@ A new family is one record, registered in one line:
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from gpmodels.deep_gp.settings import DeepGPSettings
 from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.dropout.settings import DropoutSettings
 from gpmodels.heads.settings import UnitSettings
-from gpmodels.hgp.settings import HGPSettings
+from gpmodels.hgp.settings import HGPSettings, VMGPSettings
 from gpmodels.random_features.settings import RandomFeatureSettings
 from gpmodels.sngp.settings import SNGPSettings
 from gpmodels.svdkl.settings import SVDKLSettings
@@ -204,198 +205,62 @@ def import_heads() -> None:
             family.head_class()
 
 
-# Importing a head imports TensorFlow, so each waits until a head is made.
-
-
-def _linear_class() -> type[Head]:
-    from gpmodels.heads.linear import LinearHead  # noqa: PLC0415
-
-    return LinearHead
-
-
-def _ridge_class() -> type[Head]:
-    from gpmodels.ridge.head import RidgeLinearHead  # noqa: PLC0415
-
-    return RidgeLinearHead
-
-
-def _laplace_class() -> type[Head]:
-    from gpmodels.laplace.head import LaplaceHead  # noqa: PLC0415
-
-    return LaplaceHead
-
-
-def _dropout_class() -> type[Head]:
-    from gpmodels.dropout.head import DropoutHead  # noqa: PLC0415
-
-    return DropoutHead
-
-
-def _sngp_class() -> type[Head]:
-    from gpmodels.sngp.head import SNGPHead  # noqa: PLC0415
-
-    return SNGPHead
-
-
-def _svgp_class() -> type[Head]:
-    from gpmodels.heads.svgp import SVGPHead  # noqa: PLC0415
-
-    return SVGPHead
-
-
-def _autogp_class() -> type[Head]:
-    from gpmodels.autogp.head import AutoGPHead  # noqa: PLC0415
-
-    return AutoGPHead
-
-
-def _hgp_class() -> type[Head]:
-    from gpmodels.hgp.head import HGPHead  # noqa: PLC0415
-
-    return HGPHead
-
-
-def _svdkl_class() -> type[Head]:
-    from gpmodels.svdkl.head import SVDKLHead  # noqa: PLC0415
-
-    return SVDKLHead
-
-
-def _vmgp_class() -> type[Head]:
-    from gpmodels.hgp.vmgp import VMGPHead  # noqa: PLC0415
-
-    return VMGPHead
-
-
-def _dfgp_class() -> type[Head]:
-    from gpmodels.dfgp.head import DFGPHead  # noqa: PLC0415
-
-    return DFGPHead
-
-
-def _deep_gp_class() -> type[Head]:
-    from gpmodels.deep_gp.head import DeepGPHead  # noqa: PLC0415
-
-    return DeepGPHead
-
-
-def _random_features_class() -> type[Head]:
-    from gpmodels.random_features.head import RandomFeatureHead  # noqa: PLC0415
-
-    return RandomFeatureHead
-
-
-def _atl_dgp_class() -> type[Head]:
-    from gpmodels.transfer.head import ATLDGPHead  # noqa: PLC0415
-
-    return ATLDGPHead
-
-
-def _make_linear(_: BaseModel, task: HeadTask) -> Head:
-    return _linear_class()(num_classes=task.num_classes, name="linear")
-
-
-def _make_ridge_linear(_: BaseModel, task: HeadTask) -> Head:
-    return _ridge_class()(num_classes=task.num_classes, name="ridge_linear")
-
-
-def _make_laplace(_: BaseModel, task: HeadTask) -> Head:
-    return _laplace_class()(num_classes=task.num_classes, name="laplace")
-
-
-def _make_dropout(settings: DropoutSettings, task: HeadTask) -> Head:
-    return _dropout_class()(
-        rate=settings.rate,
-        num_samples=settings.num_samples,
-        num_classes=task.num_classes,
-        seed=task.seed,
-        name="dropout",
-    )
-
-
-def _make_sngp(settings: SNGPSettings, task: HeadTask) -> Head:
-    return _sngp_class()(
-        num_features=settings.num_features, num_classes=task.num_classes, seed=task.seed, name="sngp"
-    )
-
-
-def _make_svgp(settings: UnitSettings, task: HeadTask) -> Head:
-    return _svgp_class()(
-        num_inducing=settings.num_inducing,
-        kernel=settings.kernel,
-        kernel_depth=settings.kernel_depth,
-        num_classes=task.num_classes,
-        likelihood=task.likelihood,
-        kernel_variance=task.kernel_variance,
-        name="svgp",
-    )
-
-
-def _make_autogp(settings: AutoGPSettings, task: HeadTask) -> Head:
-    return _autogp_class()(
-        num_inducing=settings.num_inducing,
-        num_components=settings.num_components,
-        posterior=settings.posterior,
-        kernel=settings.kernel,
-        kernel_depth=settings.kernel_depth,
-        num_classes=task.num_classes,
-        likelihood=task.likelihood,
-        kernel_variance=task.kernel_variance,
-        name="autogp",
-    )
-
-
-def _make_hgp(settings: HGPSettings, task: HeadTask) -> Head:
-    return _hgp_class()(
-        num_experts=settings.num_experts,
-        global_weight=settings.global_weight,
-        expert_variance=settings.expert_variance,
-        num_inducing=settings.num_inducing,
-        kernel=settings.kernel,
-        kernel_depth=settings.kernel_depth,
-        num_classes=task.num_classes,
-        likelihood=task.likelihood,
-        kernel_variance=task.kernel_variance,
-        name="hgp",
-    )
-
-
-def _make_svdkl(settings: SVDKLSettings, task: HeadTask) -> Head:
-    return _svdkl_class()(
-        num_gps=settings.num_gps,
-        num_inducing=settings.num_inducing,
-        kernel=settings.kernel,
-        num_classes=task.num_classes,
-        seed=task.seed,
-        name="svdkl",
-    )
-
-
-def _make_vmgp(settings: HGPSettings, task: HeadTask) -> Head:
-    return _vmgp_class()(
-        num_experts=settings.num_experts,
-        num_inducing=settings.num_inducing,
-        kernel=settings.kernel,
-        kernel_depth=settings.kernel_depth,
-        num_classes=task.num_classes,
-        likelihood=task.likelihood,
-        name="vmgp",
-    )
-
-
-def _make_dfgp(settings: DFGPSettings, task: HeadTask, *, name: str = "dfgp", by_view: bool = False) -> Head:
-    return _dfgp_class()(
-        num_inducing=settings.num_inducing,
-        kernel=settings.kernel,
-        kernel_depth=settings.kernel_depth,
-        views=task.views if by_view else None,
-        output_kernel=settings.output_kernel,
-        hidden_posterior=settings.hidden_posterior,
-        hidden_lengthscales=settings.hidden_lengthscales,
-        hidden_kl_weight=settings.hidden_kl_weight,
-        num_classes=task.num_classes,
-        name=name,
-    )
+# Records. Importing a head imports TensorFlow, so that it waits until a head is made.
+
+
+def _class_in(module: str, name: str) -> Callable[[], type[Head]]:
+    """Return the function that imports and returns a class of heads."""
+
+    def head_class() -> type[Head]:
+        found: type[Head] = getattr(importlib.import_module(module), name)
+        return found
+
+    return head_class
+
+
+def _maker(
+    name: str,
+    head_class: Callable[[], type[Head]],
+    settings: type[BaseModel] | None = None,
+    of_task: tuple[str, ...] = ("num_classes",),
+) -> Callable[[Any, HeadTask], Head]:
+    """Return the function that makes heads whose arguments are called as the settings and the task call them.
+
+    Args:
+        name: Name of the heads.
+        head_class: Returns their class.
+        settings: Class of the settings, all of which are arguments; None where there are none.
+        of_task: What of the task is an argument, too.
+    """
+    of_settings = () if settings is None else tuple(settings.model_fields)
+
+    def make(given: Any, task: HeadTask) -> Head:
+        arguments = {key: getattr(given, key) for key in of_settings}
+        arguments |= {key: getattr(task, key) for key in of_task}
+        return head_class()(**arguments, name=name)
+
+    return make
+
+
+_LIKELIHOOD_OF_TASK = ("num_classes", "likelihood", "kernel_variance")
+
+_LINEAR = _class_in("gpmodels.heads.linear", "LinearHead")
+_RIDGE = _class_in("gpmodels.ridge.head", "RidgeLinearHead")
+_LAPLACE = _class_in("gpmodels.laplace.head", "LaplaceHead")
+_DROPOUT = _class_in("gpmodels.dropout.head", "DropoutHead")
+_SNGP = _class_in("gpmodels.sngp.head", "SNGPHead")
+_SVGP = _class_in("gpmodels.heads.svgp", "SVGPHead")
+_AUTOGP = _class_in("gpmodels.autogp.head", "AutoGPHead")
+_SVDKL = _class_in("gpmodels.svdkl.head", "SVDKLHead")
+_VMGP = _class_in("gpmodels.hgp.vmgp", "VMGPHead")
+_HGP = _class_in("gpmodels.hgp.head", "HGPHead")
+_RANDOM_FEATURES = _class_in("gpmodels.random_features.head", "RandomFeatureHead")
+_DEEP_GP = _class_in("gpmodels.deep_gp.head", "DeepGPHead")
+_DFGP = _class_in("gpmodels.dfgp.head", "DFGPHead")
+_ATL_DGP = _class_in("gpmodels.transfer.head", "ATLDGPHead")
+
+_make_dfgp_by_view = _maker("dfgp_mkl", _DFGP, DFGPSettings, ("num_classes", "views"))
+_make_with_sources = _maker("atl_dgp", _ATL_DGP, ATLDGPSettings, ("num_classes", "domain_rows"))
 
 
 def _make_dfgp_mkl(settings: DFGPSettings, task: HeadTask) -> Head:
@@ -403,41 +268,7 @@ def _make_dfgp_mkl(settings: DFGPSettings, task: HeadTask) -> Head:
         raise ValueError(
             "the head dfgp_mkl weighs views of the features, but these come in one piece; choose dfgp"
         )
-    return _make_dfgp(settings, task, name="dfgp_mkl", by_view=True)
-
-
-def _make_deep_gp(settings: DeepGPSettings, task: HeadTask) -> Head:
-    return _deep_gp_class()(
-        num_layers=settings.num_layers,
-        widths=settings.widths,
-        num_inducing=settings.num_inducing,
-        kernel=settings.kernel,
-        kernel_depth=settings.kernel_depth,
-        mean_function=settings.mean_function,
-        num_prediction_samples=settings.num_prediction_samples,
-        num_classes=task.num_classes,
-        likelihood=task.likelihood,
-        kernel_variance=task.kernel_variance,
-        seed=task.seed,
-        name="deep_gp",
-    )
-
-
-def _make_random_features(settings: RandomFeatureSettings, task: HeadTask) -> Head:
-    return _random_features_class()(
-        num_layers=settings.num_layers,
-        widths=settings.widths,
-        num_features=settings.num_features,
-        kernel=settings.kernel,
-        frequencies=settings.frequencies,
-        mean_function=settings.mean_function,
-        num_prediction_samples=settings.num_prediction_samples,
-        num_classes=task.num_classes,
-        likelihood=task.likelihood,
-        kernel_variance=task.kernel_variance,
-        seed=task.seed,
-        name="random_features",
-    )
+    return _make_dfgp_by_view(settings, task)
 
 
 def _make_atl_dgp(settings: ATLDGPSettings, task: HeadTask) -> Head:
@@ -446,13 +277,7 @@ def _make_atl_dgp(settings: ATLDGPSettings, task: HeadTask) -> Head:
             "the head atl_dgp learns from a source as well; name a prepared folder with --source, or leave "
             "the head out"
         )
-    return _atl_dgp_class()(
-        domain_rows=task.domain_rows,
-        mixing=settings.mixing,
-        noise_variance=settings.noise_variance,
-        num_classes=task.num_classes,
-        name="atl_dgp",
-    )
+    return _make_with_sources(settings, task)
 
 
 register(
@@ -460,8 +285,8 @@ register(
         "linear",
         "Linear",
         "linear",
-        make=_make_linear,
-        head_class=_linear_class,
+        make=_maker("linear", _LINEAR),
+        head_class=_LINEAR,
         starts_network=True,
         is_gaussian_process=False,
     )
@@ -473,8 +298,8 @@ register(
         # Of a network trained from scratch the features have seen the labels of all groups: the penalty is
         # chosen too weak. The choice is clean on frozen features.
         "linear with a penalty chosen by held-out groups",
-        make=_make_ridge_linear,
-        head_class=_ridge_class,
+        make=_maker("ridge_linear", _RIDGE),
+        head_class=_RIDGE,
         is_gaussian_process=False,
         fitted_on="pretraining",
     )
@@ -484,8 +309,8 @@ register(
         "laplace",
         "Laplace",
         "linear with a Gaussian posterior of its weights by Laplace's approximation",
-        make=_make_laplace,
-        head_class=_laplace_class,
+        make=_maker("laplace", _LAPLACE),
+        head_class=_LAPLACE,
         is_gaussian_process=False,
         fitted_on="linear",
         has_posterior_of_weights=True,
@@ -496,8 +321,8 @@ register(
         "dropout",
         "MC dropout",
         "linear with Monte Carlo dropout of its features",
-        make=_make_dropout,
-        head_class=_dropout_class,
+        make=_maker("dropout", _DROPOUT, DropoutSettings, ("num_classes", "seed")),
+        head_class=_DROPOUT,
         settings=DropoutSettings,
         is_gaussian_process=False,
         continues_linear=True,
@@ -508,8 +333,8 @@ register(
         "sngp",
         "SNGP",
         "Gaussian process by random features with Laplace's approximation",
-        make=_make_sngp,
-        head_class=_sngp_class,
+        make=_maker("sngp", _SNGP, SNGPSettings, ("num_classes", "seed")),
+        head_class=_SNGP,
         settings=SNGPSettings,
         is_completed=True,
     )
@@ -519,8 +344,8 @@ register(
         "svgp",
         "SVGP",
         "sparse variational Gaussian process",
-        make=_make_svgp,
-        head_class=_svgp_class,
+        make=_maker("svgp", _SVGP, UnitSettings, _LIKELIHOOD_OF_TASK),
+        head_class=_SVGP,
         settings=UnitSettings,
         own_table=False,
         takes_likelihood=True,
@@ -531,8 +356,8 @@ register(
         "autogp",
         "AutoGP",
         "sparse Gaussian process with a mixture of Gaussians as posterior",
-        make=_make_autogp,
-        head_class=_autogp_class,
+        make=_maker("autogp", _AUTOGP, AutoGPSettings, _LIKELIHOOD_OF_TASK),
+        head_class=_AUTOGP,
         settings=AutoGPSettings,
         takes_likelihood=True,
         for_maps=False,
@@ -543,8 +368,8 @@ register(
         "svdkl",
         "SVDKL",
         "Gaussian processes on groups of features, mixed linearly",
-        make=_make_svdkl,
-        head_class=_svdkl_class,
+        make=_maker("svdkl", _SVDKL, SVDKLSettings, ("num_classes", "seed")),
+        head_class=_SVDKL,
         settings=SVDKLSettings,
         for_maps=False,
     )
@@ -554,9 +379,9 @@ register(
         "vmgp",
         "VMGP",
         "mixture of sparse Gaussian processes",
-        make=_make_vmgp,
-        head_class=_vmgp_class,
-        settings=HGPSettings,
+        make=_maker("vmgp", _VMGP, VMGPSettings, ("num_classes", "likelihood")),
+        head_class=_VMGP,
+        settings=VMGPSettings,
         own_table=False,
         takes_likelihood=True,
         in_runs=False,
@@ -567,8 +392,8 @@ register(
         "hgp",
         "HGP",
         "hierarchical Gaussian process",
-        make=_make_hgp,
-        head_class=_hgp_class,
+        make=_maker("hgp", _HGP, HGPSettings, _LIKELIHOOD_OF_TASK),
+        head_class=_HGP,
         settings=HGPSettings,
         own_table=False,
         takes_likelihood=True,
@@ -579,8 +404,10 @@ register(
         "random_features",
         "Random features",
         "deep Gaussian process by random features",
-        make=_make_random_features,
-        head_class=_random_features_class,
+        make=_maker(
+            "random_features", _RANDOM_FEATURES, RandomFeatureSettings, (*_LIKELIHOOD_OF_TASK, "seed")
+        ),
+        head_class=_RANDOM_FEATURES,
         settings=RandomFeatureSettings,
         takes_likelihood=True,
         for_maps=False,
@@ -591,8 +418,8 @@ register(
         "deep_gp",
         "Deep GP",
         "deep Gaussian process of sparse layers",
-        make=_make_deep_gp,
-        head_class=_deep_gp_class,
+        make=_maker("deep_gp", _DEEP_GP, DeepGPSettings, (*_LIKELIHOOD_OF_TASK, "seed")),
+        head_class=_DEEP_GP,
         settings=DeepGPSettings,
         takes_likelihood=True,
         for_maps=False,
@@ -603,8 +430,8 @@ register(
         "dfgp",
         "DFGP",
         "deep feed-forward Gaussian process",
-        make=_make_dfgp,
-        head_class=_dfgp_class,
+        make=_maker("dfgp", _DFGP, DFGPSettings),
+        head_class=_DFGP,
         settings=DFGPSettings,
         own_table=False,
     )
@@ -615,7 +442,7 @@ register(
         "DFGP-MKL",
         "deep feed-forward Gaussian process with a unit for each view",
         make=_make_dfgp_mkl,
-        head_class=_dfgp_class,
+        head_class=_DFGP,
         settings=DFGPSettings,
         own_table=False,
         needs_views=True,
@@ -628,7 +455,7 @@ register(
         "ATL-DGP",
         "Gaussian process that mixes what sources teach with the target's own",
         make=_make_atl_dgp,
-        head_class=_atl_dgp_class,
+        head_class=_ATL_DGP,
         settings=ATLDGPSettings,
         is_gaussian_process=False,
         needs_sources=True,

@@ -15,7 +15,11 @@ class ExpertSettings(BaseModel):
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start.")
 
 
-class HGPSettings(UnitSettings, ExpertSettings):
+class VMGPSettings(UnitSettings, ExpertSettings):
+    """Settings of `gpmodels.VMGPHead`: experts alone."""
+
+
+class HGPSettings(VMGPSettings):
     """Settings of `gpmodels.HGPHead` in a run."""
 
     global_weight: float = Field(default=1.0, ge=0, description="Weight w of the global unit's likelihood.")
