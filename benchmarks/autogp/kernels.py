@@ -15,8 +15,10 @@ from benchmarks.tabular.measures import classification_measures
 def compute(cell: Cell, data: Path) -> dict[str, Any]:
     """Return errors of an SVGP with the kernel."""
     problem = load(cell.setting, data, cell.seed)
-    kernel, _, depth = cell.method.partition(" depth ")
-    model = classifier("SVGP", cell.seed, kernel=kernel, kernel_depth=int(depth or 1))
+    named, _, inducing = cell.method.partition(", M = ")
+    kernel, _, depth = named.partition(" depth ")
+    settings = {"num_inducing": int(inducing)} if inducing else {}
+    model = classifier("SVGP", cell.seed, kernel=kernel, kernel_depth=int(depth or 1), **settings)
     started = time.process_time()
     model.fit(problem.x, problem.y)
     seconds = time.process_time() - started

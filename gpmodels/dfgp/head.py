@@ -250,21 +250,21 @@ class DFGPHead(GPHead):
 
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the mean and variance of the output functions at features `[B, D]`."""
-        return self.folded_latent(self.fold(), features)
+        return self._latent(self.outputs.fold(), self.hidden_marginal(features))
 
     def fold(self) -> Any:
         """Return the hidden units and the output functions, folded."""
-        return self.hidden.units.fold(), self.outputs.fold()
+        return self.hidden.fold(), self.outputs.fold()
 
     def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
         """Return `latent` from the layers that `fold` returned."""
         hidden, outputs = folded
-        return self._latent(outputs, self.hidden.marginal(hidden, features))
+        return self._latent(outputs, self.hidden.folded_marginal(hidden, features))
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with both layers folded once."""
-        hidden, outputs = self.hidden.compact(), self.outputs.fold()
-        return lambda features: self._latent(outputs, self.hidden.compact_marginal(hidden, features))
+        folded = self.fold()
+        return lambda features: self.folded_latent(folded, features)
 
     def _latent(self, outputs: FoldedOutputs, hidden: HiddenMarginal) -> Latent:
         mean, variance = (

@@ -24,7 +24,6 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.dfgp.output_kernels import make_output_kernel
-from gpmodels.units.folded import CompactUnits, compact
 from gpmodels.units.kernels import Kernel, StationaryKernel
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.projection import scaled_points
@@ -42,6 +41,29 @@ class HiddenMarginal(NamedTuple):
 
     mean: tf.Tensor
     variance: tf.Tensor
+
+
+class FoldedHidden(NamedTuple):
+    """Hidden units folded for prediction, with half the rows that training needs.
+
+    With the eigenvectors V and eigenvalues λ of I - S the variance is `κ - Σ_i sign(λ_i) (√|λ_i| v_iᵀG k)²`,
+    M squares for the 2M of `|Gk|²` and `|L_SᵀGk|²`, whose difference it is.
+
+    Attributes:
+        inducing: U, centred and divided by the lengthscales, `[ν, 1, M, E]`.
+        centre: Mean of U, `[ν, E]`.
+        inverse_lengthscales: 1/ℓ, `[ν, 1, E]`.
+        variance: σ², `[ν, 1]`.
+        projection: Rows `σ² √|λ_i| v_iᵀG`, and αᵀ = σ² mᵀG, `[ν, 1, M + 1, M]`.
+        sign: That of each λ, `[ν, 1, M]`.
+    """
+
+    inducing: tf.Tensor
+    centre: tf.Tensor
+    inverse_lengthscales: tf.Tensor
+    variance: tf.Tensor
+    projection: tf.Tensor
+    sign: tf.Tensor
 
 
 class HiddenUnits(gpflow.Module):
@@ -134,17 +156,32 @@ class HiddenUnits(gpflow.Module):
         projected, _ = _projected(self.units.fold(), self.blocks(x), self.units.kernel)
         return tf.linalg.matrix_transpose(projected[:, : self.units.num_inducing])
 
-    def compact(self) -> CompactUnits:
-        """Return the units folded for prediction, see `gpmodels.units.folded`."""
-        return compact(self.units)
+    def fold(self) -> FoldedHidden:
+        """Return the units folded for prediction.
 
-    def compact_marginal(self, units: CompactUnits, x: tf.Tensor) -> HiddenMarginal:
-        """Return `marginal` of units folded by `compact`."""
-        projected, diagonal = _projected(units, self.blocks(x), self.units.kernel)
-        sizes = [units.num_positive, units.num_negative, 1]
-        explained, added, mean = tf.split(projected, sizes, axis=1)
-        variance = units.variance * diagonal - tf.reduce_sum(tf.square(explained), axis=1)
-        return self._by_point(mean[:, 0], variance + tf.reduce_sum(tf.square(added), axis=1))
+        Raises:
+            tf.errors.InvalidArgumentError: A covariance cannot be factorised; the message names the units.
+        """
+        whitening = self.units.whitening()
+        g = tf.cast(whitening.variance[..., None, None] * whitening.factor, tf.float64)
+        mean, root = (
+            tf.cast(tf.convert_to_tensor(q), tf.float64) for q in (self.units.q_mean, self.units.q_sqrt)
+        )
+        open_part = tf.eye(self.units.num_inducing, dtype=tf.float64) - tf.matmul(
+            root, root, transpose_b=True
+        )
+        eigenvalues, vectors = tf.linalg.eigh(open_part)
+        rows = tf.sqrt(tf.abs(eigenvalues))[..., None] * tf.matmul(vectors, g, transpose_a=True)
+        projection = tf.concat([rows, tf.matmul(mean[:, :, None], g)], axis=2)
+        dtype = whitening.variance.dtype
+        return FoldedHidden(*whitening[:4], tf.cast(projection, dtype), tf.cast(tf.sign(eigenvalues), dtype))
+
+    def folded_marginal(self, folded: FoldedHidden, x: tf.Tensor) -> HiddenMarginal:
+        """Return `marginal` from the units that `fold` returned; for prediction, not for its gradient."""
+        projected, diagonal = _projected(folded, self.blocks(x), self.units.kernel)
+        rows, mean = tf.split(projected, [self.units.num_inducing, 1], axis=1)
+        explained = tf.matmul(folded.sign, tf.square(rows))[:, 0]
+        return self._by_point(mean[:, 0], folded.variance * diagonal - explained)
 
     def _by_point(self, mean: tf.Tensor, variance: tf.Tensor) -> HiddenMarginal:
         return HiddenMarginal(tf.transpose(mean), tf.maximum(tf.transpose(variance), self.variance_floor))
@@ -167,7 +204,7 @@ class HiddenUnits(gpflow.Module):
 
 
 def _projected(
-    units: FoldedUnits | CompactUnits, blocks: tf.Tensor, kernel: Kernel
+    units: FoldedUnits | FoldedHidden, blocks: tf.Tensor, kernel: Kernel
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the units' projections of their kernels with the points `[ν, rows, N]`, and κ(x, x)/σ² there."""
     if isinstance(kernel, StationaryKernel):
@@ -181,7 +218,7 @@ def _projected(
 
 
 def _stationary_correlation(
-    units: FoldedUnits | CompactUnits, blocks: tf.Tensor, kernel: StationaryKernel
+    units: FoldedUnits | FoldedHidden, blocks: tf.Tensor, kernel: StationaryKernel
 ) -> tf.Tensor:
     """Return the units' correlations with the points, `[ν, M, N]`.
 

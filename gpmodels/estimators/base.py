@@ -299,7 +299,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         values = self.head_settings_.get("num_classes", 1) * engine.head.samples_per_point
         rows = max(CHUNK // values, 64)
         for start in range(0, len(x), rows):
-            block = (x[start : start + rows] - self.input_mean_) / self.input_scale_
+            block = x[start : start + rows] - self.input_mean_
+            block /= self.input_scale_
             outputs, expert = engine.predict_by(self.weights_, tf.constant(block, engine.dtype))
             parts.append(
                 {name: value.numpy() for name, value in outputs.items()} | {"expert": expert.numpy()}

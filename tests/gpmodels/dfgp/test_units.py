@@ -84,6 +84,25 @@ def test_short_views_are_filled_up_with_what_makes_no_difference():
     np.testing.assert_array_equal(hidden.marginal(hidden.units.fold(), x).mean, mean)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_folded_units_have_the_marginals_of_training_whether_q_is_narrow_or_wide(dtype):
+    rng = np.random.default_rng(2)
+    hidden = HiddenUnits(num_features=5, num_hidden=3, num_inducing=4, dtype=dtype)
+    hidden.units.inducing_inputs.assign(rng.normal(size=(3, 4, 5)))
+    hidden.units.q_mean.assign(rng.normal(size=(3, 1, 4)))
+    roots = np.tril(rng.uniform(-0.3, 0.3, (3, 1, 4, 4)), -1) + np.eye(4) * rng.uniform(
+        0.2, 1.5, (3, 1, 4, 4)
+    )
+    hidden.units.q_sqrt.assign(roots)
+    folded = hidden.fold()
+    assert set(np.unique(folded.sign)) == {-1.0, 1.0}
+    x = tf.constant(points(40, 5), dtype)
+    expected, found = hidden.marginal(hidden.units.fold(), x), hidden.folded_marginal(folded, x)
+    tolerance = 1e-10 if dtype == "float64" else 1e-5
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=tolerance, atol=tolerance)
+
+
 def test_a_unit_ignores_the_columns_of_other_views():
     head = random_dfgp(num_features=5, views=[[0, 1], [2, 3, 4]])
     x = points(4, 5)
