@@ -1,4 +1,4 @@
-"""GPyTorch's deep GP from the start that ours has: inducing inputs, lengthscales and mean functions.
+"""GPyTorch's deep GP from the start that ours has: inducing inputs, lengthscales, mean functions and noise.
 
 Its tutorial starts from random inducing points and covariances, from which 5000 steps lead to worse models;
 here only model and training differ. Its linear means are trained, as in the tutorial, from the identity. Adam
@@ -18,6 +18,7 @@ from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 
 from gpmodels.deep_gp.layers import INNER_ROOT
+from gpmodels.estimators.deep_gp import START_NOISE_VARIANCE
 from gpmodels.units.placement import place_global
 
 FloatArray = npt.NDArray[np.float64]
@@ -65,7 +66,7 @@ class _DeepGP(DeepGP):
         self.inner = torch.nn.ModuleList(inner)
         self.last = _Layer(centres[0], lengthscales[0], None)
         self.likelihood = gpytorch.likelihoods.GaussianLikelihood()
-        self.likelihood.noise = 0.1
+        self.likelihood.noise = START_NOISE_VARIANCE
 
     def forward(self, x: torch.Tensor) -> Any:
         for layer in self.inner:

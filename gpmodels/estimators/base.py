@@ -61,6 +61,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     _model: ClassVar[str]
     _lbfgs_iterations: ClassVar[int] = 1000
     _adam_iterations: ClassVar[int] = 10_000
+    _first_look: ClassVar[int | None] = None  # of `fit_mini_batch`
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
 
@@ -205,6 +206,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             steps=self._training_steps(engine, len(training) / batch_size, total),
             judge=self._judge(),
             may_replace_start=self._may_replace_start(),
+            first_look=self._first_look,
             stop_after=stop_after,
         )
 

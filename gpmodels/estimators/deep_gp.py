@@ -20,6 +20,7 @@ from gpmodels.estimators.natural_gradient import natural_gradient_step
 from gpmodels.estimators.regressors import _GPRegressor
 from gpmodels.estimators.summary import aligned, told_bound
 from gpmodels.heads.layered import MAX_DEFAULT_WIDTH, checked_layers
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 
 FAMILIES = {"sparse": "deep_gp", "random_features": "random_features"}
 """Family of heads of each approximation, by its name in `gpmodels.registry`."""
@@ -32,6 +33,14 @@ LARGEST_COUNT = 10_000
 
 SOFTMAX_VARIANCE = 100.0
 """σ² with which the last layer starts under a softmax, whose logits lie about so far apart."""
+
+
+START_NOISE_VARIANCE = 0.5
+"""Noise with which a regression starts, of standardised targets.
+
+Natural gradients take q of the last layer to the data within some ten steps, in which the noise hardly moves:
+under less noise than there is, a few hundred rows are overfitted before it has grown.
+"""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -55,6 +64,7 @@ class _DeepGPEstimator(SparseGPEstimator):
     batch_size: int = 1000
 
     _model: ClassVar[str] = "deep_gp"
+    _first_look: ClassVar[int | None] = 10  # few rows are learned within some ten steps
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -108,8 +118,16 @@ class _DeepGPEstimator(SparseGPEstimator):
     def _engine(self, num_features: int) -> Engine:
         return engine_for(FAMILIES[self.approximation], self.head_settings_, num_features)
 
-    def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
-        """Do nothing: a sampled bound is nothing for L-BFGS."""
+    def _warm_start(
+        self,
+        engine: Engine,
+        rows: Rows,  # noqa: ARG002 - the base class fits to them, by L-BFGS, which a sampled bound is not for
+        rng: np.random.Generator,  # noqa: ARG002 - as above
+    ) -> None:
+        """Start the noise of a regression large."""
+        likelihood = engine.head.likelihood
+        if isinstance(likelihood, GaussianLikelihood):
+            likelihood.noise_variance.assign(np.full(likelihood.noise_variance.shape, START_NOISE_VARIANCE))
 
     def _training_steps(
         self,
@@ -232,8 +250,7 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
         likelihood: `"auto"`, or of more than two classes `"softmax"` or `"robust_max"`.
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class in a sparse last layer.
         optimizer: `"auto"` or `"adam"`, which is the same here.
-        max_iterations: Steps; None takes 10,000. A thousand is little: the noise of a regression starts small
-            and takes some hundred to grow, and until then rows held out prefer the model of the start.
+        max_iterations: Steps; None takes 10,000.
         learning_rate: Learning rate of Adam, at the start of its cosine schedule.
         batch_size: Rows of a step.
         tolerance: Of no use here.
@@ -254,7 +271,7 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
             found, or N.
         n_iter_: Iterations done.
         kept_iteration_: Iteration whose weights were kept, the last one unless rows held out preferred
-            another; 0 for the start.
+            another; 0 for the start, which predicts the same for all rows: nothing was found to learn.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         weights_: What was learned.
 

@@ -162,6 +162,7 @@ def fit_mini_batch(
     steps: TrainingSteps | None = None,
     judge: Judge | None = None,
     may_replace_start: MayReplaceStart | None = None,
+    first_look: int | None = None,
     stop_after: int | None = None,
 ) -> int:
     """Maximise the bound by Adam with a cosine schedule; keep the best weights on the held-out rows.
@@ -179,6 +180,8 @@ def fit_mini_batch(
         judge: What is looked at of the held-out rows; None for `log_densities`.
         may_replace_start: What weights must pass to replace those of the start; None asks no more than a
             better mean.
+        first_look: Held-out rows are looked at after so many steps, too, and after twice as many and so on,
+            before the looks at equal distances begin; None for these alone.
         stop_after: Ends a fit of that schedule after so many steps; None for all.
 
     Returns:
@@ -198,6 +201,7 @@ def fit_mini_batch(
     )
     interval = max(max_iterations // CHECKS, CALLBACK_INTERVAL)
     patience = PATIENCE + steps.cycle // interval
+    early = set() if first_look is None else _doublings(first_look, interval)
     num_steps = 0
     for done in range(max_iterations if stop_after is None else min(stop_after, max_iterations)):
         rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / max_iterations)) + 1e-3 * learning_rate
@@ -210,9 +214,10 @@ def fit_mini_batch(
             )
         num_steps = done + 1
         density = math.nan
-        if stopping is not None and (num_steps % interval == 0 or num_steps == max_iterations):
+        is_regular = num_steps % interval == 0 or num_steps == max_iterations
+        if stopping is not None and (is_regular or num_steps in early):
             steps.settle()
-            density = stopping.look(num_steps)
+            density = stopping.look(num_steps, counts=is_regular)
         monitor.report(-loss, validation=density, prepare=steps.settle)
         if stopping is not None and stopping.looks_in_vain >= patience:
             break
@@ -220,6 +225,11 @@ def fit_mini_batch(
     kept = num_steps if stopping is None else stopping.restore(num_steps)
     drop_unused_experts(engine.head, lambda: _count_rows(engine, training))
     return kept
+
+
+def _doublings(first: int, end: int) -> set[int]:
+    """Return `first`, twice as much and so on, below `end`."""
+    return {first << number for number in range(end.bit_length()) if first << number < end}
 
 
 class _EarlyStopping:
@@ -232,7 +242,7 @@ class _EarlyStopping:
         may_replace_start: As of `fit_mini_batch`.
 
     Attributes:
-        looks_in_vain: Looks since the best one, whatever the start was.
+        looks_in_vain: Looks that count since the best one, whatever the start was.
     """
 
     def __init__(
@@ -246,13 +256,18 @@ class _EarlyStopping:
         self._best_look = -math.inf
         self.looks_in_vain = 0
 
-    def look(self, step: int) -> float:
-        """Return the mean density of the held-out rows, nats, after so many steps."""
+    def look(self, step: int, *, counts: bool) -> float:
+        """Return the mean density of the held-out rows, nats, after so many steps.
+
+        Args:
+            step: Number of steps.
+            counts: Whether the look is one in vain where an earlier one was better.
+        """
         densities = self._judge(self._engine, self._rows)
         density = float(np.average(densities, weights=self._rows.weight))
         if density > self._best and self._may_replace_start(densities):
             self._best, self._weights, self._step = density, self._engine.head.get_weights(), step
-        self.looks_in_vain = 0 if density > self._best_look else self.looks_in_vain + 1
+        self.looks_in_vain = 0 if density > self._best_look else self.looks_in_vain + counts
         self._best_look = max(self._best_look, density)
         return density
 

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_diabetes, make_moons
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from gpmodels import DeepGPClassifier, DeepGPRegressor, SVGPRegressor
@@ -51,6 +52,21 @@ def test_targets_are_learned(approximation):
     assert model.score(x, y) > 0.9
     mean, deviation = model.predict(x, return_std=True)
     assert np.mean(np.abs(y - mean) < 2.0 * deviation) > 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_few_noisy_rows_are_learned_and_not_overfitted(approximation):
+    """With a small noise at the start rows held out preferred the start, which predicts a constant."""
+    x, y = load_diabetes(return_X_y=True)
+    x, test_x, y, test_y = train_test_split(x, y, random_state=0)
+    model = DeepGPRegressor(approximation=approximation, num_inducing=40, random_state=0).fit(x, y)
+    assert 0 < model.kept_iteration_ < 100  # what follows overfits
+    assert model.score(test_x, test_y) > 0.25
+    outputs = model.predict_distribution(test_x)
+    squares = (test_y - outputs["mean"]) ** 2 / outputs["variance"]
+    constant = np.log(np.std(y)) + 0.5 * np.mean((test_y - np.mean(y)) ** 2) / np.var(y)
+    assert np.mean(0.5 * np.log(outputs["variance"]) + 0.5 * squares) < constant - 0.15
 
 
 @pytest.mark.slow

@@ -122,6 +122,29 @@ def test_early_stopping_keeps_the_best_weights(engine, monkeypatch):
     assert looks[-1] < best
 
 
+def test_early_looks_are_doubled_until_the_regular_ones_and_end_no_fit(engine, monkeypatch):
+    """Weights of an early look are kept; the looks after it that count are the regular ones."""
+    monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 11)
+    held_out_rows = iter([np.zeros(50), np.full(50, 0.5), *([np.full(50, 0.1)] * 20)])
+    monkeypatch.setattr(mini_batch, "log_densities", lambda *_: next(held_out_rows))
+    x, y = data()
+    monitor = Monitor()
+    kept = fit_mini_batch(
+        engine,
+        rows(x, y),
+        rows(x[:50], y[:50]),
+        monitor,
+        batch_size=50,
+        max_iterations=300,
+        learning_rate=0.05,
+        rng=np.random.default_rng(0),
+        first_look=3,
+    )
+    looks = [number for number, value in enumerate(monitor.validation, 1) if not math.isnan(value)]
+    assert looks == [3, 6, *range(11, 11 * PATIENCE + 1, 11)]
+    assert kept == 3
+
+
 @pytest.mark.parametrize(("test", "kept"), [(None, 20), (lambda now, start, _: now.min() > start.min(), 10)])
 def test_weights_replace_the_start_only_where_they_may(engine, monkeypatch, test, kept):
     """After 10 steps all rows gain a little; after 20 more in the mean, but for one that loses a lot."""
