@@ -87,6 +87,7 @@ class _AutoGP(ConjugateEstimator):
 
     _model: ClassVar[str] = "autogp"
     _adam_iterations: ClassVar[int] = 4000
+    _learned_flags: ClassVar[tuple[str, ...]] = ("posterior_is_solved_",)
 
     num_components: int = 1
     posterior: str = "full"

@@ -63,6 +63,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     _adam_iterations: ClassVar[int] = 10_000
     _first_look: ClassVar[int | None] = None  # of `fit_mini_batch`
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
+    _learned_flags: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
 
     num_inducing: int | str = "auto"

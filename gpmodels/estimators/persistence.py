@@ -74,6 +74,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "effective_observations": getattr(estimator, "effective_observations_", None),
         "temperature": getattr(estimator, "temperature_", None),
         "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
+        **{name.rstrip("_"): bool(getattr(estimator, name)) for name in estimator._learned_flags},
         "labels_are_objects": False,
     }
     if is_classifier(estimator):
@@ -217,7 +218,10 @@ def storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def write_archive(path: Path, arrays: Arrays) -> None:
     """Write arrays to one file, complete or not at all."""
-    temporary = path.resolve().parent / f".partial-{uuid.uuid4().hex[:8]}-{path.name}"
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder. Make it first, or save elsewhere.")
+    temporary = folder / f".partial-{uuid.uuid4().hex[:8]}-{path.name}"
     try:
         with temporary.open("xb") as file:
             np.savez_compressed(file, **arrays)
@@ -274,6 +278,9 @@ def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator])
         value = description.get(name)
         if value is not None and not (isinstance(value, float) and 0.0 < value < math.inf):
             raise ValueError(f"its {name} must be a positive number, but is {value!r}.")
+    for name in (flag.rstrip("_") for flag in cls._learned_flags):
+        if not isinstance(description.get(name, False), bool):  # earlier files have none
+            raise ValueError(f"its {name} must be true or false, but is {description[name]!r}.")
 
 
 def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
@@ -302,6 +309,8 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     estimator.learning_curve_ = restored_curve(arrays)
     for name in estimator._learned_arrays:
         setattr(estimator, name, finite_array(arrays, name.rstrip("_"), (None,)))
+    for name in estimator._learned_flags:
+        setattr(estimator, name, description.get(name.rstrip("_"), False))
     _restore_head(estimator, description, arrays)
     return estimator
 

@@ -458,6 +458,17 @@ def test_file_and_copy_predict_the_same(kind, posterior, iris, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("num_components", [1, 2])
+def test_a_loaded_model_leaves_out_as_the_saved_one(num_components, iris, tmp_path):
+    model = AutoGPClassifier(num_components=num_components, **SMALL).fit(*iris)
+    model.save(tmp_path / "model.npz")
+    loaded = AutoGPClassifier.load(tmp_path / "model.npz")
+    assert loaded.posterior_is_solved_ == model.posterior_is_solved_ == (num_components == 1)
+    np.testing.assert_allclose(loaded.leave_one_out(*iris), model.leave_one_out(*iris))
+    np.testing.assert_array_equal(loaded.suspicious_labels(*iris), model.suspicious_labels(*iris))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -149,6 +149,11 @@ def test_saving_what_a_file_cannot_hold_is_refused_and_leaves_nothing(classifier
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_is_missing_is_named(classifier, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing: there is no such folder\. Make it first"):
+        classifier.save(tmp_path / "missing" / "model.npz")
+
+
 def test_an_interrupted_save_keeps_the_former_file(classifier, tmp_path, monkeypatch):
     path = tmp_path / "model.npz"
     path.write_bytes(b"former")
