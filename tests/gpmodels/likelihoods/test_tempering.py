@@ -15,15 +15,19 @@ from gpmodels.likelihoods.tempering import log_odds, logits_of, tempered
 from gpmodels.registry import HeadTask, head_family
 from pipelines.runs.settings import HeadTrainSettings
 
+OWN_SHARE = 0.4  # of the entropy
+
 
 def outputs_of(probability: np.ndarray, *, binary: bool) -> dict[str, tf.Tensor]:
     """What a head predicts, as far as a temperature sees it."""
     label = probability > 0.5 if binary else probability.argmax(-1)
+    classes = np.stack([1 - probability, probability], axis=-1) if binary else probability
+    entropy = -special.xlogy(classes, classes).sum(axis=-1)
     return {
         "probability": tf.constant(probability),
         "label": tf.constant(label.astype(np.int32)),
-        "predictive_entropy": tf.zeros(label.shape, probability.dtype),
-        "mutual_information": tf.fill(label.shape, tf.constant(0.1, probability.dtype)),
+        "predictive_entropy": tf.constant(entropy),
+        "mutual_information": tf.constant((OWN_SHARE * entropy).astype(probability.dtype)),
     }
 
 
@@ -39,7 +43,9 @@ def test_two_classes_have_their_log_odds_divided(values, temperature):
     entropy = -special.xlogy(expected, expected) - special.xlogy(1 - expected, 1 - expected)
     np.testing.assert_allclose(result["predictive_entropy"], entropy, rtol=1e-6, atol=1e-12)
     np.testing.assert_array_equal(result["label"], probability > 0.5)
-    np.testing.assert_array_equal(result["mutual_information"], np.minimum(0.1, result["predictive_entropy"]))
+    untempered = -special.xlogy(probability, probability) - special.xlogy(1 - probability, 1 - probability)
+    information = OWN_SHARE * np.minimum(untempered, entropy)
+    np.testing.assert_allclose(result["mutual_information"], information, rtol=1e-6, atol=1e-12)
 
 
 @given(st.integers(2, 6), st.integers(0, 99), TEMPERATURES)
@@ -86,12 +92,16 @@ def test_two_classes_are_tempered_alike(dtype, temperature):
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_the_model_s_own_share_is_no_more_than_the_entropy(binary):
-    probability = np.array([0.9, 0.5, 0.6]) if binary else np.array([[0.9, 0.1, 0.0], [0.3, 0.3, 0.4]])
-    result = tempered(outputs_of(probability, binary=binary), 0.3)
-    entropy = result["predictive_entropy"].numpy()
-    assert entropy[0] < 0.1 < entropy[1]
-    np.testing.assert_array_equal(result["mutual_information"], np.minimum(entropy, 0.1))
+def test_the_model_s_own_share_stays_where_the_entropy_falls(binary):
+    probability = np.array([0.9, 0.5, 1.0]) if binary else np.array([[0.9, 0.1, 0.0], [1 / 3, 1 / 3, 1 / 3]])
+    before = outputs_of(probability, binary=binary)
+    colder, warmer = (tempered(before, temperature) for temperature in (0.3, 3.0))
+    assert colder["predictive_entropy"][0] < 0.1 * before["predictive_entropy"][0]
+    share = colder["mutual_information"] / np.maximum(colder["predictive_entropy"], 1e-300)
+    np.testing.assert_allclose(share[:2], OWN_SHARE, rtol=1e-9)
+    np.testing.assert_array_equal(warmer["mutual_information"], before["mutual_information"])
+    if binary:  # a certain prediction
+        assert colder["mutual_information"][2] == 0.0
 
 
 def test_maps_and_maps_of_classes_are_tempered_point_by_point():
