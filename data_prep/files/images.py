@@ -359,7 +359,8 @@ def _explained(path: Path) -> Iterator[None]:
         ) from error
     except _DAMAGED as error:
         # Pillow's own words for this one name an object in memory.
-        reason = "no known format" if isinstance(error, UnidentifiedImageError) else error
+        unknown = "the file is empty" if path.stat().st_size == 0 else "no known format"
+        reason = unknown if isinstance(error, UnidentifiedImageError) else error
         raise InputError(
             f"{path}: unreadable or truncated ({reason}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
             "file. Copy or export it again, or remove it."

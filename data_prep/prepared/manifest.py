@@ -184,6 +184,8 @@ def read_manifest(folder: Path) -> bytes:
         InputError: The folder is not a prepared one.
     """
     path = folder / MANIFEST_NAME
+    if not folder.exists():
+        raise InputError(f"{folder} does not exist. Check the path: pass a folder written by `prepare`.")
     try:
         return path.read_bytes()
     except OSError as error:

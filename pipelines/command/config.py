@@ -274,6 +274,10 @@ def _explain(
     return "\n".join(lines.values())
 
 
+_EXPECTATION = "Input should be "
+"""How reasons of pydantic begin that say what is expected."""
+
+
 def _explain_one(
     detail: ErrorDetails,
     key: tuple[str, ...],
@@ -285,7 +289,10 @@ def _explain_one(
         involved = {given.source for given in sources.values() if given.key[: len(key)] == key}
         return f"{': '.join([', '.join(sorted(involved)), *key])}: {reason}."
     given = sources[key]
-    return f"{given.source}: {'.'.join(key)} is {_short(given.value)}; expected {known[key].type} ({reason})."
+    expected = f"{known[key].type} ({reason})"
+    if isinstance(given.value, str) and known[key].type == _NAMES[str] and reason.startswith(_EXPECTATION):
+        expected = reason.removeprefix(_EXPECTATION)  # it is text, but none of those that are known
+    return f"{given.source}: {'.'.join(key)} is {_short(given.value)}; expected {expected}."
 
 
 def _yaml_problem(error: Exception) -> str:

@@ -25,8 +25,14 @@ EXPLORE_PAGE, COMPLETE_PAGE = "explore.html", "complete.html"
 Values = Mapping[str, Any]
 
 
+def _require_present(folder: Path, expected: str) -> None:
+    if not folder.exists():
+        raise InputError(f"{folder} does not exist. Check the path: pass {expected}.")
+
+
 def require_run(run: Path) -> None:
     """Raise `InputError` where a folder is no training run."""
+    _require_present(run, "the --out folder of a train step")
     if not (run / RUN).is_file():
         raise InputError(f"{run} is no training run: it has no {RUN}. Pass the --out folder of a train step.")
 
@@ -39,6 +45,7 @@ def require_no_run(out: Path, *, resume: bool) -> None:
 
 def require_bundle(bundle: Path) -> None:
     """Raise `InputError` where a folder is no bundle."""
+    _require_present(bundle, "the --out of an export")
     if not (bundle / METADATA).is_file() or not (bundle / "saved_model.pb").is_file():
         raise InputError(
             f"{bundle} is no bundle: {METADATA} or saved_model.pb is missing. Pass the --out of an export."
