@@ -229,10 +229,12 @@ def _maker(
     Args:
         name: Name of the heads.
         head_class: Returns their class.
-        settings: Class of the settings, all of which are arguments; None where there are none.
+        settings: Class of the settings, all of which are arguments, or what `_IN_PLACE_OF` has for them; None
+            where there are none.
         of_task: What of the task is an argument, too.
     """
-    of_settings = () if settings is None else tuple(settings.model_fields)
+    fields = () if settings is None else settings.model_fields
+    of_settings = tuple(_IN_PLACE_OF.get(key, key) for key in fields)
 
     def make(given: Any, task: HeadTask) -> Head:
         arguments = {key: getattr(given, key) for key in of_settings}
@@ -241,6 +243,9 @@ def _maker(
 
     return make
 
+
+_IN_PLACE_OF = {"width": "widths"}
+"""Properties of settings that are arguments in the place of fields."""
 
 _LIKELIHOOD_OF_TASK = ("num_classes", "likelihood", "kernel_variance")
 

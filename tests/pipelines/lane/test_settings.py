@@ -21,7 +21,9 @@ def test_networks_of_the_thesis(network):
 
 @pytest.mark.parametrize("network", ["C0K3", "C10K3", "C4K4", "K5C4", "c4k5", "C4K5x", "resnet"])
 def test_other_networks_are_refused(network):
-    with pytest.raises(InputError, match=f"network is {network}; expected text"):
+    with pytest.raises(
+        InputError, match=rf"network is {network}; expected C\{{units\}}K\{{kernel\}} \| segnet"
+    ):
         load(f"network={network}")
 
 
