@@ -8,8 +8,9 @@ Everything that is tried follows from the part, the seed and its number. Random 
 name of a part it is `numbers`, whose `--count` and `--seed` may be written `--problems` and `--first`, too.
 
 Random problems, kills and obstacles are kept one by one in OUT/PART.jsonl: the same command goes on after it
-was stopped and tries again what showed a fault, other seeds add to the table, and several processes may write
-to one folder at once where each has numbers of its own.
+was stopped, other seeds add to the table, and several processes may write to one folder at once where each
+has numbers of its own. With other sources the tries are not made again, but for those that showed a fault;
+remove the file to try everything anew. The table has the fingerprints of the sources that were tried.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, TypeVar
 from benchmarks.common import host, write_results
 from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
 from benchmarks.reliability.altered_cases import REFUSED, SAME
-from benchmarks.reliability.records import Record, Records
+from benchmarks.reliability.records import Record, Records, fingerprint_of_sources, read_records
 from benchmarks.reliability.undisturbed import APPLICATIONS
 from data_prep.files.atomic import atomic_file
 
@@ -42,6 +43,7 @@ class Task:
         count: How much.
         seed: From which it is drawn.
         records: File of what earlier runs have tried, and this one tries.
+        sources: Fingerprint of what is tried.
         work: Folder to work in.
         applications: Those that are tried; None for all that a part knows.
     """
@@ -49,6 +51,7 @@ class Task:
     count: int
     seed: int
     records: Path
+    sources: str
     work: Path
     applications: tuple[str, ...] | None
 
@@ -88,16 +91,16 @@ def run_problems(
     task: Task, run: Callable[[Sequence[int]], Iterable[Record]], names: Iterable[str]
 ) -> tuple[Rows, Rows]:
     """Try the problems of some numbers that are not yet known to show no fault."""
-    records = Records(task.records, ("number",))
+    records = Records(task.records, ("number",), task.sources)
     missing = list(records.missing(range(task.seed, task.seed + task.count)))
     for record in with_progress(run(missing), len(missing)):
         records.keep({name: record[name] for name in ("number", "estimator", "faults")})
-    return rows_of(records.all, names), with_faults(records)
+    return rows_of(records.all(), names), with_faults(records)
 
 
 def with_faults(records: Records) -> Rows:
     """Return the records of what showed a fault."""
-    return [dict(record) for record in records.all if record["faults"]]
+    return [dict(record) for record in records.all() if record["faults"]]
 
 
 def with_progress(records: Iterable[Record], total: int) -> Iterator[Record]:
@@ -137,20 +140,20 @@ def run_hostile_bundles(task: Task) -> tuple[Rows, Rows]:
 
 def run_kills(task: Task) -> tuple[Rows, Rows]:
     """Kill steps at random moments and give their commands again."""
-    records = Records(task.records, ("seed", "number"))
+    records = Records(task.records, ("seed", "number"), task.sources)
     missing = records.missing(range(task.count), seed=task.seed)
     for each in shown(kills.run(missing, task.seed, task.work, task.applications or APPLICATIONS)):
         records.keep(asdict(each))
-    return kills.rows_of([kills.Kill(**record) for record in records.all]), with_faults(records)
+    return kills.rows_of([kills.Kill.of_record(record) for record in records.all()]), with_faults(records)
 
 
 def run_full_disk(task: Task) -> tuple[Rows, Rows]:
     """Put obstacles in the way of steps, and give their commands again without them."""
-    records = Records(task.records, ("seed", "number"))
+    records = Records(task.records, ("seed", "number"), task.sources)
     missing = records.missing(range(task.count), seed=task.seed)
     for each in shown(full_disk.run(missing, task.seed, task.work, task.applications or APPLICATIONS)):
         records.keep(each.record)
-    tries = [full_disk.Hindered.of_record(record) for record in records.all]
+    tries = [full_disk.Hindered.of_record(record) for record in records.all()]
     return full_disk.rows_of(tries), with_faults(records)
 
 
@@ -201,12 +204,19 @@ def main() -> None:
         work = Path(temporary) if arguments.work is None else arguments.work.resolve()
         applications = None if arguments.applications is None else tuple(arguments.applications)
         records = stem.with_suffix(".jsonl")
-        rows, faulty = part.run(Task(count, arguments.seed, records, work, applications))
+        task = Task(count, arguments.seed, records, fingerprint_of_sources(), work, applications)
+        rows, faulty = part.run(task)
+    if not rows:
+        raise SystemExit(
+            f"Nothing was tried: none of the first {count} numbers is of the applications that were asked "
+            "for. Raise --count."
+        )
+    sources = ", ".join(dict.fromkeys(each["sources"] for each in read_records(records))) or task.sources
     write_results(
         stem,
         title=f"Reliability: {part.title}, last run with {count} and seed {arguments.seed}",
         rows=rows,
-        host=host() | {"seconds": round(time.perf_counter() - started)},
+        host=host() | {"seconds": round(time.perf_counter() - started), "sources": sources},
     )
     with atomic_file(stem.with_suffix(".faults.json")) as file:
         file.write_text(json.dumps(faulty, indent=1) + "\n", encoding="utf-8")

@@ -11,8 +11,8 @@ must hold that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,11 @@ class Kill:
     share: float
     was_killed: bool
     faults: Sequence[str]
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Kill:
+        """Return what a record holds."""
+        return cls(**{field.name: record[field.name] for field in fields(cls)})
 
 
 def kill(

@@ -345,6 +345,13 @@ def _opened(file: IO[bytes]) -> Image.Image:
         return Image.open(file, formats=_FORMATS)
 
 
+def _unidentified(path: Path) -> str:
+    try:
+        return "the file is empty" if path.stat().st_size == 0 else "no known format"
+    except OSError:  # it was read a moment ago, and is gone now
+        return "no known format"
+
+
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Turn what the decoders raise into an `InputError` that names the file."""
@@ -359,8 +366,7 @@ def _explained(path: Path) -> Iterator[None]:
         ) from error
     except _DAMAGED as error:
         # Pillow's own words for this one name an object in memory.
-        unknown = "the file is empty" if path.stat().st_size == 0 else "no known format"
-        reason = unknown if isinstance(error, UnidentifiedImageError) else error
+        reason = _unidentified(path) if isinstance(error, UnidentifiedImageError) else error
         raise InputError(
             f"{path}: unreadable or truncated ({reason}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
             "file. Copy or export it again, or remove it."

@@ -1,6 +1,7 @@
 """The manifest of a prepared folder: what it holds, how it was made, and a checksum of each file."""
 
 import hashlib
+import os
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import groupby
@@ -184,11 +185,13 @@ def read_manifest(folder: Path) -> bytes:
         InputError: The folder is not a prepared one.
     """
     path = folder / MANIFEST_NAME
-    if not folder.exists():
-        raise InputError(f"{folder} does not exist. Check the path: pass a folder written by `prepare`.")
     try:
         return path.read_bytes()
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not os.path.lexists(folder):
+            raise InputError(
+                f"{folder} does not exist. Check the path: pass a folder written by `prepare`."
+            ) from error
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "
             "Give that folder, or run `prepare` first."

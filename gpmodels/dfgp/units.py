@@ -47,7 +47,9 @@ class FoldedHidden(NamedTuple):
     """Hidden units folded for prediction, with half the rows that training needs.
 
     With the eigenvectors V and eigenvalues λ of I - S the variance is `κ - Σ_i sign(λ_i) (√|λ_i| v_iᵀG k)²`,
-    M squares for the 2M of `|Gk|²` and `|L_SᵀGk|²`, whose difference it is.
+    M squares for the 2M of `|Gk|²` and `|L_SᵀGk|²`, whose difference it is. Unlike
+    `gpmodels.units.folded.CompactUnits` all rows are kept: their number does not depend on q, so that an
+    estimator's functions are traced once for all fits.
 
     Attributes:
         inducing: U, centred and divided by the lengthscales, `[ν, 1, M, E]`.
@@ -163,14 +165,15 @@ class HiddenUnits(gpflow.Module):
             tf.errors.InvalidArgumentError: A covariance cannot be factorised; the message names the units.
         """
         whitening = self.units.whitening()
-        g = tf.cast(whitening.variance[..., None, None] * whitening.factor, tf.float64)
-        mean, root = (
-            tf.cast(tf.convert_to_tensor(q), tf.float64) for q in (self.units.q_mean, self.units.q_sqrt)
+        variance, factor, mean, root = (
+            tf.cast(tf.convert_to_tensor(part), tf.float64)
+            for part in (whitening.variance, whitening.factor, self.units.q_mean, self.units.q_sqrt)
         )
-        open_part = tf.eye(self.units.num_inducing, dtype=tf.float64) - tf.matmul(
+        g = variance[..., None, None] * factor  # σ² G, [ν, 1, M, M]
+        i_minus_s = tf.eye(self.units.num_inducing, dtype=tf.float64) - tf.matmul(
             root, root, transpose_b=True
         )
-        eigenvalues, vectors = tf.linalg.eigh(open_part)
+        eigenvalues, vectors = tf.linalg.eigh(i_minus_s)  # λ, [ν, 1, M]; V, [ν, 1, M, M]
         rows = tf.sqrt(tf.abs(eigenvalues))[..., None] * tf.matmul(vectors, g, transpose_a=True)
         projection = tf.concat([rows, tf.matmul(mean[:, :, None], g)], axis=2)
         dtype = whitening.variance.dtype

@@ -306,7 +306,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         classes_: Labels, sorted.
         temperature_: Temperature of the probabilities.
         posterior_is_solved_: Whether the posterior is the best one at the rows. Where one component was held
-            instead, `leave_one_out` and `suspicious_labels` solve it for themselves, and speak of that.
+            instead, `leave_one_out` and `suspicious_labels` solve it for themselves, and speak of that. None
+            where an earlier release wrote the file, which does not say.
         kept_iteration_: Step whose weights the held-out rows chose, the last one where none were held out; 0
             where they chose the start.
         n_iter_: Steps done with rows held out; the second fit takes fewer.

@@ -63,8 +63,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     _adam_iterations: ClassVar[int] = 10_000
     _first_look: ClassVar[int | None] = None  # of `fit_mini_batch`
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
-    _learned_flags: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
+    _learned_flags: ClassVar[tuple[str, ...]] = ()
+    """Attributes that are true or false, and go into a file."""
 
     num_inducing: int | str = "auto"
     kernel: str = "squared_exponential"

@@ -101,7 +101,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             `probability` of each class `[N, C]`, `label` `[N]`, `latent_mean` and
             `latent_variance` (`[N]` for two classes, else `[N, C]`), `predictive_entropy` and
             `mutual_information` in nats `[N]`, and the responsible `expert` (from 0) `[N]`. The mutual
-            information is that before the temperature; where the entropy falls by it, it falls in the same
+            information is that before the temperature; by one below 1 it falls with the entropy, in
             proportion.
         """
         outputs = self._outputs(X)
@@ -114,8 +114,10 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             logarithms = tempered(log_probability, temperature)
             outputs["probability"] = np.exp(logarithms)
             entropy = -np.sum(outputs["probability"] * logarithms, axis=1)
-            before = np.maximum(outputs["predictive_entropy"], np.finfo(entropy.dtype).tiny)
-            outputs["mutual_information"] = outputs["mutual_information"] * np.minimum(entropy / before, 1.0)
+            if temperature < 1.0:
+                before = np.maximum(outputs["predictive_entropy"], np.finfo(entropy.dtype).tiny)
+                share = outputs["mutual_information"] / before
+                outputs["mutual_information"] = np.minimum(share * entropy, entropy)
             outputs["predictive_entropy"] = entropy
         outputs["label"] = self.classes_[np.argmax(outputs["probability"], axis=1)]
         return outputs

@@ -121,7 +121,7 @@ class _DeepGPEstimator(SparseGPEstimator):
     def _warm_start(
         self,
         engine: Engine,
-        rows: Rows,  # noqa: ARG002 - the base class fits to them, by L-BFGS, which a sampled bound is not for
+        rows: Rows,  # noqa: ARG002 - L-BFGS of the base class needs them; a sampled bound has none
         rng: np.random.Generator,  # noqa: ARG002 - as above
     ) -> None:
         """Start the noise of a regression large."""
@@ -271,7 +271,7 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
             found, or N.
         n_iter_: Iterations done.
         kept_iteration_: Iteration whose weights were kept, the last one unless rows held out preferred
-            another; 0 for the start, which predicts the same for all rows: nothing was found to learn.
+            another; 0 where they preferred the start, which predicts the same for all rows.
         learning_curve_: One `gpmodels.estimators.monitoring.CurvePoint` for each iteration.
         weights_: What was learned.
 

@@ -25,8 +25,8 @@ CHECKS = 40
 PATIENCE = 6
 """Stop after so many looks without a better held-out density than an earlier look, and those of a cycle.
 
-The start is no look: it predicts the mean with a prior's variance, which the first steps of a model whose
-noise starts small do not reach. Its weights are kept all the same where no look is better, or none enough.
+The start is no look: it predicts the mean with a prior's variance, which the first steps of a model may not
+reach. Its weights are kept all the same where no look is better, or none enough.
 """
 
 WARM_START_ROWS = 2000
@@ -242,7 +242,7 @@ class _EarlyStopping:
         may_replace_start: As of `fit_mini_batch`.
 
     Attributes:
-        looks_in_vain: Looks that count since the best one, whatever the start was.
+        looks_in_vain: Looks that count since the best one of these, whatever the start was.
     """
 
     def __init__(
@@ -261,14 +261,15 @@ class _EarlyStopping:
 
         Args:
             step: Number of steps.
-            counts: Whether the look is one in vain where an earlier one was better.
+            counts: Whether the look is one of those that end a fit in which they are in vain.
         """
         densities = self._judge(self._engine, self._rows)
         density = float(np.average(densities, weights=self._rows.weight))
         if density > self._best and self._may_replace_start(densities):
             self._best, self._weights, self._step = density, self._engine.head.get_weights(), step
-        self.looks_in_vain = 0 if density > self._best_look else self.looks_in_vain + counts
-        self._best_look = max(self._best_look, density)
+        if counts:
+            self.looks_in_vain = 0 if density > self._best_look else self.looks_in_vain + 1
+            self._best_look = max(self._best_look, density)
         return density
 
     def _may_replace_start(self, densities: FloatArray) -> bool:

@@ -55,6 +55,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
     Raises:
         sklearn.exceptions.NotFittedError: The estimator is not fitted.
         ValueError: A label or a parameter cannot be stored.
+        FileNotFoundError: There is no such folder.
         OSError: The file cannot be written.
     """
     check_is_fitted(estimator)
@@ -217,7 +218,11 @@ def storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def write_archive(path: Path, arrays: Arrays) -> None:
-    """Write arrays to one file, complete or not at all."""
+    """Write arrays to one file, complete or not at all.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+    """
     folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder. Make it first, or save elsewhere.")
@@ -279,7 +284,7 @@ def _check_description(description: Mapping[str, Any], cls: type[BaseEstimator])
         if value is not None and not (isinstance(value, float) and 0.0 < value < math.inf):
             raise ValueError(f"its {name} must be a positive number, but is {value!r}.")
     for name in (flag.rstrip("_") for flag in cls._learned_flags):
-        if not isinstance(description.get(name, False), bool):  # earlier files have none
+        if not isinstance(description.get(name), bool | None):  # earlier files have none
             raise ValueError(f"its {name} must be true or false, but is {description[name]!r}.")
 
 
@@ -310,7 +315,7 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
     for name in estimator._learned_arrays:
         setattr(estimator, name, finite_array(arrays, name.rstrip("_"), (None,)))
     for name in estimator._learned_flags:
-        setattr(estimator, name, description.get(name.rstrip("_"), False))
+        setattr(estimator, name, description.get(name.rstrip("_")))
     _restore_head(estimator, description, arrays)
     return estimator
 

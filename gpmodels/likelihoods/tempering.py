@@ -66,16 +66,16 @@ def tempered(outputs: Mapping[str, tf.Tensor], temperature: float) -> dict[str, 
     Whatever a head's latent functions are, this scales the logits of what it predicts. For the linear head,
     which predicts softmax(logit), it is softmax(logit / T) (Guo et al., 2017). The label stays, since the
     order of the classes does, and so do the moments of the latent functions, which are of the head as it was
-    trained. So is the mutual information I where the entropy H grows, with T > 1. Where it falls to H_T, I
-    keeps its share of it, I H_T / H: what the head does not know was overstated with all else.
+    trained. So is the mutual information I with T > 1. With T < 1, where the entropy H falls to H_T, I keeps
+    its share of it, I H_T / H: what the head does not know was overstated with all else.
 
     Args:
         outputs: Predictions as `gpmodels.heads.base.Head.call` returns them, of any leading shape.
         temperature: T > 0; 1 changes nothing.
 
     Returns:
-        The same outputs, with other `probability` and `predictive_entropy`, and with `mutual_information`
-        `I min(1, H_T / H)`.
+        The same outputs, with other `probability` and `predictive_entropy`, and, with T < 1, another
+        `mutual_information`.
 
     Raises:
         ValueError: T is not a positive number.
@@ -101,6 +101,8 @@ def tempered(outputs: Mapping[str, tf.Tensor], temperature: float) -> dict[str, 
     else:
         probability = tf.nn.softmax(logits)
         entropy = categorical_entropy(probability)
-    left = tf.minimum(tf.math.divide_no_nan(entropy, outputs["predictive_entropy"]), 1.0)
     changed = {"probability": probability, "predictive_entropy": entropy}
-    return {**outputs, **changed, "mutual_information": left * outputs["mutual_information"]}
+    if temperature < 1.0:
+        left = tf.math.divide_no_nan(entropy, outputs["predictive_entropy"])
+        changed["mutual_information"] = tf.minimum(left * outputs["mutual_information"], entropy)
+    return {**outputs, **changed}

@@ -3,45 +3,71 @@
 import pytest
 
 from benchmarks.reliability import __main__ as campaign
-from benchmarks.reliability import kills, undisturbed
+from benchmarks.reliability import kills, records, undisturbed
 from benchmarks.reliability.kills import Kill
 from benchmarks.reliability.records import Records
 
 KEY = ("seed", "number")
 
 
-def record(seed: int, number: int, *faults: str) -> dict:
-    return {"seed": seed, "number": number, "faults": list(faults)}
+def record(seed: int, number: int, *faults: str, sources: str = "one") -> dict:
+    return {"seed": seed, "number": number, "faults": list(faults), "sources": sources}
 
 
-def test_a_run_goes_on_where_another_was_stopped(tmp_path):
-    first = Records(tmp_path / "out" / "kills.jsonl", KEY)
-    for each in (record(1, 0), record(0, 2), record(0, 0)):
-        first.keep(each)
-    second = Records(tmp_path / "out" / "kills.jsonl", KEY)
-    assert list(second.missing(range(4), seed=0)) == [1, 3]
-    assert second.all == [record(0, 0), record(0, 2), record(1, 0)]
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "out" / "kills.jsonl"
 
 
-def test_what_showed_a_fault_is_tried_again_and_its_last_try_counts(tmp_path):
-    records = Records(tmp_path / "kills.jsonl", KEY)
-    records.keep(record(0, 0, "best.weights.h5 differs"))
-    assert list(records.missing(range(1), seed=0)) == [0]
-    records.keep(record(0, 0))
-    for known in (records, Records(tmp_path / "kills.jsonl", KEY)):
-        assert known.all == [record(0, 0)]
-        assert not list(known.missing(range(1), seed=0))
+def opened(file, sources: str = "one") -> Records:
+    return Records(file, KEY, sources)
 
 
-def test_an_incomplete_line_is_dropped(tmp_path):
-    file = tmp_path / "kills.jsonl"
-    Records(file, KEY).keep(record(0, 0))
-    with file.open("a", encoding="utf-8") as opened:
-        opened.write('{"seed": 0, "numb')
-    records = Records(file, KEY)
-    assert records.all == [record(0, 0)]
-    records.keep(record(0, 1))
-    assert Records(file, KEY).all == [record(0, 0), record(0, 1)]
+def test_a_run_goes_on_where_another_was_stopped(file):
+    for seed, number in ((1, 0), (0, 2), (0, 0)):
+        opened(file).keep({"seed": seed, "number": number, "faults": []})
+    assert list(opened(file).missing(range(4), seed=0)) == [1, 3]
+    assert list(opened(file, "other").missing(range(4), seed=0)) == [1, 3]
+    assert opened(file).all() == [record(0, 0), record(0, 2), record(1, 0)]
+
+
+def test_what_showed_a_fault_is_tried_again_with_other_sources_alone(file):
+    records = opened(file)
+    records.keep({"seed": 0, "number": 0, "faults": ["best.weights.h5 differs"]})
+    assert not list(records.missing(range(1), seed=0))
+    mended = opened(file, "mended")
+    assert list(mended.missing(range(1), seed=0)) == [0]
+    mended.keep({"seed": 0, "number": 0, "faults": []})
+    assert not list(opened(file, "later").missing(range(1), seed=0))
+    assert records.all() == [record(0, 0, sources="mended")]
+
+
+def test_a_line_that_a_killed_run_left_counts_for_nothing(file):
+    """Whether the next line is written by a later run, or by another one at the same time."""
+    before, beside = opened(file), opened(file)
+    before.keep({"seed": 0, "number": 0, "faults": []})
+    with file.open("a", encoding="utf-8") as broken:
+        broken.write('{"seed": 0, "numb')
+    beside.keep({"seed": 0, "number": 1, "faults": []})
+    assert opened(file).all() == [record(0, 0), record(0, 1)]
+
+
+def test_tries_of_another_process_are_in_the_table(file):
+    first, second = opened(file), opened(file)
+    first.keep({"seed": 0, "number": 0, "faults": []})
+    second.keep({"seed": 0, "number": 1, "faults": []})
+    assert first.all() == second.all() == [record(0, 0), record(0, 1)]
+
+
+def test_the_fingerprint_is_of_the_modules(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "ROOT", tmp_path)
+    (tmp_path / "gpmodels").mkdir()
+    prints = []
+    for content in ("a = 1", "a = 2", "a = 1"):
+        (tmp_path / "gpmodels" / "a.py").write_text(content)
+        prints.append(records.fingerprint_of_sources())
+    assert prints[0] == prints[2] != prints[1]
+    assert len(prints[0]) == 10
 
 
 @pytest.fixture
@@ -59,8 +85,8 @@ def killed(monkeypatch):
 
 
 def test_kills_of_all_runs_are_in_the_table(tmp_path, killed):
-    def task(count: int, seed: int, applications: tuple[str, ...] | None = None) -> campaign.Task:
-        return campaign.Task(count, seed, tmp_path / "kills.jsonl", tmp_path, applications)
+    def task(count: int, seed: int, applications: tuple[str, ...] | None = None, sources: str = "one"):
+        return campaign.Task(count, seed, tmp_path / "kills.jsonl", sources, tmp_path, applications)
 
     campaign.run_kills(task(10, 0, ("lane",)))
     assert [application for application, *_ in killed] == ["lane", "lane"]
@@ -68,7 +94,9 @@ def test_kills_of_all_runs_are_in_the_table(tmp_path, killed):
     assert len(killed) == 10  # the two of lane are known
     assert sum(row["kills"] for row in rows) == 10
     assert [list(each["faults"]) for each in faulty] == [["a file is left"]]
-    rows, faulty = campaign.run_kills(task(10, 0))
+    campaign.run_kills(task(10, 0))
+    assert len(killed) == 10
+    rows, faulty = campaign.run_kills(task(10, 0, sources="mended"))
     assert len(killed) == 11  # the one with the fault
     assert killed[-1] == killed[3]
     assert not faulty

@@ -372,3 +372,9 @@ def test_pictures_that_cannot_be_written_say_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"a\.png: cannot be written \("):
         write_picture(tmp_path / "file" / "a.png", picture())
+
+
+def test_an_empty_file_is_called_empty(tmp_path):
+    (tmp_path / "a.png").touch()
+    with pytest.raises(InputError, match=r"a\.png: unreadable or truncated \(the file is empty\)"):
+        read_image(tmp_path / "a.png")

@@ -123,7 +123,7 @@ def test_early_stopping_keeps_the_best_weights(engine, monkeypatch):
 
 
 def test_early_looks_are_doubled_until_the_regular_ones_and_end_no_fit(engine, monkeypatch):
-    """Weights of an early look are kept; the looks after it that count are the regular ones."""
+    """Weights of an early look are kept; a fit ends by the regular ones alone, the first of which is best."""
     monkeypatch.setattr(mini_batch, "CALLBACK_INTERVAL", 11)
     held_out_rows = iter([np.zeros(50), np.full(50, 0.5), *([np.full(50, 0.1)] * 20)])
     monkeypatch.setattr(mini_batch, "log_densities", lambda *_: next(held_out_rows))
@@ -141,7 +141,7 @@ def test_early_looks_are_doubled_until_the_regular_ones_and_end_no_fit(engine, m
         first_look=3,
     )
     looks = [number for number, value in enumerate(monitor.validation, 1) if not math.isnan(value)]
-    assert looks == [3, 6, *range(11, 11 * PATIENCE + 1, 11)]
+    assert looks == [3, 6, *range(11, 11 * (PATIENCE + 1) + 1, 11)]
     assert kept == 3
 
 
