@@ -216,7 +216,7 @@ def main() -> None:
         stem,
         title=f"Reliability: {part.title}, last run with {count} and seed {arguments.seed}",
         rows=rows,
-        host=host() | {"seconds": round(time.perf_counter() - started), "sources": sources},
+        host=host() | {"seconds of the last run": round(time.perf_counter() - started), "sources": sources},
     )
     with atomic_file(stem.with_suffix(".faults.json")) as file:
         file.write_text(json.dumps(faulty, indent=1) + "\n", encoding="utf-8")
