@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import typer
 from pydantic import BaseModel
 from rich.console import Console
+from typer.models import OptionInfo
 
 from data_prep.prepared.workers import Cluster, Workers, open_cluster
 from pipelines.command.config import CONFIG_NAME, load_settings
@@ -311,10 +312,19 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
         _cluster_parameter(hidden=not command.on_cluster),
         _help_settings(name, command.settings),
     ]
+    for parameter in parameters:
+        _leave_checks_to_step(parameter)
     # Typer reads the options from the signature and the annotations.
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _leave_checks_to_step(parameter: inspect.Parameter) -> None:
+    """Have typer not look at a path: the step says what it expected there, and what to do."""
+    for mark in typing.get_args(parameter.annotation)[1:]:
+        if isinstance(mark, OptionInfo):
+            mark.readable = False
 
 
 def _former_settings(command: Command, values: Mapping[str, Any]) -> BaseModel | None:
