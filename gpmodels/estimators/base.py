@@ -64,8 +64,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     _first_look: ClassVar[int | None] = None  # of `fit_mini_batch`
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
-    _learned_flags: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are true or false, and go into a file."""
+    _learned_flags: ClassVar[tuple[str, ...]] = ()  # attributes that are true or false and go into a file
 
     num_inducing: int | str = "auto"
     kernel: str = "squared_exponential"

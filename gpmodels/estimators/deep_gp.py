@@ -122,7 +122,7 @@ class _DeepGPEstimator(SparseGPEstimator):
         self,
         engine: Engine,
         rows: Rows,  # noqa: ARG002 - L-BFGS of the base class needs them; a sampled bound has none
-        rng: np.random.Generator,  # noqa: ARG002 - as above
+        rng: np.random.Generator,  # noqa: ARG002 - the base class draws the sample of its L-BFGS by it
     ) -> None:
         """Start the noise of a regression large."""
         likelihood = engine.head.likelihood

@@ -1,7 +1,6 @@
 """AutoGP estimators: starts, blocks of objectives, files, and what they refuse."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -456,40 +455,6 @@ def test_file_and_copy_predict_the_same(kind, posterior, iris, tmp_path):
     for other in (kind.load(tmp_path / "model.npz"), copy.deepcopy(model)):
         np.testing.assert_allclose(other.predict(iris[0]), model.predict(iris[0]))
         assert other.kernel_depth == 2
-
-
-def with_flag(source, target, value):
-    """Write a file again with another `posterior_is_solved`, or without it."""
-    with np.load(source) as archive:
-        arrays = dict(archive)
-    description = json.loads(str(arrays["description"]))
-    del description["posterior_is_solved"]
-    description |= {} if value is None else {"posterior_is_solved": value}
-    np.savez_compressed(target, **arrays | {"description": np.array(json.dumps(description))})
-
-
-@pytest.mark.slow
-def test_files_of_before_do_not_say_whether_the_posterior_is_solved(iris, tmp_path):
-    model = AutoGPClassifier(**SMALL).fit(*iris)
-    model.save(tmp_path / "model.npz")
-    with_flag(tmp_path / "model.npz", tmp_path / "before.npz", None)
-    before = AutoGPClassifier.load(tmp_path / "before.npz")
-    assert before.posterior_is_solved_ is None
-    assert np.isfinite(before.leave_one_out(*iris)).all()
-    with_flag(tmp_path / "model.npz", tmp_path / "altered.npz", 1)
-    with pytest.raises(ValueError, match="its posterior_is_solved must be true or false, but is 1"):
-        AutoGPClassifier.load(tmp_path / "altered.npz")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_components", [1, 2])
-def test_a_loaded_model_leaves_out_as_the_saved_one(num_components, iris, tmp_path):
-    model = AutoGPClassifier(num_components=num_components, **SMALL).fit(*iris)
-    model.save(tmp_path / "model.npz")
-    loaded = AutoGPClassifier.load(tmp_path / "model.npz")
-    assert loaded.posterior_is_solved_ == model.posterior_is_solved_ == (num_components == 1)
-    np.testing.assert_allclose(loaded.leave_one_out(*iris), model.leave_one_out(*iris))
-    np.testing.assert_array_equal(loaded.suspicious_labels(*iris), model.suspicious_labels(*iris))
 
 
 @pytest.mark.slow

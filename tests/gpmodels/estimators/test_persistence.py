@@ -7,9 +7,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from gpmodels import (
+    AutoGPClassifier,
     HGPClassifier,
     HGPRegressor,
     SVGPClassifier,
@@ -304,3 +306,45 @@ def test_pickled_objects_are_never_read(regressor, tmp_path):
         archive.write(tmp_path / "object.npy", "extra.npy")
     with pytest.raises(ValueError, match="allow_pickle=False"):
         HGPRegressor.load(path)
+
+
+# Whether the posterior of an AutoGP is solved, which leaving out needs
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+def with_flag(source, target, value):
+    """Write a file again with another `posterior_is_solved`, or without it."""
+    with np.load(source) as archive:
+        arrays = dict(archive)
+    description = json.loads(str(arrays["description"]))
+    del description["posterior_is_solved"]
+    description |= {} if value is None else {"posterior_is_solved": value}
+    np.savez_compressed(target, **arrays | {"description": np.array(json.dumps(description))})
+
+
+@pytest.mark.slow
+def test_files_of_before_do_not_say_whether_the_posterior_is_solved(iris, tmp_path):
+    model = AutoGPClassifier(**SMALL).fit(*iris)
+    model.save(tmp_path / "model.npz")
+    with_flag(tmp_path / "model.npz", tmp_path / "before.npz", None)
+    before = AutoGPClassifier.load(tmp_path / "before.npz")
+    assert before.posterior_is_solved_ is None
+    assert np.isfinite(before.leave_one_out(*iris)).all()
+    with_flag(tmp_path / "model.npz", tmp_path / "altered.npz", 1)
+    with pytest.raises(ValueError, match="its posterior_is_solved must be true or false, but is 1"):
+        AutoGPClassifier.load(tmp_path / "altered.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_components", [1, 2])
+def test_a_loaded_model_leaves_out_as_the_saved_one(num_components, iris, tmp_path):
+    model = AutoGPClassifier(num_components=num_components, **SMALL).fit(*iris)
+    model.save(tmp_path / "model.npz")
+    loaded = AutoGPClassifier.load(tmp_path / "model.npz")
+    assert loaded.posterior_is_solved_ == model.posterior_is_solved_ == (num_components == 1)
+    np.testing.assert_allclose(loaded.leave_one_out(*iris), model.leave_one_out(*iris))
+    np.testing.assert_array_equal(loaded.suspicious_labels(*iris), model.suspicious_labels(*iris))
