@@ -220,7 +220,10 @@ def test_what_cannot_be_a_source_is_refused(organs, tmp_path):
     run("histopathology", "prepare", *paths, "--patch-size", PATCH, "--set", "size=[32, 32]", "--jobs", 1)
     assert "6 examples that are in" in refused("--source", mixed / "prepared")
     assert "with --source" in refused("--set", "heads=[linear, atl_dgp]")
-    assert "Expected a folder written by `prepare`" in refused("--source", tmp_path / "none")
+    missing = refused("--source", tmp_path / "none")
+    assert (
+        f"{tmp_path / 'none'} does not exist. Check the path: pass a folder written by `prepare`." in missing
+    )
     assert not (tmp_path / "run").exists()
 
 
