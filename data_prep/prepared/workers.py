@@ -236,11 +236,14 @@ def _second_tries(
         [alone] = _hand_out(cluster, call, [item])
         _wait(distributed, cluster, [alone])
         if alone.future.status != "error":
-            yield item, _gather(cluster, [alone])[0].results[0]
+            result = _gather(cluster, [alone])[0].results[0]
         elif isinstance(alone.future.exception(), distributed.KilledWorker):
-            yield item, ended_its_workers(file_of(item))
+            result = ended_its_workers(file_of(item))
         else:
-            alone.future.result()  # raises what the function raised
+            result = alone.future.result()  # raises what the function raised
+        # Else an item that is done is made anew where the next one ends the worker that has its result.
+        alone.future.release()
+        yield item, result
 
 
 def ended_its_workers(file: Path) -> Skipped:
