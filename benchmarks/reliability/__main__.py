@@ -28,7 +28,7 @@ from benchmarks.common import host, write_results
 from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
 from benchmarks.reliability.altered_cases import REFUSED, SAME
 from benchmarks.reliability.records import Record, Records, fingerprint_of_sources, read_records
-from benchmarks.reliability.undisturbed import APPLICATIONS
+from benchmarks.reliability.undisturbed import APPLICATIONS, WAYS_ON_VIEWS, turn, turn_of_views
 from data_prep.files.atomic import atomic_file
 
 Rows = list[dict[str, Any]]
@@ -140,9 +140,21 @@ def run_hostile_bundles(task: Task) -> tuple[Rows, Rows]:
 
 def run_kills(task: Task) -> tuple[Rows, Rows]:
     """Kill steps at random moments and give their commands again."""
+    return _run_kills(task, APPLICATIONS, turn)
+
+
+def run_kills_on_views(task: Task) -> tuple[Rows, Rows]:
+    """Do the same where features come in views, or videos are described before training."""
+    return _run_kills(task, WAYS_ON_VIEWS, turn_of_views)
+
+
+def _run_kills(
+    task: Task, ways: tuple[str, ...], turn_of: Callable[[int], tuple[str, str]]
+) -> tuple[Rows, Rows]:
     records = Records(task.records, ("seed", "number"), task.sources)
     missing = records.missing(range(task.count), seed=task.seed)
-    for each in shown(kills.run(missing, task.seed, task.work, task.applications or APPLICATIONS)):
+    wanted = task.applications or ways
+    for each in shown(kills.run(missing, task.seed, task.work, wanted, turn_of=turn_of)):
         records.keep(asdict(each))
     return kills.rows_of([kills.Kill.of_record(record) for record in records.all()]), with_faults(records)
 
@@ -179,6 +191,7 @@ PARTS: Mapping[str, Part] = {
         "altered bundles, runs, prepared folders and estimator files", 300, run_hostile_bundles
     ),
     "kills": Part("kills", 200, run_kills),
+    "kills_on_views": Part("kills of cells and of videos with cached features", 40, run_kills_on_views),
     "full_disk": Part("full disks and missing permissions", 50, run_full_disk),
     "same_again": Part("steps again, at most", 25, run_same_again),
 }

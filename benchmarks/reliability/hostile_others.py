@@ -24,7 +24,7 @@ from benchmarks.reliability.hostile_images import (
     put,
     truncated,
 )
-from benchmarks.reliability.ways import tissue, write_video
+from benchmarks.reliability.tiny_data import tissue, write_video
 
 # Videos -----------------------------------------------------------------------------------------------------
 

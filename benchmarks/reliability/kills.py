@@ -1,8 +1,8 @@
 """SIGKILL at random moments of every step; then the same command again, and what is left compared.
 
 A step first runs undisturbed. Then it is killed, with its workers, after a share of the measured time that is
-drawn uniformly, and the same command is given again - `train` with `--resume`, as its documentation says. It
-must hold that
+drawn uniformly, and the same command is given again - `train` and `features` with `--resume`, as their
+documentation says. It must hold that
 
 - the second command ends with exit code 0, or says that the first one was complete already;
 - the output is that of the undisturbed run: the same files, equal in what `compared` takes of them;
@@ -11,7 +11,7 @@ must hold that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ import numpy as np
 
 from benchmarks.reliability.comparison import compared, differences
 from benchmarks.reliability.undisturbed import APPLICATIONS, link_way, turn, undisturbed_seconds
-from benchmarks.reliability.ways import PARTIAL, STEPS, arguments_of, clear, faults_of_again, start
+from benchmarks.reliability.ways import ALL_STEPS, PARTIAL, WAYS, arguments_of, clear, faults_of_again, start
 
 _KILLED = -9
+_RESUMED = ("train", "features")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def kill(
     link_way(way, place, without=step)
     arguments = arguments_of(application, step)
     first = start(*arguments, folder=place, kill_after=share * seconds)
-    again = [*arguments, "--resume"] if step == "train" else arguments
+    again = [*arguments, "--resume"] if step in _RESUMED else arguments
     second = start(*again, folder=place)
     faults = list(faults_of_again(second))
     faults += differences(compared(way / step), compared(place / step))
@@ -88,18 +89,27 @@ def run(
     seed: int,
     work: Path,
     applications: Sequence[str] = APPLICATIONS,
-    steps: Sequence[str] = STEPS,
+    *,
+    turn_of: Callable[[int], tuple[str, str]] = turn,
 ) -> Iterator[Kill]:
-    """Yield the kills of some numbers, but for those of applications and steps that are not wanted."""
+    """Yield the kills of some numbers, but for those of ways that are not wanted.
+
+    Args:
+        numbers: Numbers of the kills.
+        seed: Of the campaign.
+        work: Folder for the undisturbed runs.
+        applications: Keys of `WAYS` that are wanted.
+        turn_of: Returns the way and the step of a number.
+    """
     undisturbed: dict[str, dict[str, float]] = {}
     for number in numbers:
-        application, step = turn(number)
-        if application not in applications or step not in steps:
+        application, step = turn_of(number)
+        if application not in applications:
             continue
         share = float(np.random.default_rng([24, seed, number]).uniform())
         way = work / application
         if application not in undisturbed:
-            undisturbed[application] = undisturbed_seconds(application, way, steps)
+            undisturbed[application] = undisturbed_seconds(application, way, list(WAYS[application].steps))
         seconds = undisturbed[application][step]
         was_killed, faults = kill(application, step, share, way=way, seconds=seconds)
         yield Kill(seed, number, application, step, share, was_killed, faults)
@@ -108,7 +118,7 @@ def run(
 def rows_of(kills: Sequence[Kill]) -> list[dict[str, Any]]:
     """Return a row for each step."""
     rows = []
-    for step in STEPS:
+    for step in ALL_STEPS:
         own = [each for each in kills if each.step == step]
         if not own:
             continue

@@ -9,16 +9,19 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
-from benchmarks.reliability.hostile_images import picture
-from benchmarks.reliability.ways import STEPS, clear, go, write_video
+from benchmarks.reliability.ways import ALL_STEPS, NEW, STEPS, WAYS, clear, go
 
 APPLICATIONS = ("classify", "lane", "sonar", "histopathology", "video")
 
-CONTENT = ("data", "new", "boxes.csv", "labels.csv", *STEPS)
+CONTENT = ("data", NEW, "boxes.csv", "labels.csv", "test.txt", *ALL_STEPS)
 """Names in the folder of a way: its data, and what its steps wrote."""
+
+WAYS_ON_VIEWS = ("cells", "video features")
+
+_STEPS_ON_VIEWS = (
+    *(("cells", step) for step in STEPS),
+    *(("video features", step) for step in ("features", *STEPS[1:])),
+)
 
 _SECONDS = "seconds.json"
 
@@ -29,32 +32,26 @@ def turn(number: int) -> tuple[str, str]:
     return application, STEPS[(number // len(APPLICATIONS) + number) % len(STEPS)]
 
 
-def write_new(application: str, way: Path) -> None:
-    """Write twelve images, or four videos, to predict."""
-    rng, new = np.random.default_rng(23), way / "new"
-    new.mkdir(exist_ok=True)
-    for number in range(4 if application == "video" else 12):
-        if application == "video":
-            write_video(new / f"{number}.avi", rng, moves=number % 2 == 0)
-        else:
-            Image.fromarray(picture(rng, (64, 96))).save(new / f"{number}.png")
+def turn_of_views(number: int) -> tuple[str, str]:
+    """Return way and step of a try where features come in views, or videos are described before training."""
+    return _STEPS_ON_VIEWS[number % len(_STEPS_ON_VIEWS)]
 
 
-def undisturbed_seconds(application: str, way: Path, steps: Sequence[str]) -> dict[str, float]:
-    """Run an application's steps undisturbed; return the seconds of each, known ones where that was done.
+def undisturbed_seconds(name: str, way: Path, steps: Sequence[str]) -> dict[str, float]:
+    """Run the steps of a way undisturbed; return the seconds of each, known ones where that was done.
 
     Args:
-        application: Key of `benchmarks.reliability.ways.WAYS`.
+        name: Key of `benchmarks.reliability.ways.WAYS`.
         way: Folder of the run; what steps write of it is in folders of their names.
         steps: Steps that are needed; those before the last of them run, too.
     """
     known = way / _SECONDS
     if not known.exists():
         clear(way)
-        way.mkdir(parents=True)
-        write_new(application, way)
-        needed = STEPS[: 1 + max(STEPS.index(each) for each in steps)]
-        ended = go(application, way, needed)
+        (way / NEW).mkdir(parents=True)
+        WAYS[name].new(way / NEW)
+        known_steps = list(WAYS[name].steps)
+        ended = go(name, way, known_steps[: 1 + max(known_steps.index(each) for each in steps)])
         known.write_text(json.dumps({name: each.seconds for name, each in ended.items()}), encoding="utf-8")
     seconds: dict[str, float] = json.loads(known.read_text(encoding="utf-8"))
     return seconds

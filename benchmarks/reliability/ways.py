@@ -17,14 +17,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
-import numpy as np
-from PIL import Image
-from sklearn.datasets import load_digits
-
 from benchmarks.common import peak_memory
-from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
-from data_prep.lane.scenes import write_scenes
+from benchmarks.reliability.tiny_data import (
+    cells_data,
+    classify_data,
+    histopathology_data,
+    lane_data,
+    sonar_data,
+    video_data,
+    write_new_images,
+    write_new_sequences,
+    write_new_videos,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,164 +144,150 @@ def faults_of_again(ended: Ended) -> Iterator[str]:
         yield f"the second command ended with {ended.code}: {' '.join(ended.errors.split())[-300:]}"
 
 
-# Data of each application -----------------------------------------------------------------------------------
-
-
-def lane_data(folder: Path) -> None:
-    """Write rendered scenes with masks."""
-    write_scenes(folder / "data", count=9, seed=0, lane_textures=["brick", "grass"], size=(32, 48))
-
-
-def classify_data(folder: Path) -> None:
-    """Write scikit-learn's digits 0, 1 and 2 in class folders."""
-    digits = load_digits()
-    for number in np.flatnonzero(digits.target < 3)[:90]:
-        path = folder / "data" / f"digit {digits.target[number]}" / f"{number:04d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray((digits.images[number] * 15.9).astype(np.uint8)).save(path)
-
-
-def sonar_data(folder: Path) -> None:
-    """Write 16-bit images with speckle, in which bright discs and bars lie, and the table of these."""
-    rng = np.random.default_rng(0)
-    (folder / "data").mkdir()
-    rows = ["image,x,y,w,h,class"]
-    for number in range(12):
-        levels = np.full((96, 128), 3000.0)
-        for place, kind in enumerate(("ball", "bar", "ball", "bar")):
-            left, top = 6 + 64 * (place % 2) + int(rng.integers(0, 36)), 6 + 48 * (place // 2)
-            if kind == "ball":
-                cv2.circle(levels, (left + 8, top + 8), 5, 8000.0, -1)
-            else:
-                cv2.line(levels, (left + 1, top + 8), (left + 14, top + 8), 8000.0, 3)
-            rows.append(f"line{number // 2}_{number}.png,{left},{top},16,16,{kind}")
-        levels *= rng.exponential(1.0, levels.shape) * 0.5 + 0.5
-        path = folder / "data" / f"line{number // 2}_{number}.png"
-        Image.fromarray(np.clip(levels, 0, 65535).astype(np.uint16)).save(path)
-    (folder / "boxes.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-
-
-def tissue(rng: np.random.Generator, size: tuple[int, int], *, tumour: bool) -> np.ndarray:
-    """Return uint8 [*size, 3] of two stains in random amounts; a tumour has more of one, in finer grains."""
-    grain = 2 if tumour else 8
-    shape = (size[0] // grain + 1, size[1] // grain + 1, 2)
-    amounts = rng.uniform(0.1, 1.0, shape) * ((1.4, 0.5) if tumour else (0.6, 1.0))
-    return from_density(np.kron(amounts, np.ones((grain, grain, 1)))[: size[0], : size[1]] @ REFERENCE_STAINS)
-
-
-def histopathology_data(folder: Path) -> None:
-    """Write pictures of tissue and the table of their labels and patients."""
-    rng = np.random.default_rng(0)
-    (folder / "data").mkdir()
-    rows = ["file,label,patient"]
-    for number in range(16):
-        picture = tissue(rng, (64, 64), tumour=number % 2 == 1)
-        Image.fromarray(picture).save(folder / "data" / f"slide {number}.png")
-        rows.append(f"slide {number}.png,{('benign', 'tumour')[number % 2]},P{number // 2}")
-    (folder / "labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-
-
-def write_video(path: Path, rng: np.random.Generator, *, moves: bool, frames: int = 20) -> None:
-    """Write a video of a disc, which moves or stays; the suffix decides the container."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    codec = "MJPG" if path.suffix == ".avi" else "mp4v"
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), 10, (32, 32))
-    for number in range(frames):
-        frame = rng.integers(20, 40, (32, 32, 3), np.uint8)
-        shift = round(8 * np.sin(1.3 * number)) if moves else 0
-        cv2.circle(frame, (16 + shift, 16), 5, (230,) * 3, -1)
-        writer.write(frame)
-    writer.release()
-
-
-def video_data(folder: Path) -> None:
-    """Write videos of two classes, each of ten groups."""
-    rng = np.random.default_rng(0)
-    for kind in ("Across", "Still"):
-        for group in range(1, 11):
-            name = f"v_{kind}_g{group:02d}_c01.avi"
-            write_video(folder / "data" / kind / name, rng, moves=kind == "Across")
-
-
 # Ways -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Way:
-    """The commands of an application on its tiny data, with relative paths.
+class Step:
+    """A step of a way: `gpimaging APPLICATION COMMAND OPTIONS`, with relative paths.
 
     Attributes:
-        data: Writes the data, and the images or videos `new` to predict, into a folder.
-        prepare: Options of the prepare step.
-        train: Settings of the train step.
-        predict: Options of the predict step.
+        command: Name of the command.
+        options: Its options but for --jobs and --out; `NEW` stands for what is predicted.
     """
 
-    data: Callable[[Path], None]
-    prepare: Sequence[object]
-    train: Mapping[str, object]
-    predict: Sequence[object] = ()
+    command: str
+    options: Sequence[object]
 
+
+@dataclass(frozen=True)
+class Way:
+    """The steps of an application on its tiny data.
+
+    Attributes:
+        application: Name of the application.
+        data: Writes the data into a folder.
+        steps: The steps by the names of the folders that they write, in their order.
+        new: Writes what is predicted into a folder.
+    """
+
+    application: str
+    data: Callable[[Path], None]
+    steps: Mapping[str, Step]
+    new: Callable[[Path], None]
+
+
+STEPS = ("prepare", "train", "evaluate", "export", "predict")
+"""Steps of a way; the output of each is the folder of its name."""
+
+ALL_STEPS = ("prepare", "clips", "features", "train", "evaluate", "export", "predict")
+"""The same with those of videos with cached features: a run on `clips` gives the network."""
+
+NEW = "new"
 
 _ALIKE = {"pretraining_epochs": 2, "head_epochs": 2, "head_steps": 10, "num_inducing": 5, "panel_images": 1}
+_FEW_STEPS = {**_ALIKE, "heads": "[linear, svgp]", "steps_per_epoch": 10}
+_VIDEO_TRAINING = {**_FEW_STEPS, "batch_size": 8, "width": 4}
+
+
+def _train(settings: Mapping[str, object], data: str = "prepare") -> Step:
+    given = [text for key, value in settings.items() for text in ("--set", f"{key}={value}")]
+    return Step("train", ["--data", data, *given])
+
+
+def _after_training(data: str = "prepare", new: Sequence[str] = (NEW,)) -> dict[str, Step]:
+    return {
+        "evaluate": Step("evaluate", ["--data", data, "--model", "train"]),
+        "export": Step("export", ["--model", "train"]),
+        "predict": Step("predict", ["--model", "export", "--input", *new]),
+    }
+
+
+def _plain_way(
+    application: str,
+    data: Callable[[Path], None],
+    prepare: Sequence[object],
+    train: Mapping[str, object],
+    new: Callable[[Path], None] = write_new_images,
+) -> Way:
+    steps = {"prepare": Step("prepare", prepare), "train": _train(train), **_after_training()}
+    return Way(application, data, steps, new)
+
+
+_PREPARED_VIDEOS = ("--videos", "data", "--frames", 4, "--size", "16x16", "--resize", "16x16")
 
 WAYS: Mapping[str, Way] = {
-    "lane": Way(
+    "lane": _plain_way(
+        "lane",
         lane_data,
         ("--images", "data/images", "--masks", "data/masks", "--size", "16x24"),
         {**_ALIKE, "network": "C1K3", "heads": "[linear, svgp]"},
     ),
-    "classify": Way(
-        classify_data,
-        ("--images", "data", "--size", "8x8"),
-        {**_ALIKE, "heads": "[linear, svgp]", "steps_per_epoch": 10},
-    ),
-    "sonar": Way(
+    "classify": _plain_way("classify", classify_data, ("--images", "data", "--size", "8x8"), _FEW_STEPS),
+    "sonar": _plain_way(
+        "sonar",
         sonar_data,
         (
             *("--images", "data", "--annotations", "boxes.csv", "--window", "24x24", "--size", "16x16"),
             *("--group-pattern", "^(line[0-9]+)", "--set", "background_ratio=1.5"),
         ),
-        {**_ALIKE, "heads": "[linear, svgp]", "steps_per_epoch": 10, "batch_size": 20},
+        {**_FEW_STEPS, "batch_size": 20},
     ),
-    "histopathology": Way(
+    "histopathology": _plain_way(
+        "histopathology",
         histopathology_data,
         ("--images", "data", "--labels", "labels.csv", "--patch-size", 32, "--set", "size=[32, 32]"),
-        {**_ALIKE, "heads": "[linear, svgp]", "steps_per_epoch": 10, "components": 4},
+        {**_FEW_STEPS, "components": 4},
     ),
-    "video": Way(
+    "video": _plain_way("video", video_data, _PREPARED_VIDEOS, _VIDEO_TRAINING, write_new_videos),
+    "cells": Way(
+        "cells",
+        cells_data,
+        {
+            "prepare": Step(
+                "prepare",
+                (
+                    *("--sequences", "data/sequences", "--annotations", "data/events.csv"),
+                    *("--one-kind", "event", "--test-list", "test.txt"),
+                ),
+            ),
+            "train": _train(
+                {**_FEW_STEPS, "heads": "[linear, dfgp_mkl]", "components": 6, "selection_fraction": 0.4}
+            ),
+            **_after_training(new=("new/simulated/sequences/well_8", "new/simulated/sequences/well_9")),
+        },
+        write_new_sequences,
+    ),
+    "video features": Way(
+        "video",
         video_data,
-        ("--videos", "data", "--frames", 4, "--size", "16x16", "--resize", "16x16"),
-        {**_ALIKE, "heads": "[linear, svgp]", "steps_per_epoch": 10, "batch_size": 8, "width": 4},
+        {
+            "prepare": Step("prepare", _PREPARED_VIDEOS),
+            "clips": _train({**_VIDEO_TRAINING, "heads": "[linear]"}),
+            "features": Step("features", ["--data", "prepare", "--model", "clips"]),
+            "train": _train({**_FEW_STEPS, "batch_size": 8, "components": 6}, "features"),
+            **_after_training("features"),
+        },
+        write_new_videos,
     ),
 }
 
-STEPS = ("prepare", "train", "evaluate", "export", "predict")
-"""Steps of a way; the output of each is the folder of its name."""
-
 
 def arguments_of(
-    application: str, step: str, *, out: str | None = None, new: str = "new", jobs: int = 1
+    name: str, step: str, *, out: str | None = None, new: str = NEW, jobs: int = 1
 ) -> list[object]:
     """Return the arguments of a step's command in the folder of its way.
 
     Args:
-        application: Key of `WAYS`.
-        step: One of `STEPS`.
+        name: Key of `WAYS`.
+        step: One of the way's steps.
         out: Folder to write to; by default the step's name.
         new: Folder of what is predicted.
         jobs: Workers, and threads of TensorFlow.
     """
-    way = WAYS[application]
-    settings = [text for key, value in way.train.items() for text in ("--set", f"{key}={value}")]
-    options = {
-        "prepare": way.prepare,
-        "train": ["--data", "prepare", *settings],
-        "evaluate": ["--data", "prepare", "--model", "train"],
-        "export": ["--model", "train"],
-        "predict": ["--model", "export", "--input", new, *way.predict],
-    }
-    return [application, step, *options[step], "--jobs", jobs, "--out", out or step]
+    way = WAYS[name]
+    options = [new if option == NEW else option for option in way.steps[step].options]
+    return [way.application, way.steps[step].command, *options, "--jobs", jobs, "--out", out or step]
 
 
 def clear(*folders: Path) -> None:
@@ -307,20 +297,18 @@ def clear(*folders: Path) -> None:
             shutil.rmtree(folder)
 
 
-def go(
-    application: str, folder: Path, steps: Sequence[str] = ("prepare", "train", "export")
-) -> dict[str, Ended]:
-    """Write an application's data into a folder and run some steps; return how each ended.
+def go(name: str, folder: Path, steps: Sequence[str] = ("prepare", "train", "export")) -> dict[str, Ended]:
+    """Write the data of a way into a folder and run some of its steps; return how each ended.
 
     Raises:
         RuntimeError: A step failed, so that there is nothing to try to break.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "data").exists():
-        WAYS[application].data(folder)
+        WAYS[name].data(folder)
     ended = {}
     for step in steps:
-        ended[step] = start(*arguments_of(application, step), folder=folder)
+        ended[step] = start(*arguments_of(name, step), folder=folder)
         if ended[step].code != 0:
-            raise RuntimeError(f"{application} {step} failed undisturbed: {ended[step].errors}")
+            raise RuntimeError(f"{name} {step} failed undisturbed: {ended[step].errors}")
     return ended

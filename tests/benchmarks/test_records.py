@@ -3,8 +3,7 @@
 import pytest
 
 from benchmarks.reliability import __main__ as campaign
-from benchmarks.reliability import kills, records, undisturbed
-from benchmarks.reliability.kills import Kill
+from benchmarks.reliability import kills, records, undisturbed, ways
 from benchmarks.reliability.records import Records
 
 KEY = ("seed", "number")
@@ -108,7 +107,18 @@ def test_kills_of_all_runs_are_in_the_table(tmp_path, killed):
 def test_a_number_is_the_same_kill_whatever_else_is_wanted(tmp_path):
     everything = list(kills.run(range(25), 0, tmp_path))
     assert len({(each.application, each.step) for each in everything}) == 25
-    own = list(kills.run(range(25), 0, tmp_path, ("sonar",), ("export",)))
-    assert [(each.application, each.step) for each in own] == [("sonar", "export")]
-    assert all(isinstance(each, Kill) for each in own)
-    assert own[0].share in {each.share for each in everything if each.number == own[0].number}
+    own = list(kills.run(range(25), 0, tmp_path, ("sonar",)))
+    assert own == [each for each in everything if each.application == "sonar"]
+    assert sorted(each.step for each in own) == sorted(ways.STEPS)
+
+
+def test_ten_kills_on_views_reach_every_step_of_both_ways(tmp_path, monkeypatch, killed):
+    monkeypatch.setattr(kills, "undisturbed_seconds", lambda *_: dict.fromkeys(ways.ALL_STEPS, 1.0))
+    task = campaign.Task(10, 0, tmp_path / "kills_on_views.jsonl", "one", tmp_path, None)
+    rows, _ = campaign.run_kills_on_views(task)
+    disturbed = {"cells": ways.STEPS, "video features": ("features", *ways.STEPS[1:])}
+    asked = [(way, step) for way, step, _ in killed]
+    assert asked == [(way, step) for way, steps in disturbed.items() for step in steps]
+    assert all(step in ways.WAYS[way].steps for way, step in asked)
+    assert [row["step"] for row in rows] == ["prepare", "features", "train", "evaluate", "export", "predict"]
+    assert sum(row["kills"] for row in rows) == 10
