@@ -265,7 +265,7 @@ WAYS: Mapping[str, Way] = {
             "prepare": Step("prepare", _PREPARED_VIDEOS),
             "clips": _train({**_VIDEO_TRAINING, "heads": "[linear]"}),
             "features": Step("features", ["--data", "prepare", "--model", "clips"]),
-            "train": _train({**_FEW_STEPS, "batch_size": 8, "components": 6}, "features"),
+            "train": _train({**_FEW_STEPS, "batch_size": 8}, "features"),
             **_after_training("features"),
         },
         write_new_videos,

@@ -12,11 +12,12 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.autogp.left_out import diagonal_without_sites, precision_roots
 from gpmodels.autogp.posterior import ENTROPIES, POSTERIORS, MixturePosterior
 from gpmodels.heads.base import Latent, UnitDescription
-from gpmodels.heads.conjugate import HeadFeatures, UnitFeatures, sites_at
+from gpmodels.heads.conjugate import HeadFeatures, Sites, UnitFeatures, sites_at
 from gpmodels.heads.gp import GPHead, Points
-from gpmodels.heads.leave_one_out import without_site
+from gpmodels.heads.leave_one_out import prior_variance, without_site
 from gpmodels.heads.left_out_logits import (
     Slopes,
     logit_means,
@@ -28,6 +29,9 @@ from gpmodels.likelihoods import mixture
 from gpmodels.units.folded import compact_functions, compact_marginal
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import InducingUnits, Whitening, whitened_features
+
+LARGEST_SHARE = 0.99
+"""β v_g of a training point stays below this while q is held and the kernel learns by leaving out."""
 
 START_DEVIATION = 0.1
 """Standard deviation of the means of several components at the start; equal ones would stay equal."""
@@ -166,11 +170,6 @@ class AutoGPHead(GPHead):
         return ("global",)
 
     @property
-    def is_probit(self) -> bool:
-        """Whether p(y = 1) of two classes is a probit of one Gaussian latent function."""
-        return super().is_probit and self.num_components == 1
-
-    @property
     def posterior_units(self) -> tuple[MixturePosterior, ...]:
         """The posterior, whose parameters stay while the kernel learns by leaving out."""
         return (self.posterior,)
@@ -293,21 +292,60 @@ class AutoGPHead(GPHead):
     def leaving_out(self, points: Points) -> Callable[[Points], Latent]:
         """Return a function from some training points to their marginals without their own labels.
 
-        One full Gaussian under a softmax leaves its logits out together, see
-        `gpmodels.heads.left_out_logits`; components and diagonal covariances leave each out alone.
+        It is for the best q of the points. One Gaussian under a softmax leaves its logits out together, see
+        `gpmodels.heads.left_out_logits`; components leave each out alone. Of several components each loses
+        its own site, and their weights stay.
         """
-        is_gaussian = self.num_components == 1 and not self.posterior.is_diagonal
-        if not is_gaussian or not moves_logits_together(self.likelihood, self.num_inducing, len(points.y)):
-            return lambda part: self.left_out_latent(part.x, part.y, part.weight)
-        means = logit_means(self._whitened(points.x), None, self._slopes(points))
+        roots, means = None, None
+        if self.posterior.is_diagonal:
+            b, _ = self._features_by_function(points.x)
+            roots = precision_roots(b, self._sites(self.component_marginals(points.x), points).precision)
+        if self.num_components == 1 and moves_logits_together(
+            self.likelihood, self.num_inducing, len(points.y)
+        ):
+            means = logit_means(self._whitened(points.x), None, self._slopes(points))
 
         def left_out(part: Points) -> Latent:
-            alone = self.left_out_latent(part.x, part.y, part.weight)
-            _, change = mean_changes(self._whitened(part.x), means, None, self._slopes(part))
-            mean = self.component_marginals(part.x).mean - change
-            return self._latent(mean, tf.reshape(alone.variance, tf.shape(mean)))
+            marginals = self.component_marginals(part.x)
+            mean, variance = self._without_sites(marginals, part, roots)
+            if means is not None:
+                _, change = mean_changes(self._whitened(part.x), means, None, self._slopes(part))
+                mean = marginals.mean - change
+            return self._latent(mean, variance + marginals.conditional_variance)
 
         return left_out
+
+    def _without_sites(
+        self, marginals: ComponentMarginals, points: Points, roots: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return means and inducing variances at some training points without their sites, `[K, B, P]`.
+
+        Args:
+            marginals: At the points.
+            points: Some of the training points.
+            roots: From `precision_roots` of all training points for diagonal covariances; None for full ones.
+        """
+        site = self._sites(marginals, points)
+        b, most = self._features_by_function(points.x)
+        if roots is None:
+            return without_site(marginals.mean, marginals.inducing_variance, site, most)
+        variances = tf.square(tf.convert_to_tensor(self.posterior.q_sqrt))
+        return diagonal_without_sites(b, marginals.mean, variances, site, roots)
+
+    def _features_by_function(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return b of each latent function, `[P, B, M]`, and |b|², `[B, P]`."""
+        b, _ = whitened_features(self.unit.whitening(), 0, x, self.unit.kernel)
+        b = tf.repeat(b, self.likelihood.num_latents // self.unit.num_kernels, axis=0)
+        return b, prior_variance(b)
+
+    def _sites(self, marginals: ComponentMarginals, points: Points) -> Sites:
+        """Return the sites of each component at its own marginals, `[K, B, P]` each."""
+        shape = tf.shape(marginals.mean)
+        mean, inducing, conditional = (tf.reshape(part, [-1, part.shape[-1]]) for part in marginals)
+        variance = tf.maximum(inducing + conditional, self.variance_floor)
+        label, weight = (tf.tile(part, [self.num_components]) for part in (points.y, points.weight))
+        sites = sites_at(self.likelihood, mean, variance, label, weight, tf.zeros_like(label, tf.int32))
+        return Sites(*(tf.reshape(part, shape) for part in sites))
 
     def _whitened(self, x: tf.Tensor) -> HeadFeatures:
         b, conditional = whitened_features(self.unit.whitening(), 0, x, self.unit.kernel)
@@ -319,12 +357,14 @@ class AutoGPHead(GPHead):
         variance = tf.maximum(inducing + conditional, self.variance_floor)
         return slopes_at(self.likelihood, mean, variance, points.y, points.weight)
 
-    def left_out_latent(
+    @check_shapes("features: [B, D]", "label: [B]", "weight: [B]", "return: [B]")
+    def leave_one_out_terms(
         self, features: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, held: HeldPosterior | None = None
-    ) -> Latent:
-        """Return marginals at training points, each without its own label: its site is divided out.
+    ) -> tf.Tensor:
+        """Return log p(y) of each training point by what the others say, nats, while the kernel learns by it.
 
-        The sites are those of each component, and the weights of the components stay.
+        q is not the best one of the present kernel: β v_g can be above 1, and stays below `LARGEST_SHARE`.
+        Its covariance is that of a full q, also where the head's is diagonal.
 
         Args:
             features: The points, `[B, D]`.
@@ -335,24 +375,12 @@ class AutoGPHead(GPHead):
         Source:
             `gpmodels.heads.leave_one_out`.
         """
-        mean, inducing, conditional = self.component_marginals(features, held)
-        flat_mean, flat_inducing, flat_conditional = (
-            tf.reshape(part, [-1, part.shape[-1]]) for part in (mean, inducing, conditional)
-        )
-        labels, weights = (tf.tile(part, [self.num_components]) for part in (label, weight))
-        variance = tf.maximum(flat_inducing + flat_conditional, self.variance_floor)
-        unit = tf.zeros_like(labels, tf.int32)
-        site = sites_at(self.likelihood, flat_mean, variance, labels, weights, unit)
-        out_mean, out_variance = without_site(flat_mean, flat_inducing, site)
-        shape = tf.shape(mean)
-        return self._latent(tf.reshape(out_mean, shape), tf.reshape(out_variance + flat_conditional, shape))
-
-    @check_shapes("features: [B, D]", "label: [B]", "weight: [B]", "return: [B]")
-    def leave_one_out_terms(
-        self, features: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, held: HeldPosterior | None = None
-    ) -> tf.Tensor:
-        """Return log p(y) of each training point by what the others say, nats; arguments as above."""
-        return self.log_predictive_density(self.left_out_latent(features, label, weight, held), label)
+        marginals = self.component_marginals(features, held)
+        site = self._sites(marginals, Points(features, label, weight, tf.zeros_like(label, tf.int32)))
+        most = marginals.inducing_variance / (1.0 - LARGEST_SHARE)
+        mean, variance = without_site(marginals.mean, marginals.inducing_variance, site, most)
+        latent = self._latent(mean, variance + marginals.conditional_variance)
+        return self.log_predictive_density(latent, label)
 
     @check_shapes("features: [B, D]", "label: [B]", "return: [B]")
     def paper_leave_one_out_terms(

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gpmodels.estimators.fitted import forget
 from gpmodels.units.numerics import precision
 
 Array = npt.NDArray[np.float64]
@@ -97,7 +98,7 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         Raises:
             ValueError: X or y is not finite or has a wrong shape, or a constructor argument is out of range.
         """
-        self._forget()
+        forget(self)
         several = isinstance(self, MultiOutputMixin)
         inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
         check_count("max_iterations", self.max_iterations, least=1)
@@ -148,11 +149,6 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
             )
         mean = self.target_scaler_.inverse_transform(mean[:, None])[:, 0]
         return (mean, self.target_scaler_.scale_[0] * np.sqrt(variance)) if return_std else mean
-
-    def _forget(self) -> None:
-        """Delete what an earlier fit learned, so that a fit that fails leaves no old model."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
 
     @abc.abstractmethod
     def _train(self, x: Array, y: Array, rng: np.random.Generator, report: Report) -> Trained:

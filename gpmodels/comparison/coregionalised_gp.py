@@ -39,6 +39,7 @@ from gpmodels.comparison.transfer_base import (
     fit_score_scale,
     target_folds,
 )
+from gpmodels.estimators.fitted import forget
 from gpmodels.transfer.rows import class_codes, mean_distance
 from gpmodels.transfer.score_scale import own_scale
 
@@ -281,6 +282,7 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
             ValueError: X or y is not finite, `sample_domain` marks no target or several, or there is not one
                 group a row.
         """
+        forget(self)
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self.mean_, deviation = float(np.mean(target)), float(np.std(target))
         self.scale_ = deviation if deviation > 0.0 else 1.0
@@ -302,7 +304,7 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
             X: Inputs, `[N, D]`.
             return_std: Whether to return the standard deviation of the noisy target as well.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         mean, variance = self.posterior_.predict(validate_data(self, X, dtype=np.float64, reset=False))
         scaled = self.mean_ + self.scale_ * mean[:, 0]
         return (scaled, self.scale_ * np.sqrt(variance)) if return_std else scaled

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpmodels.comparison.base import Array
+from gpmodels.estimators.fitted import forget
 from gpmodels.units.placement import median_distance
 from gpmodels.units.views import normalised_views
 
@@ -91,6 +92,7 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         Raises:
             ValueError: X is not finite, there are not two classes, or a constructor argument is out of range.
         """
+        forget(self)
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         self.classes_, index = np.unique(labels, return_inverse=True)
@@ -102,13 +104,14 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
                 "sklearn.multiclass.OneVsRestClassifier."
             )
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self.kernels_ = ViewKernels.fitted(x, self.views, rng)
-        self._train(self.kernels_.between(x), 2.0 * index - 1.0)
+        kernels = ViewKernels.fitted(x, self.views, rng)
+        self._train(kernels.between(x), 2.0 * index - 1.0)
+        self.kernels_ = kernels
         return self
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
         """Return the probability of each class in the order of `classes_`, `[N, 2]`, for inputs `[N, D]`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "kernels_")
         x = validate_data(self, X, dtype=np.float64, reset=False)
         return self._decide(self.kernels_.between(x))
 

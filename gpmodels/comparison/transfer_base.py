@@ -25,6 +25,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gpmodels.estimators.fitted import forget
+
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 
@@ -203,6 +205,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
             ValueError: X is not finite, y has one class, `sample_domain` marks no target or several, or there
                 is not one group a row.
         """
+        forget(self)
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         self.classes_, index = np.unique(labels, return_inverse=True)
@@ -215,18 +218,19 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         rows = Rows(x, index, *domain, len(self.classes_), checked_groups(groups, len(x)))
         self.num_sources_ = rows.num_sources
         self._train(rows)
-        self.score_scale_, self.left_out_nll_ = 1.0, float("nan")
+        scale, left_out_nll = 1.0, float("nan")
         if self.temperature_folds is not None:
             scores, label = self._left_out(rows)
-            self.score_scale_ = fit_score_scale(scores, label, self._own_scale())
+            scale = fit_score_scale(scores, label, self._own_scale())
             if len(label):
-                logarithms = log_softmax(self.score_scale_ * scores, axis=1)
-                self.left_out_nll_ = -float(logarithms[np.arange(len(label)), label].mean())
+                logarithms = log_softmax(scale * scores, axis=1)
+                left_out_nll = -float(logarithms[np.arange(len(label)), label].mean())
+        self.score_scale_, self.left_out_nll_ = scale, left_out_nll
         return self
 
     def class_scores(self, X: npt.ArrayLike) -> Array:
         """Return the scores of target rows `[N, D]`, `[N, C]`, before the temperature."""
-        check_is_fitted(self)
+        check_is_fitted(self, "score_scale_")
         return self._scores(validate_data(self, X, dtype=np.float64, reset=False))
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:

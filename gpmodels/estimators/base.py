@@ -99,8 +99,6 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         callback: Callable[[Any, int], None] | None,
     ) -> Self:
         """Train on checked `x [N, D]`, class indices or targets as given, weights and groups, `[N]`."""
-        for learned in ("weights_", "temperature_"):  # a failed refit must not predict as the former fit did
-            self.__dict__.pop(learned, None)
         self._check_settings()
         self.num_rows_ = len(x)
         self.effective_observations_ = counted_observations(self, x, targets, weight, groups)

@@ -19,12 +19,12 @@ from gpmodels.estimators.base import (
     HierarchicalEstimator,
     SparseGPEstimator,
 )
-from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray
+from gpmodels.estimators.fitted import forget
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier
 from gpmodels.estimators.temperature import (
     check_temperature,
-    class_log_probabilities,
     held_out_temperature,
     tempered,
 )
@@ -66,6 +66,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         Raises:
             ValueError: The data are not numbers or not finite, or there is only one class.
         """
+        forget(self)
         x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -105,7 +106,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             proportion.
         """
         outputs = self._outputs(X)
-        log_probability = self._class_log_probabilities(outputs)
+        log_probability = outputs.pop(LOG_PROBABILITY)
         if outputs["probability"].ndim == 1:
             # Both tails, so that neither probability is 1 minus something close to 1.
             outputs["probability"] = np.exp(log_probability)
@@ -121,11 +122,6 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             outputs["predictive_entropy"] = entropy
         outputs["label"] = self.classes_[np.argmax(outputs["probability"], axis=1)]
         return outputs
-
-    def _class_log_probabilities(self, outputs: dict[str, npt.NDArray[Any]]) -> FloatArray:
-        """Return log p_c of the head's outputs, `[N, C]`, before any temperature."""
-        is_probit = self._engine(self.n_features_in_).head.is_probit
-        return class_log_probabilities(outputs, is_probit=is_probit)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class in the order of `classes_`, `[N, C]`, for inputs `[N, D]`."""

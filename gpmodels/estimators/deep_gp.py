@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -301,25 +300,6 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
             "class_kernels": self.class_kernels,
             "kernel_variance": SOFTMAX_VARIANCE if is_softmax else 1.0,
         }
-
-    def predict_distribution(self, X: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return everything that the model says of each row.
-
-        Args:
-            X: Inputs, `[N, D]`.
-
-        Returns:
-            `probability` of each class `[N, C]`, `label` `[N]`, `latent_mean` and `latent_variance`
-            (`[N]` for two classes, else `[N, C]`) of the mixture, `predictive_entropy` and
-            `mutual_information` in nats `[N]`, and `expert`, which is 0.
-        """
-        outputs = self._outputs(X)
-        probability = outputs["probability"]
-        if probability.ndim == 1:
-            # The mean over the nodes: no probability of the mixture's mean and variance.
-            outputs["probability"] = np.stack([1.0 - probability, probability], axis=1)
-        outputs["label"] = self.classes_[np.argmax(outputs["probability"], axis=1)]
-        return outputs
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -59,6 +59,10 @@ class Compiled:
         return self._concrete
 
 
+LOG_PROBABILITY = "log_probability"
+"""Name of the output of `Engine.predict` that a head's own outputs do not have."""
+
+
 class Engine:
     """One head and its compiled functions; get one by `engine_for`.
 
@@ -136,7 +140,10 @@ class Engine:
         self.head.set_weights(weights)
 
     def predict(self, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Return the head's outputs at points `[B, D]`, and their experts, by its present weights."""
+        """Return the head's outputs at points `[B, D]`, and their experts, by its present weights.
+
+        A classifier's have `LOG_PROBABILITY` besides, the logarithms of its probabilities, `[B, C]`.
+        """
         return self._predict_by_folded(self._fold(), x)
 
     def predict_by(
@@ -183,7 +190,10 @@ class Engine:
 
     def _predict(self, folded: Any, x: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         latent = self.head.folded_latent(folded, x)
-        return self.head.predictions(latent), self.head.responsible_expert(latent)
+        outputs = self.head.predictions(latent)
+        if self.head.is_classifier:
+            outputs[LOG_PROBABILITY] = self.head.class_log_probabilities(latent)
+        return outputs, self.head.responsible_expert(latent)
 
     def _log_densities(self, points: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         x, y = points

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from gpmodels.estimators.fitted import forget
 from gpmodels.estimators.gplvm_calibration import variance_factors
 from gpmodels.estimators.gplvm_checks import (
     check_settings,
@@ -148,7 +149,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
                 a row or column of X is all NaN.
         """
-        self.__dict__.pop("weights_", None)  # a failed refit must not predict with what was learned before
+        forget(self)
         x = checked_rows(self, X, reset=True)
         check_settings(self, x.shape)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))

@@ -185,8 +185,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
 
     def _log_probabilities_of(self, engine: Engine, _: Points, latent: Any) -> FloatArray:
         """Return log p_c of marginals, `[n, C]`, before any temperature."""
-        outputs = engine.head.predictions(latent)
-        return self._class_log_probabilities({name: value.numpy() for name, value in outputs.items()})
+        return engine.head.class_log_probabilities(latent).numpy()
 
     def _row_weight(self, labels: npt.NDArray[Any], weight: FloatArray) -> FloatArray:
         if self.class_weight is None:

@@ -25,7 +25,7 @@ import keras
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.estimators.engine import Compiled, Engine
+from gpmodels.estimators.engine import Compiled, Engine, forget_moments
 from gpmodels.heads.layered import LayeredHead
 from gpmodels.units.gradients import apply_gradients
 
@@ -103,14 +103,14 @@ class NaturalGradientStep:
         self._rest = [weight for weight in head.trainable_weights if id(weight.value) in moved_here]
         self._optimizer = keras.optimizers.Adam(1e-2)
         self._optimizer.build(self._rest)
+        engine.state += self._optimizer.variables
         vector, scalar = tf.TensorSpec([None], engine.dtype), tf.TensorSpec([], engine.dtype)
         matrix = tf.TensorSpec([None, head.stack[0].num_inputs], engine.dtype)
         self._compiled = Compiled(self._step, (matrix, vector, vector), *[scalar] * 3)
 
     def reset(self) -> None:
         """Forget the moments of Adam."""
-        for variable in self._optimizer.variables:
-            variable.assign(tf.zeros_like(variable))
+        forget_moments(self._optimizer)
 
     def __call__(
         self, batch: Batch, num_data: tf.Tensor, learning_rate: tf.Tensor, step: tf.Tensor

@@ -19,6 +19,7 @@ from gpmodels.estimators.base import (
     weighted_moments,
 )
 from gpmodels.estimators.engine import FloatArray
+from gpmodels.estimators.fitted import forget
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutRegressor
 
@@ -53,6 +54,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         Raises:
             ValueError: The data are not numbers or not finite.
         """
+        forget(self)
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True).astype(np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)

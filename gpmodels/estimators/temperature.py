@@ -18,7 +18,7 @@ approximations for Gaussian latent variable models, JMLR 17, 2016, section 3, he
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -28,7 +28,7 @@ import scipy.optimize
 import scipy.special
 import tensorflow as tf
 
-from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray
 from gpmodels.estimators.full_batch import refit_posterior
 from gpmodels.estimators.mini_batch import CHUNK
 from gpmodels.heads.gp import Points
@@ -158,23 +158,6 @@ def best_temperature(log_probability: FloatArray, label: npt.NDArray[np.intp], w
     return math.exp(float(found.x)) if found.fun < cost(0.0) else 1.0
 
 
-def class_log_probabilities(outputs: Mapping[str, npt.NDArray[Any]], *, is_probit: bool = True) -> FloatArray:
-    """Return log p_c of a head's outputs, `[N, C]`.
-
-    Args:
-        outputs: Predictions of the head.
-        is_probit: Whether the probability of class 1 of two is a probit of one Gaussian, which gives the
-            digits of both tails.
-    """
-    probability = outputs["probability"]
-    if probability.ndim == 1:
-        if is_probit:
-            z = outputs["latent_mean"] / np.sqrt(1.0 + outputs["latent_variance"])
-            return scipy.special.log_ndtr(np.stack([-z, z], axis=1))
-        probability = np.stack([1.0 - probability, probability], axis=1)
-    return np.log(np.maximum(probability, np.finfo(probability.dtype).tiny))
-
-
 def tempered(log_probability: FloatArray, temperature: float) -> FloatArray:
     """Return log p_c of `p_c^(1/T)`, normalised, `[N, C]`.
 
@@ -191,6 +174,5 @@ def log_probabilities(engine: Engine, x: FloatArray) -> FloatArray:
     parts = []
     for start in range(0, len(x), rows):
         outputs, _ = engine.predict(tf.constant(x[start : start + rows], engine.dtype))
-        arrays = {name: value.numpy() for name, value in outputs.items()}
-        parts.append(class_log_probabilities(arrays, is_probit=engine.head.is_probit))
+        parts.append(outputs[LOG_PROBABILITY].numpy())
     return np.concatenate(parts)

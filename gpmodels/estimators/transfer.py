@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from gpmodels.estimators.domains import TARGET, Scales, scales_of
 from gpmodels.estimators.engine import FloatArray
+from gpmodels.estimators.fitted import forget
 from gpmodels.estimators.transfer_base import TransferEstimator
 from gpmodels.estimators.unlabelled import without_marks
 from gpmodels.transfer.exact import ExactTransfer
@@ -95,7 +96,7 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
             ValueError: The data are not numbers or not finite, a domain has no labelled row, or the labelled
                 rows are of one class.
         """
-        self.__dict__.pop("model_", None)  # a failed refit must not predict with what was learned before
+        forget(self)
         labelled = None
         if sample_domain is not None:
             y, labelled = without_marks(y)
@@ -220,7 +221,7 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
         Raises:
             ValueError: The data are not numbers or not finite, or a domain has no row with a target value.
         """
-        self.__dict__.pop("model_", None)  # a failed refit must not predict with what was learned before
+        forget(self)
         if sample_domain is None:
             x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
             y = column_or_1d(y, warn=True).astype(np.float64)

@@ -95,11 +95,6 @@ class GPHead(Head):
         self.is_classifier = self.likelihood.is_classifier
         self.label_requirement = self.likelihood.label_requirement
 
-    @property
-    def is_probit(self) -> bool:
-        """Whether p(y = 1) of two classes is a probit of one Gaussian latent function."""
-        return self.likelihood_name != "logistic"
-
     def num_likelihood_units(self) -> int:
         """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""
         return 1
@@ -157,6 +152,22 @@ class GPHead(Head):
         """Return probabilities and entropies of each point, or mean and variance of its target."""
         marginals = (latent.mean, latent.variance, latent.log_weight)
         return mixture.predictions(self.likelihood, *marginals, self.responsible_unit(latent))
+
+    def class_log_probabilities(self, latent: Latent) -> tf.Tensor:
+        """Return log p_c of each point, `[B, C]`; of two classes both with all their digits.
+
+        Raises:
+            TypeError: The head is none of a classifier.
+        """
+        if not self.is_classifier:
+            raise TypeError(f"{self.name} has a likelihood of real targets, which have no classes.")
+        if self.num_classes == 2:
+            mean = latent.mean[..., 0]
+            zeros = tf.zeros_like(mean if latent.log_weight is None else mean[0])
+            labels = (zeros, tf.ones_like(zeros))
+            return tf.stack([self.log_predictive_density(latent, label) for label in labels], axis=-1)
+        probability = self.predictions(latent)["probability"]
+        return tf.math.log(tf.maximum(probability, np.finfo(probability.dtype.as_numpy_dtype).tiny))
 
     # What a prediction computes of the weights alone is computed once for many calls, where a head can.
 

@@ -26,12 +26,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.heads.base import Latent
 from gpmodels.heads.conjugate import (
     GlobalLocalHead,
+    HeadFeatures,
     SitePair,
     Sites,
     head_features,
@@ -41,27 +43,51 @@ from gpmodels.heads.conjugate import (
 from gpmodels.heads.gp import Points
 from gpmodels.units.sparse import UnitMarginal
 
-LARGEST_SHARE = 0.99
-"""β v_g stays below this: it is below 1 at the optimum, but may not be on the way to it."""
 
-
-@check_shapes("mean: [batch..., P]", "variance: [batch..., P]", "return[0]: [batch..., P]")
-def without_site(mean: tf.Tensor, variance: tf.Tensor, site: Sites) -> tuple[tf.Tensor, tf.Tensor]:
+@check_shapes(
+    "mean: [batch..., P]",
+    "variance: [batch..., P]",
+    "most: [broadcast batch..., broadcast P]",
+    "return[0]: [batch..., P]",
+    "return[1]: [batch..., P]",
+)
+def without_site(
+    mean: tf.Tensor, variance: tf.Tensor, site: Sites, most: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Return mean and variance of Gaussian marginals with their sites divided out.
 
     Args:
         mean: μ.
         variance: v_g.
         site: Sites, `[..., P]` each.
+        most: Largest v_- that can be: |b|² at the best q, whose other sites leave no more open than the prior
+            does. It is a bound for rounding, where β v_g is nearly 1, and for a q that is not the best one.
 
     Example:
         >>> one = tf.ones([1, 1])
-        >>> mean, variance = without_site(one, 0.5 * one, Sites(one, 2.0 * one))  # 1 and ½: prior N(0, 1)
+        >>> site = Sites(one, 2.0 * one)
+        >>> mean, variance = without_site(one, 0.5 * one, site, one)  # 1 and ½: the prior N(0, 1) is left
         >>> float(mean[0, 0]), float(variance[0, 0])
         (0.0, 1.0)
     """
-    share = tf.minimum(site.precision * variance, LARGEST_SHARE)
-    return (mean - variance * site.linear) / (1.0 - share), variance / (1.0 - share)
+    least = tf.minimum(tf.math.divide_no_nan(variance, most), 1.0)
+    left = tf.maximum(1.0 - site.precision * variance, least)
+    return (mean - variance * site.linear) / left, variance / left
+
+
+@check_shapes("b: [J, N, M]", "return: [N, J]")
+def prior_variance(b: tf.Tensor) -> tf.Tensor:
+    """Return |b|², the variance of bᵀv under the prior."""
+    return tf.transpose(tf.reduce_sum(tf.square(b), axis=-1))
+
+
+def prior_variances(features: HeadFeatures) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+    """Return |b|² of each point's expert and of the global unit, `[N, J]`; None where there is none."""
+    shared = None if features.shared is None else prior_variance(features.shared.b)
+    if not features.experts:
+        return None, shared
+    indices = [unit.index for unit in features.experts]
+    return tf.dynamic_stitch(indices, [prior_variance(unit.b) for unit in features.experts]), shared
 
 
 class JointMeans(NamedTuple):
@@ -119,54 +145,75 @@ def left_out_latent(
     """
     local, shared = head.unit_marginals(points)
     local_sites, shared_sites = sites
+    features = head_features(head, points.x, points.expert)
+    most_local, most_shared = prior_variances(features)
     if local is None:
-        if shared is None:
+        if shared is None or most_shared is None:
             raise TypeError(f"{head.name} has neither experts nor a global unit.")
-        return head.combined(None, marginal_without_site(shared, local_sites), points.expert)
-    if means is None:
+        left_out = marginal_without_site(shared, local_sites, most_shared)
+        return head.combined(None, left_out, points.expert)
+    if means is None or most_local is None:
         raise TypeError(f"{head.name} has experts, whose means need joint_means of all training points.")
-    if shared is None:
-        return head.combined(marginal_without_site(local, local_sites), None, points.expert)
+    if shared is None or most_shared is None:
+        left_out = marginal_without_site(local, local_sites, most_local)
+        return head.combined(left_out, None, points.expert)
     both = Sites(local_sites.precision + shared_sites.precision, local_sites.linear + shared_sites.linear)
-    mean_z, mean_0 = _left_out_means(head, points, sites, means, local.mean + shared.mean, shared.mean)
-    local = marginal_without_site(local, local_sites)._replace(mean=mean_z - mean_0)
-    shared = marginal_without_site(shared, both)._replace(mean=mean_0)
+    both_means, most = (local.mean + shared.mean, shared.mean), most_local * most_shared
+    mean_z, mean_0 = _left_out_means(features, sites, means, both_means, most)
+    local = marginal_without_site(local, local_sites, most_local)._replace(mean=mean_z - mean_0)
+    shared = marginal_without_site(shared, both, most_shared)._replace(mean=mean_0)
     return head.combined(local, shared, points.expert)
 
 
-def marginal_without_site(marginal: UnitMarginal, site: Sites) -> UnitMarginal:
-    """Return a unit's marginals with sites divided out of the part that the inducing values decide."""
-    mean, variance = without_site(marginal.mean, marginal.inducing_variance, site)
+def marginal_without_site(marginal: UnitMarginal, site: Sites, most: tf.Tensor) -> UnitMarginal:
+    """Return a unit's marginals with sites divided out of the part that the inducing values decide.
+
+    Args:
+        marginal: Of the unit at some points.
+        site: What is divided out.
+        most: |b|² of the unit there, see `prior_variances`.
+    """
+    mean, variance = without_site(marginal.mean, marginal.inducing_variance, site, most)
     return UnitMarginal(mean, marginal.conditional_variance, variance)
 
 
 def _left_out_means(
-    head: GlobalLocalHead,
-    points: Points,
+    features: HeadFeatures,
     sites: SitePair,
     means: JointMeans,
-    mean_z: tf.Tensor,
-    mean_0: tf.Tensor,
+    both_means: tuple[tf.Tensor, tf.Tensor],
+    most: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the left-out means of f_z and f_0, `[N, P]` each."""
+    """Return the left-out means of f_z and f_0, `[N, P]` each.
+
+    Args:
+        features: Of the points.
+        sites: Theirs.
+        means: From `joint_means` of all training points.
+        both_means: μ of f_z and of f_0.
+        most: |b_k|² |b_0|², the determinant of the covariance of f_z and f_0 under the prior.
+    """
     (beta_z, r_z), (beta_0, r_0) = sites
-    zz, z0, oo = _joint_covariance(head, points, means)
+    zz, z0, oo = _joint_covariance(features, means)
+    mean_z, mean_0 = both_means
     # (I - C B) m = μ - C r, solved by Cramer's rule
     a, b = 1.0 - zz * beta_z, -z0 * beta_0
     c, d = -z0 * beta_z, 1.0 - oo * beta_0
     first = mean_z - zz * r_z - z0 * r_0
     second = mean_0 - z0 * r_z - oo * r_0
-    determinant = tf.maximum(a * d - b * c, (1.0 - LARGEST_SHARE) ** 2)
+    # |I - C B| = |C|/|C_-|, and C_- is below the covariance under the prior.
+    least = tf.math.divide_no_nan(tf.nn.relu(zz * oo - tf.square(z0)), most)
+    smallest = np.finfo(zz.dtype.as_numpy_dtype).eps
+    determinant = tf.maximum(a * d - b * c, tf.maximum(least, smallest))
     return (first * d - b * second) / determinant, (a * second - c * first) / determinant
 
 
-def _joint_covariance(
-    head: GlobalLocalHead, points: Points, means: JointMeans
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def _joint_covariance(features: HeadFeatures, means: JointMeans) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return var f_z, cov(f_z, f_0) and var f_0 of the inducing parts under Λ⁻¹, `[N, P]` each."""
-    features = head_features(head, points.x, points.expert)
     if features.shared is None or means.crosses is None:
-        raise TypeError(f"{head.name} has no global unit beside its experts.")
+        raise TypeError(
+            "The features or the factors are of a head that has no global unit beside its experts."
+        )
     parts = []
     for k, unit in enumerate(features.experts):
         root, cross = means.expert_roots[k], means.crosses[k]

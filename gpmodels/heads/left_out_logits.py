@@ -35,7 +35,7 @@ from gpmodels.heads.conjugate import (
     matching_sites,
 )
 from gpmodels.heads.gp import Points
-from gpmodels.heads.leave_one_out import marginal_without_site
+from gpmodels.heads.leave_one_out import marginal_without_site, prior_variances
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
 
@@ -130,14 +130,17 @@ class LeftOutLogits:
         local_sites, shared_sites = matching_sites(head, latent, points.y, points.weight)
         features = head_features(head, points.x, points.expert)
         change_z, change_0 = mean_changes(features, self._means, *self._slopes(points))
+        most_local, most_shared = prior_variances(features)
         local, shared = head.unit_marginals(points)
         if local is not None and shared is not None:
             both = Sites(*(z + zero for z, zero in zip(local_sites, shared_sites, strict=True)))
             shared_sites, change_z = both, change_z - change_0
         if local is not None:
-            local = marginal_without_site(local, local_sites)._replace(mean=local.mean - change_z)
+            left_out = marginal_without_site(local, local_sites, _required(most_local))
+            local = left_out._replace(mean=local.mean - change_z)
         if shared is not None:
-            shared = marginal_without_site(shared, shared_sites)._replace(mean=shared.mean - change_0)
+            left_out = marginal_without_site(shared, shared_sites, _required(most_shared))
+            shared = left_out._replace(mean=shared.mean - change_0)
         return head.combined(local, shared, points.expert)
 
     def _slopes(self, points: Points) -> tuple[Slopes | None, Slopes | None]:
@@ -278,5 +281,5 @@ def _gathered(slopes: Slopes, index: tf.Tensor) -> Slopes:
 
 def _required(part: Part | None) -> Part:
     if part is None:
-        raise TypeError("A head without experts needs the slopes of f_0, one with experts those of f_z.")
+        raise TypeError("A head without experts needs what belongs to f_0, one with experts that of f_z.")
     return part

@@ -19,7 +19,7 @@ from check_shapes import check_shapes, inherit_check_shapes
 from gpmodels.likelihoods.base import Likelihood, TermsAtMean
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class, of_label
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI, ProbitLikelihood, log_normal_cdf
-from gpmodels.likelihoods.softmax import NUM_NODES, quasi_normal_nodes
+from gpmodels.likelihoods.softmax import num_nodes_for, quasi_normal_nodes
 from gpmodels.units.numerics import precision
 from gpmodels.units.transforms import exponential_above
 
@@ -62,7 +62,11 @@ class NoisyProbitLikelihood(Likelihood):
         self.num_classes = num_classes
         self.num_latents = 1 if num_classes == 2 else num_classes
         self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
-        self._nodes = quasi_normal_nodes(NUM_NODES, num_classes) if num_classes > 2 else np.zeros([0, 2])
+        self._nodes = (
+            quasi_normal_nodes(num_nodes_for(num_classes), num_classes)
+            if num_classes > 2
+            else np.zeros([0, 2])
+        )
         floor = np.asarray(precision(dtype).jitter, dtype)
         self.noise_variance = gpflow.Parameter(
             np.full(self.num_latents, INITIAL_PROBIT_NOISE, dtype),

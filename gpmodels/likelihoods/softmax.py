@@ -20,7 +20,7 @@ from gpmodels.likelihoods.categorical import CategoricalLikelihood, categorical_
 from gpmodels.likelihoods.row_blocks import RowFunction, by_row_blocks
 
 NUM_NODES = 128
-"""Nodes of the C-dimensional expectations, doubled until there are four for each class."""
+"""Fewest nodes of expectations in several dimensions, see `num_nodes_for`."""
 
 LEAST_CLASSES_IN_BLOCKS = 64
 """From this number of classes on, expectations are computed in blocks of rows."""
@@ -29,10 +29,21 @@ BLOCK_VALUES = 2_000_000
 """Most latent values of a block, rows times nodes times classes: 8 MB in float32."""
 
 
+def num_nodes_for(num_dimensions: int) -> int:
+    """Return how many nodes an expectation takes: a power of two, four for each dimension at least.
+
+    Example:
+        >>> num_nodes_for(10), num_nodes_for(65)
+        (128, 512)
+    """
+    return max(NUM_NODES, 2 ** math.ceil(math.log2(4 * num_dimensions)))
+
+
 def quasi_normal_nodes(num_nodes: int, num_dimensions: int) -> npt.NDArray[np.floating[Any]]:
     """Return the points `[Q, C]` spread like N(0, I), with exactly its mean, covariance and odd moments.
 
     Scrambled Sobol points through the normal quantile function, each with its antithetic twin, then whitened.
+    There must be two nodes for each dimension at least: fewer span too little to have that covariance.
 
     Example:
         >>> nodes = quasi_normal_nodes(64, 3)
@@ -72,7 +83,7 @@ class SoftmaxLikelihood(CategoricalLikelihood):
     def __init__(self, num_classes: int, num_nodes: int | None = None) -> None:
         super().__init__(num_classes)
         if num_nodes is None:
-            num_nodes = max(NUM_NODES, 2 ** math.ceil(math.log2(4 * num_classes)))
+            num_nodes = num_nodes_for(num_classes)
         elif num_nodes < 2 * num_classes or num_nodes & (num_nodes - 1):
             least = 2 ** math.ceil(math.log2(2 * num_classes))
             raise ValueError(

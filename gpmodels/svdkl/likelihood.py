@@ -19,7 +19,8 @@ from check_shapes import check_shapes, inherit_check_shapes
 
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.categorical import of_label
-from gpmodels.likelihoods.softmax import SoftmaxLikelihood, quasi_normal_nodes
+from gpmodels.likelihoods.row_blocks import RowFunction
+from gpmodels.likelihoods.softmax import SoftmaxLikelihood, num_nodes_for, quasi_normal_nodes
 
 
 class MixedSoftmaxLikelihood(SoftmaxLikelihood):
@@ -50,7 +51,8 @@ class MixedSoftmaxLikelihood(SoftmaxLikelihood):
         self.num_latents = mixing.shape[1]
         self.mixing = gpflow.Parameter(mixing.astype(dtype), dtype=dtype, name="mixing")
         if self.num_latents != num_classes:
-            self._nodes = quasi_normal_nodes(_num_nodes(self.num_latents, len(self._nodes)), self.num_latents)
+            num_nodes = max(len(self._nodes), num_nodes_for(self.num_latents))
+            self._nodes = quasi_normal_nodes(num_nodes, self.num_latents)
 
     @check_shapes("mean: [B, J]", "variance: [B, J]", "return: [B, Q, C]")
     def _latent_values(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
@@ -59,6 +61,24 @@ class MixedSoftmaxLikelihood(SoftmaxLikelihood):
 
     def _mixing(self, mean: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.convert_to_tensor(self.mixing), mean.dtype)
+
+    def _of_rows(self, function: RowFunction, mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Return a function of the marginals, for all rows at once: nothing in blocks may use a variable."""
+        return function(mean, variance)
+
+    def mean_derivatives(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Refuse: those of a softmax are by the means of f, and the functions here are g."""
+        raise NotImplementedError(
+            "The derivatives of a softmax by the means of g are not there; nothing needs them."
+        )
+
+    def log_expected_inverse(
+        self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
+    ) -> tf.Tensor:
+        """Refuse, as likelihoods without a closed form do: that of a softmax takes f to be independent."""
+        return Likelihood.log_expected_inverse(self, mean, variance, label, unit)
 
     @inherit_check_shapes
     def expected_log_likelihood(
@@ -137,11 +157,3 @@ class MixedLikelihood(Likelihood):
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
         """Whether each label is one that the likelihood of f knows."""
         return self.base.valid_labels(label)
-
-
-def _num_nodes(num_dimensions: int, least: int) -> int:
-    """Return a power of two with four nodes for each dimension at least."""
-    size = least
-    while size < 4 * num_dimensions:
-        size *= 2
-    return size

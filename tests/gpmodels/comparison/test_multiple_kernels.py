@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -80,6 +81,16 @@ def test_bad_input_is_refused(name):
         clone(model).set_params(views=[[0], [9]]).fit(x, y)
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.where(x > 2.0, np.nan, x), y)
+
+
+@every_classifier
+def test_a_failed_refit_leaves_no_old_model(name):
+    x, y = data(20)
+    model = clone(CLASSIFIERS[name]).fit(x, y)
+    with pytest.raises(ValueError, match="3 classes"):
+        model.fit(x, np.arange(20) % 3)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
 
 
 @pytest.mark.slow

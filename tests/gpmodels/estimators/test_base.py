@@ -278,6 +278,17 @@ def test_an_estimator_whose_last_fit_failed_is_not_fitted():
             use(*(() if use == model.summary else (x,)))
 
 
+@pytest.mark.parametrize("labels", [np.zeros(20), np.full(20, "left")])
+def test_a_refit_to_one_class_leaves_no_model_of_the_classes_before(labels):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    model = SVGPClassifier(**SMALL).fit(x, y)
+    with pytest.raises(ValueError, match="at least two classes"):
+        model.fit(x, labels)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+
+
 @pytest.mark.parametrize("spread", ["auto", True, 0.0, float("nan")])
 def test_a_spread_of_lengthscales_that_is_none_is_named(spread):
     with pytest.raises(ValueError, match="lengthscale_spread must be positive or None, but is"):

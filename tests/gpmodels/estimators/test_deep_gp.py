@@ -191,3 +191,18 @@ def test_file_with_sizes_that_are_none_is_refused(name, value, message, tmp_path
     np.savez(tmp_path / "changed.npz", **arrays | {"description": np.array(json.dumps(description))})
     with pytest.raises(ValueError, match=message):
         DeepGPRegressor.load(tmp_path / "changed.npz")
+
+
+@pytest.mark.slow
+def test_a_fit_in_a_callback_changes_nothing():
+    """Estimators of one configuration share what is compiled, with the moments of its optimiser."""
+    x, y = step_data(60)
+    settings = SMALL | {"max_iterations": 40}
+
+    def fit_another(*_):
+        DeepGPRegressor(**settings).fit(x[::-1] ** 2, y)
+
+    alone = DeepGPRegressor(**settings).fit(x, y)
+    watched = DeepGPRegressor(**settings).fit(x, y, callback=fit_another)
+    for one, other in zip(alone.weights_, watched.weights_, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -6,8 +6,10 @@ import scipy.special
 import tensorflow as tf
 
 from gpmodels import HGPClassifier, SVGPClassifier
+from gpmodels.estimators.engine import Engine
 from gpmodels.estimators.full_batch import refit_posterior
 from gpmodels.estimators.temperature import best_temperature, folds, held_out_temperature, tempered
+from gpmodels.heads.base import Latent
 
 SMALL = {"num_inducing": 8, "max_iterations": 15, "random_state": 0}
 
@@ -158,3 +160,12 @@ def test_the_model_s_own_share_stays_where_the_entropy_falls(num_classes):
     shares = [each["mutual_information"] / each["predictive_entropy"] for each in (before, after)]
     np.testing.assert_allclose(shares[1], shares[0], rtol=1e-6)
     assert np.all(shares[1] < 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_both_classes_keep_their_digits_under_a_logistic_likelihood(dtype):
+    engine = Engine("svgp", {"num_inducing": 2, "likelihood": "logistic", "dtype": dtype}, 1)
+    mean = tf.constant([[-40.0], [20.0], [40.0]], dtype)
+    logs = engine.head.class_log_probabilities(Latent(mean, tf.fill([3, 1], tf.cast(1e-6, dtype))))
+    np.testing.assert_allclose(logs[:, 0], [0.0, -20.0, -40.0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(logs[:, 1], [-40.0, 0.0, 0.0], rtol=1e-4, atol=1e-6)

@@ -124,3 +124,24 @@ def test_a_head_without_sites_says_so():
     head = DFGPHead(num_inducing=3)
     with pytest.raises(NotImplementedError, match="DFGPHead cannot leave points out"):
         head.leaving_out(two_class_problem())
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_lonely_row_of_little_noise_is_left_out_as_by_a_refit(name):
+    """Its leverage is nearly 1: what is left of its marginal is one minus a number close to 1."""
+    head = make_head(name, likelihood="gaussian")
+    x, y, weight, expert = make_problem(head)
+    far = tf.concat([[30.0], tf.zeros(x.shape[1] - 1, tf.float64)], axis=0)
+    points = Points(tf.concat([x[:-1], far[None]], axis=0), y, tf.ones_like(weight), expert)
+    head.likelihood.noise_variance.assign(np.full(head.likelihood.noise_variance.shape, 1e-5))
+    for units in head.posterior_units:  # an inducing input beside the row
+        inducing = units.inducing_inputs.numpy()
+        inducing[:, 0] = far.numpy() + 0.1
+        units.inducing_inputs.assign(inducing)
+    gaussian_posterior(head, *points)
+    ours = densities(head, points)[-1]
+    without = tf.concat([points.weight[:-1], [0.0]], axis=0)
+    gaussian_posterior(head, *points._replace(weight=without))
+    latent = head.routed_latent(points.x[-1:], points.expert[-1:])
+    refit = float(head.log_predictive_density(latent, points.y[-1:])[0])
+    assert ours == pytest.approx(refit, abs=1e-3)

@@ -27,23 +27,41 @@ def test_expectations_are_those_of_the_integral():
     likelihood = LogisticLikelihood()
     outputs = likelihood.predictions(*MARGINALS, UNIT)
     probability = integral(scipy.special.expit)
-    np.testing.assert_allclose(outputs["probability"], probability, atol=2e-3)
+    np.testing.assert_allclose(outputs["probability"], probability, atol=1e-7)
     for label in (0, 1):
         labels = tf.fill([MEANS.size], label)
         sign = 2 * label - 1
         expected = integral(lambda f, sign=sign: scipy.special.log_expit(sign * f))
         np.testing.assert_allclose(
-            likelihood.expected_log_likelihood(*MARGINALS, labels, UNIT), expected, atol=0.01
+            likelihood.expected_log_likelihood(*MARGINALS, labels, UNIT), expected, rtol=1e-6, atol=1e-7
         )
         density = np.log(probability if label else 1.0 - probability)
         np.testing.assert_allclose(
-            likelihood.log_predictive_density(*MARGINALS, labels, UNIT), density, atol=0.05
+            likelihood.log_predictive_density(*MARGINALS, labels, UNIT), density, atol=1e-5
         )
     entropy = integral(
         lambda f: scipy.special.entr(scipy.special.expit(f)) + scipy.special.entr(scipy.special.expit(-f))
     )
     total = scipy.special.entr(probability) + scipy.special.entr(1.0 - probability)
-    np.testing.assert_allclose(outputs["mutual_information"], total - entropy, atol=6e-3)
+    np.testing.assert_allclose(outputs["mutual_information"], total - entropy, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation"), [(-20.0, 5.0), (-30.0, 10.0), (-50.0, 10.0), (-3.0, 12.0), (-200.0, 1.0)]
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_an_improbable_label_has_its_density(mean, deviation, dtype):
+    """What counts lies far out in the marginal's tail, where nodes of equal weight do not reach."""
+    z = np.linspace(-40.0, 40.0, 400_001)
+    terms = scipy.special.log_expit(mean + deviation * z) - 0.5 * z**2 - 0.5 * np.log(2.0 * np.pi)
+    expected = scipy.special.logsumexp(terms) + np.log(z[1] - z[0])
+    marginal = tf.constant([[mean]], dtype), tf.constant([[deviation**2]], dtype)
+    unit = tf.zeros([1], tf.int32)
+    for label, sign in ((1, 1.0), (0, -1.0)):
+        found = LogisticLikelihood().log_predictive_density(
+            sign * marginal[0], marginal[1], tf.constant([label]), unit
+        )
+        assert float(found[0]) == pytest.approx(expected, rel=1e-4)
 
 
 def test_mackays_approximation_is_near():

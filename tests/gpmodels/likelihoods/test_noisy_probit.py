@@ -105,3 +105,13 @@ def test_every_class_far_from_likely_still_has_a_density():
         value = likelihood.log_predictive_density(mean, variance, tf.constant([label]), UNIT)
         assert np.isfinite(value).all()
     assert np.isfinite(likelihood.predictions(mean, variance, UNIT)["probability"]).all()
+
+
+def test_many_classes_have_nodes_enough():
+    likelihood = NoisyProbitLikelihood(70)
+    rng = np.random.default_rng(0)
+    outputs = likelihood.predictions(
+        tf.constant(rng.normal(size=(3, 70))), tf.ones([3, 70], tf.float64), unit=tf.zeros([3], tf.int32)
+    )
+    np.testing.assert_allclose(outputs["probability"].numpy().sum(axis=1), 1.0, rtol=1e-9)
+    assert np.all(outputs["mutual_information"].numpy() > 0.0)

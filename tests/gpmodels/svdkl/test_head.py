@@ -158,3 +158,24 @@ def test_a_network_with_features_times_100_trains_alike():
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         SVDKLHead(**arguments).build((None, 3))
+
+
+def test_many_classes_are_predicted():
+    """From 64 classes on a softmax takes rows in blocks, in which no variable may be used."""
+    head = random_head(num_classes=64, num_gps=3)
+    x = tf.constant(np.random.default_rng(1).normal(size=(5, 3)))
+    probability = head.predictions(head.latent(x))["probability"].numpy()
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-9)
+    label = tf.constant([0, 1, 2, 3, 63])
+    density = head.log_predictive_density(head.latent(x), label)
+    np.testing.assert_allclose(density, np.log(probability[np.arange(5), label]), rtol=1e-9)
+
+
+def test_what_takes_functions_to_be_independent_is_refused():
+    likelihood = random_head(num_classes=3).likelihood
+    marginals = tf.zeros([2, 3], tf.float64), tf.ones([2, 3], tf.float64)
+    label, unit = tf.constant([0, 1]), tf.zeros([2], tf.int32)
+    with pytest.raises(NotImplementedError, match="by the means of g"):
+        likelihood.mean_derivatives(*marginals, label)
+    with pytest.raises(ValueError, match="under the MixedSoftmaxLikelihood is infinite"):
+        likelihood.log_expected_inverse(*marginals, label, unit)
