@@ -45,7 +45,7 @@ class MixturePosterior(gpflow.Module):
         num_latents: P.
         num_components: K.
         num_inducing: M.
-        covariance: `"full"`, or `"diagonal"` in the whitened values v, where it loses less than in the
+        covariance: `"full"`, or `"diagonal"` in the whitened values v, where it mostly loses less than in the
             values u = L v of the paper.
         dtype: `"float32"` or `"float64"`.
 
