@@ -170,6 +170,7 @@ def main() -> None:
         fit_estimator(work / "classify" / "estimator")
     for number in range(int(arguments.numbers)):
         write_case(draw_case(number, arguments.seed), arguments.seed, work)
+        print(f"case {number} is written", flush=True)  # whoever waits sees that it goes on
 
 
 if __name__ == "__main__":

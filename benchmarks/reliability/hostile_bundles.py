@@ -27,7 +27,13 @@ from benchmarks.reliability.ways import ROOT, clear, go
 
 
 def in_a_process(arguments: Sequence[object], log: Path, progress: Path) -> int | None:
-    """Write or read cases in a process; return its exit code, None where it no longer went on."""
+    """Write or read cases in a process; return its exit code, None where it no longer went on.
+
+    Args:
+        arguments: Of `benchmarks.reliability.altered_readers`.
+        log: File that gets what the process says.
+        progress: File that grows while it goes on.
+    """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -62,7 +68,7 @@ def run(count: int, seed: int, work: Path) -> Iterator[dict[str, Any]]:
     results, log = work / "outcomes.jsonl", work / "log.txt"
     clear(work / "cases")
     results.write_text("", encoding="utf-8")
-    if in_a_process(["write", count, seed, work], log, results) != 0:
+    if in_a_process(["write", count, seed, work], log, log) != 0:
         raise RuntimeError(f"The cases could not be written: {log}")
     left = list(range(count))
     while left:

@@ -1,8 +1,8 @@
 """SIGKILL at random moments of every step; then the same command again, and what is left compared.
 
-A step first runs undisturbed. Then it is killed, with its workers, after a share of the measured time that is
-drawn uniformly, and the same command is given again - `train` and `features` with `--resume`, as their
-documentation says. It must hold that
+A step first runs undisturbed. Then it is killed, `prepare` with two workers, after a share of the measured
+time that is drawn uniformly, and the same command is given again - `train` and `features` with `--resume`, as
+their documentation says. It must hold that
 
 - the second command ends with exit code 0, or says that the first one was complete already;
 - the output is that of the undisturbed run: the same files, equal in what `compared` takes of them;
@@ -24,6 +24,7 @@ from benchmarks.reliability.ways import ALL_STEPS, PARTIAL, WAYS, arguments_of, 
 
 _KILLED = -9
 _RESUMED = ("train", "features")
+_WORKERS = 2
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def kill(
     clear(place)
     place.mkdir()
     link_way(way, place, without=step)
-    arguments = arguments_of(application, step)
+    # What `prepare` writes does not depend on its workers, which are killed with it.
+    arguments = arguments_of(application, step, jobs=_WORKERS if step == "prepare" else 1)
     first = start(*arguments, folder=place, kill_after=share * seconds)
     again = [*arguments, "--resume"] if step in _RESUMED else arguments
     second = start(*again, folder=place)

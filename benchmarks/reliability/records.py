@@ -20,12 +20,11 @@ Record = Mapping[str, Any]
 
 ROOT = Path(__file__).parents[2]
 
-
-PACKAGES = ("gpmodels", "pipelines", "data_prep")
+PACKAGES = ("gpmodels", "pipelines", "data_prep", "benchmarks/reliability")
 
 
 def fingerprint_of_sources() -> str:
-    """Return the first ten digits of the SHA-256 of all that is tried: the modules of the packages."""
+    """Return the first ten digits of the SHA-256 of the modules tried, and of those that try."""
     digest = hashlib.sha256()
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         digest.update(f"{path.relative_to(ROOT).as_posix()}\n".encode())

@@ -1,6 +1,6 @@
 """The undisturbed run of an application's steps, with which disturbed ones are compared.
 
-A folder of it is used again by a later try of the same part: steps take minutes.
+A folder of it is used again by a later try of the same part and the same sources: steps take minutes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.reliability.records import fingerprint_of_sources
 from benchmarks.reliability.ways import ALL_STEPS, NEW, STEPS, WAYS, clear, go
 
 APPLICATIONS = ("classify", "lane", "sonar", "histopathology", "video")
@@ -23,7 +24,7 @@ _STEPS_ON_VIEWS = (
     *(("video features", step) for step in ("features", *STEPS[1:])),
 )
 
-_SECONDS = "seconds.json"
+_KNOWN = "undisturbed.json"
 
 
 def turn(number: int) -> tuple[str, str]:
@@ -45,15 +46,17 @@ def undisturbed_seconds(name: str, way: Path, steps: Sequence[str]) -> dict[str,
         way: Folder of the run; what steps write of it is in folders of their names.
         steps: Steps that are needed; those before the last of them run, too.
     """
-    known = way / _SECONDS
-    if not known.exists():
+    sources, file = fingerprint_of_sources(), way / _KNOWN
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if known.get("sources") != sources:
         clear(way)
         (way / NEW).mkdir(parents=True)
         WAYS[name].new(way / NEW)
         known_steps = list(WAYS[name].steps)
         ended = go(name, way, known_steps[: 1 + max(known_steps.index(each) for each in steps)])
-        known.write_text(json.dumps({name: each.seconds for name, each in ended.items()}), encoding="utf-8")
-    seconds: dict[str, float] = json.loads(known.read_text(encoding="utf-8"))
+        known = {"sources": sources, "seconds": {step: each.seconds for step, each in ended.items()}}
+        file.write_text(json.dumps(known), encoding="utf-8")
+    seconds: dict[str, float] = known["seconds"]
     return seconds
 
 
