@@ -15,7 +15,7 @@ from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.factory import make_likelihood
 
-NUM_CLASSES = {"bernoulli": 2, "robust_max": 3, "softmax": 3, "noisy_probit": 2, "gaussian": 0}
+NUM_CLASSES = {"bernoulli": 2, "logistic": 2, "robust_max": 3, "softmax": 3, "noisy_probit": 2, "gaussian": 0}
 POINTS, COMPONENTS = 5, 3
 UNIT = tf.constant([0, 1, 1, 0, 1])
 
