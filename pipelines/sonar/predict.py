@@ -11,6 +11,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.prepared.workers import Cluster
 from data_prep.sonar.images import SONAR_SUFFIXES
+from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.sonar.sources import match_annotations, source_name
 from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
@@ -25,7 +26,7 @@ from pipelines.sonar.detection import (
     write_detection,
 )
 from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, make_predictor
-from pipelines.sonar.settings import APPLICATION, PredictSettings
+from pipelines.sonar.settings import APPLICATION, PredictSettings, SnapshotPreprocessing
 
 
 def predict(
@@ -55,7 +56,10 @@ def predict(
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
     signature, metadata = open_bundle(model, APPLICATION)
     settings = with_promise(settings, metadata.promise, bundle=model, judged="images", console=console)
-    predictor = replace(make_predictor(signature, metadata, model, settings, out), judge=judge)
+    predictor = make_predictor(signature, metadata, model, settings, out)
+    if judge is not None:
+        judge = replace(judge, settings=_mask_settings(predictor.snapshots, model, judge, console))
+        predictor = replace(predictor, judge=judge)
     run = remote = None  # what was found is judged as a whole, so nothing is remembered of single images
     if judge is None:
         run = open_run(out, application=APPLICATION, bundle=model, settings=settings, sources=sources)
@@ -91,6 +95,22 @@ def _judge(sources: Sequence[Source], annotations: Path, threshold: float) -> De
         )
     thresholds = tuple(sorted({*THRESHOLDS, threshold}))
     return DetectionJudge({source.image: source for source in matched}, thresholds)
+
+
+def _mask_settings(
+    snapshots: SnapshotPreprocessing, bundle: Path, judge: DetectionJudge, console: Console
+) -> SonarPrepareSettings:
+    """Return settings that read masks as `prepare` did, where the bundle knows them."""
+    if snapshots.mask_names is None or snapshots.smallest_area is None:
+        if judge.has_masks:
+            console.print(
+                f"Note: {bundle} is of an earlier version and does not say how `prepare` read masks, so "
+                "every value but 0 marks objects here. Export it again from a run trained with this version if "
+                "mask_names or smallest_area were set",
+                markup=False,
+            )
+        return SonarPrepareSettings()
+    return SonarPrepareSettings(mask_names=snapshots.mask_names, smallest_area=snapshots.smallest_area)
 
 
 def say_found(lines: Sequence[SonarPrediction], settings: PredictSettings, console: Console) -> None:
