@@ -28,6 +28,9 @@ from pipelines.sonar.detection import (
 from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, make_predictor
 from pipelines.sonar.settings import APPLICATION, PredictSettings, SnapshotPreprocessing
 
+_MOST_SAID = 10
+"""Images and annotations without a counterpart of which the console says each."""
+
 
 def predict(
     settings: PredictSettings,
@@ -51,7 +54,7 @@ def predict(
         InputError: The bundle cannot be loaded, nothing can be predicted, or no image has an annotation.
     """
     sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
-    judge = None if annotations is None else _judge(sources, annotations, settings.threshold)
+    judge = None if annotations is None else _judge(sources, annotations, settings.threshold, console)
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
     signature, metadata = open_bundle(model, APPLICATION)
@@ -85,16 +88,42 @@ def predict(
     return lines
 
 
-def _judge(sources: Sequence[Source], annotations: Path, threshold: float) -> DetectionJudge:
-    files = {source_name(source.path.name): source.path for source in sources}
-    matched, _ = match_annotations(files, sources[0].path.parent, annotations)
+def _judge(
+    sources: Sequence[Source], annotations: Path, threshold: float, console: Console
+) -> DetectionJudge:
+    """Match images with annotations; say which have none, and which annotations have no image."""
+    files = _files_by_name(sources)
+    matched, unmatched = match_annotations(files, sources[0].path.parent, annotations)
     if not matched:
         raise InputError(
             f"{annotations} has no annotation of any of {len(sources)} images, for example "
             f"{sources[0].path}. Expected the names of the images."
         )
+    for entry in unmatched[:_MOST_SAID]:
+        console.print(f"Not judged: {entry.reason}", markup=False)
+    if len(unmatched) > _MOST_SAID:
+        console.print(f"... and {len(unmatched) - _MOST_SAID} more", markup=False)
     thresholds = tuple(sorted({*THRESHOLDS, threshold}))
     return DetectionJudge({source.image: source for source in matched}, thresholds)
+
+
+def _files_by_name(sources: Sequence[Source]) -> dict[str, Path]:
+    """Return the files by the names that annotations have for them.
+
+    Raises:
+        InputError: Two files have the same name.
+    """
+    files: dict[str, Path] = {}
+    # Files that can be read come before those that only look like pictures, which are not judged anyway.
+    for source in sorted(sources, key=lambda source: source.path.suffix.lower() not in SONAR_SUFFIXES):
+        path = source.path
+        other = files.setdefault(source_name(path.name), path)
+        if other != path and path.suffix.lower() in SONAR_SUFFIXES:
+            raise InputError(
+                f"{other} and {path}: the same name {path.stem!r}, and annotations are found by the names of "
+                "images. Predict the folders one after another, each with its own annotations, or rename one."
+            )
+    return files
 
 
 def _mask_settings(
@@ -105,8 +134,8 @@ def _mask_settings(
         if judge.has_masks:
             console.print(
                 f"Note: {bundle} is of an earlier version and does not say how `prepare` read masks, so "
-                "every value but 0 marks objects here. Export it again from a run trained with this version if "
-                "mask_names or smallest_area were set",
+                "every value but 0 marks objects here. If mask_names or smallest_area were set, train with "
+                "this version and export again",
                 markup=False,
             )
         return SonarPrepareSettings()
