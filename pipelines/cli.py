@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from data_prep.files import fetching
+from data_prep.splits.settings import LARGEST_SEED
 from pipelines.command.console import (
     FAILED,
     configure_logging,
@@ -113,7 +114,7 @@ def own_commands() -> Commands:
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the folder of an earlier demo.")
     ] = False,

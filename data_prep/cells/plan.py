@@ -106,6 +106,7 @@ def plan_cells(
         skipped=tuple(skipped),
         train=train,
         test=test,
+        needed=(settings.none_name,),
     )
     return CellsPlan(labelled, tuple(facts))
 

@@ -96,7 +96,7 @@ def class_names_of(
     names = {image.class_name for image in images if image.class_name is not None}
     if masks is not None:
         return _check_positive(settings.mask_classes, positive, "the second of mask_classes")
-    if names <= {CENSORED, EVENT} and images[0].months is not None:
+    if has_survival_alone(images):
         return _check_positive((CENSORED, EVENT), positive, EVENT)
     if len(names) < 2:
         raise InputError(
@@ -108,6 +108,16 @@ def class_names_of(
             f"{', '.join(sorted(names))}. Correct the setting."
         )
     return tuple(sorted(names, key=lambda name: (name == positive, name)))
+
+
+def has_survival_alone(images: Sequence[TissueImage]) -> bool:
+    """Return whether the classes of images only say of whom an event was observed.
+
+    Args:
+        images: Images with what is known of them.
+    """
+    names = {image.class_name for image in images if image.class_name is not None}
+    return names <= {CENSORED, EVENT} and images[0].months is not None
 
 
 def _check_positive(names: tuple[str, str], positive: str | None, expected: str) -> tuple[str, str]:

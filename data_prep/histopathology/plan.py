@@ -6,7 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.histopathology.labels import TissueImage, class_names_of, find_tissue_images
+from data_prep.histopathology.labels import (
+    TissueImage,
+    class_names_of,
+    find_tissue_images,
+    has_survival_alone,
+)
 from data_prep.histopathology.patches import count_places
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import is_whole_slide
@@ -73,6 +78,8 @@ def plan_patches(
         skipped=tuple(skipped),
         train=train,
         test=test,
+        needed=() if settings.positive_class is None else (settings.positive_class,),
+        may_lack_classes=masks is None and has_survival_alone(found),  # its times say more than its classes
     )
 
 

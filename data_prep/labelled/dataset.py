@@ -18,6 +18,9 @@ from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledM
 from data_prep.prepared.prefetching import PARALLEL_CALLS, prefetched
 from data_prep.prepared.shards import RecordReader, read_features
 
+LABEL = "label"
+"""Name of the feature of a record that has the label."""
+
 
 def record_features(name: str, image: npt.NDArray[np.uint8], label: int) -> dict[str, bytes]:
     """Return what a shard stores of one example, for `data_prep.prepared.shards.write_shards`.
@@ -30,7 +33,12 @@ def record_features(name: str, image: npt.NDArray[np.uint8], label: int) -> dict
     Returns:
         The features `name` (UTF-8), `image` (raw uint8) and `label` (little-endian int32).
     """
-    return {"name": name.encode(), "image": image.tobytes(), "label": label.to_bytes(4, "little")}
+    return {"name": name.encode(), "image": image.tobytes(), LABEL: stored_label(label)}
+
+
+def stored_label(label: int) -> bytes:
+    """Return a label as a record has it: little-endian int32."""
+    return label.to_bytes(4, "little")
 
 
 def require_stored_shape(folder: Path, manifest: LabelledManifest) -> None:

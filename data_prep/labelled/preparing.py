@@ -1,14 +1,15 @@
 """Writing a prepared folder of examples with one label each, whatever they are cut out of."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.errors import Skipped
+from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
@@ -22,6 +23,7 @@ from data_prep.prepared.preparing import (
     write_skipped,
 )
 from data_prep.prepared.workers import Workers
+from data_prep.splits.divide import Assignment
 from data_prep.splits.labelled import LabelledName, assign_labelled, one_sided_classes
 from data_prep.splits.settings import SplitSettings
 
@@ -43,6 +45,9 @@ class LabelledPlan(Generic[Source]):
         skipped: Files that cannot be used, with the reasons.
         train: Names of the sources to train on, where listed.
         test: Names of the sources to test on, where listed.
+        needed: Names of classes without which the folder is of no use.
+        why_lost: What is wrong where a class has no example, and the remedy, by the class' name.
+        may_lack_classes: Whether a class stays that has no example.
     """
 
     sources: tuple[Source, ...]
@@ -51,6 +56,9 @@ class LabelledPlan(Generic[Source]):
     skipped: tuple[Skipped, ...]
     train: tuple[str, ...] | None
     test: tuple[str, ...] | None
+    needed: tuple[str, ...] = ()
+    why_lost: Mapping[str, str] = field(default_factory=dict)
+    may_lack_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,10 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
 ) -> PrepareResult[ManifestKind]:
     """Cut the examples of all sources and write shards, `manifest.json` and `skipped.csv`.
 
+    A class of which no example is there to train or to test on is left out and reported, for a model of it
+    would have learned nothing. A folder without a training example keeps its classes: a run that has them
+    is judged on it.
+
     Args:
         plan: Plan of what to cut.
         settings: Settings of `prepare`.
@@ -136,7 +148,8 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         progress: Function that is called after each source.
 
     Raises:
-        InputError: Nothing can be used, the splits cannot be made, or `out` cannot be written.
+        InputError: Nothing can be used, fewer than two classes have an example, the splits cannot be made, or
+            `out` cannot be written.
     """
     skipped = list(plan.skipped)
     for list_file, names in ((settings.train_list, plan.train), (settings.test_list, plan.test)):
@@ -156,15 +169,21 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         cut = _views_kept((example for some in good for example in some), views)
         stored = _write(cut, folder, settings.examples_per_shard)
         require_good(stored, what, origin, skipped)
+        assigned = _assigned(stored, plan, settings)
+        lost = _lost_classes(stored, assigned, plan, settings, origin, skipped)
+        class_names = tuple(name for name in plan.class_names if name not in lost)
+        if lost:
+            stored = _relabelled(folder, stored, plan.class_names, class_names, settings.examples_per_shard)
+            skipped = [*lost.values(), *skipped]  # first: only some are shown
         write_skipped(folder, skipped)
-        examples = _assigned(stored, plan, settings)
+        examples = _fields(stored, assigned)
         files = {position.shard for _, position in stored}
         if views:
             in_order = [views[example["name"]] for example in examples]
             files.add(write_views(folder, stack_views(in_order)).name)
         manifest = make_manifest(
             {
-                "class_names": plan.class_names,
+                "class_names": class_names,
                 "num_folds": settings.folds,
                 "settings": settings.model_dump(mode="json"),
                 "num_examples": len(examples),
@@ -200,12 +219,90 @@ def _write(
 
 def _assigned(
     stored: Sequence[tuple[ExampleFacts, "Position"]], plan: LabelledPlan[Any], settings: SplitSettings
-) -> list[dict[str, Any]]:
-    """Return the fields of the examples by name, without the examples that two lists leave out."""
+) -> dict[str, Assignment]:
     labelled = [
         LabelledName(facts.name, facts.source, plan.groups[facts.source], facts.label) for facts, _ in stored
     ]
-    assigned = assign_labelled(labelled, settings, plan.train, plan.test)
+    return assign_labelled(labelled, settings, plan.train, plan.test)
+
+
+def _lost_classes(
+    stored: Sequence[tuple[ExampleFacts, "Position"]],
+    assigned: Mapping[str, Assignment],
+    plan: LabelledPlan[Any],
+    settings: SplitSettings,
+    origin: Path,
+    skipped: Sequence[Skipped],
+) -> dict[str, Skipped]:
+    """Return what to say of each class that has no example and is left out, by its name.
+
+    Raises:
+        InputError: Fewer than two classes are left, or one is lost that is needed.
+    """
+    if plan.may_lack_classes or all(one.split == "test" for one in assigned.values()):
+        return {}
+    made = {plan.class_names[facts.label] for facts, _ in stored}
+    kept = {plan.class_names[facts.label] for facts, _ in stored if facts.name in assigned}
+    lost = {
+        name: _unlisted(name, settings) if name in made else _unmade(name, plan, origin)
+        for name in plan.class_names
+        if name not in kept
+    }
+    needed = [name for name in plan.needed if name in lost]
+    if needed or len(kept) < 2:
+        expected = f"Expected {needed[0]!r} among them" if needed else "Expected two at least"
+        reasons = "".join(f"\n  {entry.reason}" for entry in [*lost.values(), *skipped][:10])
+        raise InputError(
+            f"{origin}: only {', '.join(sorted(map(repr, kept)))} of the classes "
+            f"{', '.join(map(repr, plan.class_names))} has examples. {expected}.{reasons}"
+        )
+    return lost
+
+
+def _unlisted(name: str, settings: SplitSettings) -> Skipped:
+    file = settings.train_list or settings.test_list or Path()
+    return Skipped(
+        file,
+        f"{file}: train_list and test_list name no example of the class {name!r}, so it was left out. Add "
+        "some to the lists if it is to be learned.",
+    )
+
+
+def _unmade(name: str, plan: LabelledPlan[Any], origin: Path) -> Skipped:
+    why = plan.why_lost.get(name, "nothing that can be used shows it. Add or replace what should.")
+    return Skipped(origin, f"{origin}: no example of the class {name!r}, so it was left out: {why}")
+
+
+def _relabelled(
+    folder: Path,
+    stored: Sequence[tuple[ExampleFacts, "Position"]],
+    before: Sequence[str],
+    after: Sequence[str],
+    examples_per_shard: int,
+) -> list[tuple[ExampleFacts, "Position"]]:
+    """Write the shards anew with the labels of the classes that are left, without examples of the others."""
+    from data_prep.labelled.dataset import LABEL, stored_label  # noqa: PLC0415 - workers do without TensorFlow
+    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - likewise
+
+    with TemporaryDirectory(dir=folder) as former:
+        for name in {position.shard for _, position in stored}:
+            (folder / name).rename(Path(former, name))
+        facts_and_positions = (
+            (replace(facts, label=after.index(before[facts.label])), position)
+            for facts, position in stored
+            if before[facts.label] in after
+        )
+        records = (
+            (facts, read_features(Path(former), position) | {LABEL: stored_label(facts.label)})
+            for facts, position in facts_and_positions
+        )
+        return write_shards(folder, records, examples_per_shard=examples_per_shard)
+
+
+def _fields(
+    stored: Sequence[tuple[ExampleFacts, "Position"]], assigned: Mapping[str, Assignment]
+) -> list[dict[str, Any]]:
+    """Return the fields of the examples by name, without the examples that two lists leave out."""
     return [
         {
             "name": facts.name,

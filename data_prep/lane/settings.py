@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.splits.settings import check_pattern, require_one_split
+from data_prep.splits.settings import Seed, check_pattern, require_one_split
 
 
 class LanePrepareSettings(BaseModel):
@@ -63,7 +63,7 @@ class LanePrepareSettings(BaseModel):
         description="Share of the examples to test on, in contiguous blocks of names, where neither lists "
         "nor folds are given; 0 puts all into training, 1 all into the test.",
     )
-    seed: int = Field(default=0, ge=0, description='Seed of the shuffling, with fold_order "seed".')
+    seed: Seed = Field(default=0, description='Seed of the shuffling, with fold_order "seed".')
     examples_per_shard: int = Field(
         default=256, ge=1, description="Largest number of examples in one shard file."
     )

@@ -93,12 +93,12 @@ def _serialise(features: Mapping[str, bytes]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def read_features(folder: Path, example: Example) -> dict[str, bytes]:
+def read_features(folder: Path, example: Example | Position) -> dict[str, bytes]:
     """Read the features of one example of a prepared folder, by name.
 
     Args:
         folder: Prepared folder.
-        example: Entry of the manifest that says where the record is.
+        example: Entry of the manifest that says where the record is, or its position.
     """
     record = _read_record(folder / example.shard, example.offset, example.length)
     features = tf.train.Example.FromString(record).features.feature

@@ -27,6 +27,11 @@ from data_prep.splits.groups import consecutive_groups, joined_groups, settings_
 
 _NUM_SIZES = 256  # of the objects' window sizes, from which those of backgrounds are drawn
 
+_NO_ROOM = (
+    "no image has room for a place without an object that is as large as a snapshot and apart from all that "
+    "is marked. Give larger images or ones without an object, or choose a smaller window or context."
+)
+
 
 def plan_snapshots(
     images: Path,
@@ -76,6 +81,7 @@ def plan_snapshots(
         skipped=tuple(skipped),
         train=train,
         test=test,
+        why_lost=dict.fromkeys((settings.background_name, settings.clutter_name), _NO_ROOM),
     )
 
 

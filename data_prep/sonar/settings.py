@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings
+from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings, Seed
 
 LARGEST_SIDE = 4096
 """Largest side of a window and of a snapshot, in pixels: many larger ones would not fit into memory."""
@@ -101,7 +101,7 @@ class SonarPrepareSettings(ImageSplitSettings):
         description="Share of each class to test on where neither lists nor folds are given (thesis 6.3.1: "
         "half); 0 puts all into training, 1 all into the test.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the split and of the places of backgrounds.")
+    seed: Seed = Field(default=0, description="Seed of the split and of the places of backgrounds.")
 
     @field_validator("size", "window")
     @classmethod

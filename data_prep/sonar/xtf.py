@@ -5,6 +5,7 @@ channel stands on the left and the first starboard channel on the right of the m
 """
 
 import importlib
+import os
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ _USUAL = 99  # percentile of the pings' highest levels
 _HEADROOM = 4.0  # times that level; what is higher is a spike, which must not make all else dark
 _LARGEST_WEIGHT = 512  # a power of two; recorders write a few, and products with larger ones leave float64
 _MOST_EMPTY = 16  # pixels for each sample of a large image; where there are more, a ping's length is a lie
+_BLOCK = 2**20  # bytes
 _KEPT = {np.dtype(np.uint8), np.dtype(np.uint16)}
 
 
@@ -50,7 +52,8 @@ def read_xtf(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
 
     Raises:
         InputError: `pyxtf` is not installed, the file is damaged or has no side-scan ping, or its pings
-            differ so much in length that an image of them would be empty for the most part.
+            differ so much in length that an image of them would be empty for the most part, or there is no
+            room for the temporary file.
 
     Example:
         >>> read_xtf(Path("line_07.xtf")).shape  # doctest: +SKIP
@@ -65,7 +68,7 @@ def read_xtf(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
                 f"{path}: no side-scan ping found. Expected a side-scan recording. Leave it out."
             )
         _require_few_empty_pixels(path, survey)
-        image = _empty_image((survey.num_pings, survey.port + survey.starboard), survey.kept_type)
+        image = _empty_image(path, (survey.num_pings, survey.port + survey.starboard), survey.kept_type)
         for row, ping in zip(image, _pings(pyxtf, link), strict=True):
             _fill(row, ping, survey)
     return image
@@ -227,9 +230,28 @@ def _require_few_empty_pixels(path: Path, survey: _Survey) -> None:
         )
 
 
-def _empty_image(shape: tuple[int, int], kept_type: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    with tempfile.TemporaryFile() as file:  # stays on the disk, without a name, as long as it is mapped
-        return np.memmap(file, dtype=kept_type or np.uint16, shape=shape, mode="w+")
+def _empty_image(path: Path, shape: tuple[int, int], kept_type: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    sample = np.dtype(kept_type or np.uint16)
+    try:
+        with tempfile.TemporaryFile() as file:  # stays on the disk, without a name, as long as it is mapped
+            _reserve(file, shape[0] * shape[1] * sample.itemsize)
+            return np.memmap(file, dtype=sample, shape=shape, mode="r+")
+    except OSError as error:
+        raise InputError(
+            f"{path}: {shape[0]:,} pings of {shape[1]:,} samples do not fit into the folder for temporary "
+            f"files, {tempfile.gettempdir()} ({error.strerror}). Free some space there, or set TMPDIR to a "
+            "folder that has more."
+        ) from error
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Take room for an empty file: mapped, it would take it when filled, and a full disk ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    for start in range(0, size, _BLOCK):  # macOS cannot reserve
+        file.write(bytes(min(_BLOCK, size - start)))
+    file.flush()
 
 
 def _fill(row: npt.NDArray[Any], ping: _Ping, survey: _Survey) -> None:

@@ -61,7 +61,7 @@ def assign_labelled(
 
 
 def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
-    """Return a warning for each class that cannot be learnt or cannot be judged.
+    """Return a warning for each class that cannot be learnt or cannot be judged, though it has examples.
 
     Args:
         manifest: Manifest of the prepared folder.
@@ -77,5 +77,5 @@ def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
         f"{len(groups[label])} groups of examples allow no other, or the lists say so). Add examples, or "
         "choose other groups or lists."
         for label in sides
-        if len(expected) > 1 and len(sides[label]) < 2
+        if len(expected) > 1 and len(sides[label]) == 1
     )

@@ -2,11 +2,17 @@
 
 import re
 from pathlib import Path
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 _DUPLICATE_DISTANCE = 6
+
+LARGEST_SEED: Final = 2**31 - 1
+"""Largest seed of settings: every library takes it, and also what a step adds for each of its repeats."""
+
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
+"""A seed of settings; the field says of what."""
 
 SPLIT_OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "folds": ("", "Number of folds for cross-validation."),
@@ -16,6 +22,16 @@ SPLIT_OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "test_list": ("", "File with one test file a line."),
 }
 """Options of `prepare` that are settings of the split, with placeholder and purpose."""
+
+
+def later_seed(seed: int, number: int) -> int:
+    """Return the seed a number of places after another one, of which the largest is followed by 0.
+
+    Example:
+        >>> later_seed(3, 1000), later_seed(LARGEST_SEED, 2)
+        (1003, 1)
+    """
+    return (seed + number) % (LARGEST_SEED + 1)
 
 
 def check_pattern(pattern: str | None) -> str | None:
@@ -82,7 +98,7 @@ class SplitSettings(BaseModel):
         description="Share of each class to test on where neither lists nor folds are given; 0 puts all into "
         "training, 1 all into the test.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the split.")
+    seed: Seed = Field(default=0, description="Seed of the split.")
     examples_per_shard: int = Field(
         default=4096, ge=1, description="Largest number of examples in one shard file."
     )

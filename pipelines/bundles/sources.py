@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter
@@ -13,6 +14,9 @@ from pathlib import Path
 from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
+
+LONGEST_STEM = 235
+"""Most bytes of the stem of outputs: a file name may have 255, and a frame's has a number and a suffix."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def _unique_sources(paths: Sequence[Path]) -> list[Source]:
     for path in sorted(paths, key=lambda path: path.suffix.lower() not in VIDEO_SUFFIXES):
         source = next(
             Source(path, stem)
-            for stem in _possible_stems(path, stems, names)
+            for stem in map(fitting_stem, _possible_stems(path, stems, names))
             if stem not in taken and re.sub(r"_\d{6,}$", "", stem) not in videos
         )
         chosen[path] = source
@@ -138,3 +142,17 @@ def _possible_stems(path: Path, stems: Counter[str], names: Counter[str]) -> Ite
         yield path.name
     yield f"{path.parent.name}_{path.name}"
     yield from (f"{path.name}_{number}" for number in count(2))
+
+
+def fitting_stem(stem: str) -> str:
+    """Return a stem, or the beginning of one that is too long for a file name and a digest of all of it.
+
+    Args:
+        stem: Stem of the outputs of a source.
+    """
+    if len(os.fsencode(stem)) <= LONGEST_STEM:
+        return stem
+    digest = hashlib.blake2b(os.fsencode(stem), digest_size=4).hexdigest()
+    while len(os.fsencode(stem)) > LONGEST_STEM - len(digest) - 1:
+        stem = stem[:-1]
+    return f"{stem}-{digest}"

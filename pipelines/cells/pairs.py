@@ -23,6 +23,7 @@ from data_prep.cells.manifest import CellsManifest
 from data_prep.cells.views import mean_difference
 from data_prep.errors import InputError
 from data_prep.splits.divide import assign_folds, manifest_splits
+from data_prep.splits.settings import later_seed
 from pipelines.bundles.serving import per_class
 from pipelines.cells.application import CELLS, CellsData
 from pipelines.cells.events import best_threshold, called_events
@@ -133,7 +134,8 @@ def train(
         dump_settings(settings, out / CONFIG_NAME)
     results: list[PairResult] = []
     weights: list[Mapping[str, float]] = []
-    for seed in range(settings.seed, settings.seed + settings.repeats):
+    for repeat in range(settings.repeats):
+        seed = later_seed(settings.seed, repeat)
         chosen = training_settings(settings, seed)
         for place, (sequence, tested) in enumerate(pairs.items(), 1):
             said = f"Training on {sequence}, {place} of {len(pairs)}, with the seed {seed}"

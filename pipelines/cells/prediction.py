@@ -35,7 +35,7 @@ from pipelines.bundles.prediction_lines import (
 )
 from pipelines.bundles.preprocessing import load_preprocessing
 from pipelines.bundles.saved_model import Signature
-from pipelines.bundles.sources import Source
+from pipelines.bundles.sources import Source, fitting_stem
 from pipelines.bundles.unreadable import reading
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.pictures import write_marked
@@ -96,9 +96,8 @@ def sequence_sources(inputs: Sequence[Path]) -> tuple[list[Source], list[Skipped
         left_out += skipped
         for sequence in sequences:
             name, number = sequence.name, 2
-            while name.replace("/", "_") in taken:
+            while (stem := fitting_stem(name.replace("/", "_"))) in taken:
                 name, number = f"{sequence.name}_{number}", number + 1
-            stem = name.replace("/", "_")
             taken.add(stem)
             found.append(Source(sequence.path, stem, name, sequence.frames))
     if not found:

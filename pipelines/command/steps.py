@@ -23,6 +23,7 @@ from rich.console import Console
 from typer.models import OptionInfo
 
 from data_prep.prepared.workers import Cluster, Workers, open_cluster
+from data_prep.splits.settings import LARGEST_SEED
 from pipelines.command.config import CONFIG_NAME, load_settings
 from pipelines.command.console import configure_logging, exit_codes, make_console, show_note, show_settings
 from pipelines.command.folders import PREDICT_RUN, PREDICTIONS, check_paths, only_command
@@ -57,7 +58,10 @@ _ALWAYS: Final[dict[str, Any]] = {
         ),
     ],
     "seed": Annotated[
-        int | None, typer.Option("--seed", min=0, help="Seed of every random choice.", rich_help_panel=_PANEL)
+        int | None,
+        typer.Option(
+            "--seed", min=0, max=LARGEST_SEED, help="Seed of every random choice.", rich_help_panel=_PANEL
+        ),
     ],
     "jobs": Annotated[
         int | None,

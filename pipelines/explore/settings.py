@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from data_prep.splits.settings import Seed
 from pipelines.command.config import Choices
 from pipelines.trunks.settings import TRUNKS_IN_WORDS, trunk_names
 
@@ -92,7 +93,7 @@ class ExploreSettings(BaseModel):
     shown: int = Field(
         default=20, ge=1, le=200, description="How many of the oddest examples, and of others, are shown."
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the examples drawn and of the fit.")
+    seed: Seed = Field(default=0, description="Seed of the examples drawn and of the fit.")
 
     @field_validator("size")
     @classmethod

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.splits.settings import Seed
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.runs import settings as head_settings
 from pipelines.runs.settings import ExportSettings
@@ -131,7 +132,7 @@ class TransferSettings(BaseModel):
         default_factory=dict,
         description="Name in the data of a class of the source, where the two differ: {normal: benign}.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of what is drawn.")
+    seed: Seed = Field(default=0, description="Seed of what is drawn.")
 
     @field_validator("labels")
     @classmethod

@@ -21,6 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from data_prep.splits.settings import later_seed
 from gpmodels import HybridModel
 from gpmodels.likelihoods.ensemble import ensemble_predictions
 from gpmodels.registry import starting_head
@@ -49,7 +50,7 @@ def member_job(
     changes = {
         "heads": (starting_head(),),
         "ensemble": 0,
-        "seed": job.settings.seed + _SEEDS_APART * (number - 1),
+        "seed": later_seed(job.settings.seed, _SEEDS_APART * (number - 1)),
     }
     reached: dict[str, Any] = {
         "heads": (),

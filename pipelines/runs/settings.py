@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 
+from data_prep.splits.settings import Seed
 from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.hgp.settings import HGPSettings
 from gpmodels.registry import families, head_family, in_order, starting_head
@@ -183,7 +184,7 @@ class ChoiceSettings(BaseModel):
         default=0, ge=0, description="Fold to leave out, where the data was prepared with folds."
     )
     panel_images: int = Field(default=4, ge=0, description="Images that TensorBoard shows after each epoch.")
-    seed: int = Field(default=0, ge=0, description="Seed of weights, order, augmentation and clustering.")
+    seed: Seed = Field(default=0, description="Seed of weights, order, augmentation and clustering.")
 
 
 class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSettings):
@@ -270,7 +271,7 @@ class EvaluateSettings(BaseModel):
     shifted_examples: int = Field(
         default=200, ge=1, description="Most examples that are shifted, spread evenly over the judged ones."
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the bootstrap and of noise.")
+    seed: Seed = Field(default=0, description="Seed of the bootstrap and of noise.")
 
     @field_validator("max_errors")
     @classmethod

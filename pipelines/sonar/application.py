@@ -34,6 +34,8 @@ def snapshot_facts(data: SonarData, splits: Splits) -> dict[str, Any]:
         normalisation=settings.normalisation,
         window=(height, width),
         background_classes=tuple(name for name in backgrounds if name in data.manifest.class_names),
+        mask_names=settings.mask_names,
+        smallest_area=settings.smallest_area,
     )
     return {"snapshots": snapshots}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.files.tables import write_table
 from data_prep.sonar.boxes import Box, inside_image
 from data_prep.sonar.settings import SonarPrepareSettings
@@ -65,10 +66,12 @@ class DetectionJudge:
     Attributes:
         marked: Annotated images by their files.
         thresholds: Thresholds at which to judge.
+        settings: Settings that say which mask values mean what.
     """
 
     marked: Mapping[Path, SonarSource]
     thresholds: tuple[float, ...]
+    settings: SonarPrepareSettings = field(default_factory=SonarPrepareSettings)
     _judged: list[tuple[Sequence[Find], Sequence[Box]]] = field(default_factory=list)
 
     def add(self, image: Path, size: tuple[int, int], finds: Sequence[Find]) -> None:
@@ -84,8 +87,14 @@ class DetectionJudge:
         """
         source = self.marked.get(image)
         if source is not None:
-            boxes, _ = read_source_boxes(source, size, SonarPrepareSettings())
+            boxes, _ = read_source_boxes(source, size, self.settings)
             self._judged.append((finds, inside_image(boxes, size)[0]))
+
+    @property
+    def has_masks(self) -> bool:
+        """Return whether some objects are marked by masks."""
+        files = (source.annotation for source in self.marked.values())
+        return any(file is not None and file.suffix.lower() in IMAGE_SUFFIXES for file in files)
 
     def scores(self) -> list[DetectionScore]:
         """Return how good the boxes are at each threshold, ascending; empty if no image was judged."""

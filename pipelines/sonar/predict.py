@@ -11,6 +11,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.prepared.workers import Cluster
 from data_prep.sonar.images import SONAR_SUFFIXES
+from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.sonar.sources import match_annotations, source_name
 from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
@@ -25,7 +26,10 @@ from pipelines.sonar.detection import (
     write_detection,
 )
 from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, make_predictor
-from pipelines.sonar.settings import APPLICATION, PredictSettings
+from pipelines.sonar.settings import APPLICATION, PredictSettings, SnapshotPreprocessing
+
+_MOST_SAID = 10
+"""Images and annotations without a counterpart of which the console says each."""
 
 
 def predict(
@@ -50,12 +54,15 @@ def predict(
         InputError: The bundle cannot be loaded, nothing can be predicted, or no image has an annotation.
     """
     sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
-    judge = None if annotations is None else _judge(sources, annotations, settings.threshold)
+    judge = None if annotations is None else _judge(sources, annotations, settings.threshold, console)
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
     signature, metadata = open_bundle(model, APPLICATION)
     settings = with_promise(settings, metadata.promise, bundle=model, judged="images", console=console)
-    predictor = replace(make_predictor(signature, metadata, model, settings, out), judge=judge)
+    predictor = make_predictor(signature, metadata, model, settings, out)
+    if judge is not None:
+        judge = replace(judge, settings=_mask_settings(predictor.snapshots, model, judge, console))
+        predictor = replace(predictor, judge=judge)
     run = remote = None  # what was found is judged as a whole, so nothing is remembered of single images
     if judge is None:
         run = open_run(out, application=APPLICATION, bundle=model, settings=settings, sources=sources)
@@ -81,16 +88,58 @@ def predict(
     return lines
 
 
-def _judge(sources: Sequence[Source], annotations: Path, threshold: float) -> DetectionJudge:
-    files = {source_name(source.path.name): source.path for source in sources}
-    matched, _ = match_annotations(files, sources[0].path.parent, annotations)
+def _judge(
+    sources: Sequence[Source], annotations: Path, threshold: float, console: Console
+) -> DetectionJudge:
+    """Match images with annotations; say which have none, and which annotations have no image."""
+    files = _files_by_name(sources)
+    matched, unmatched = match_annotations(files, sources[0].path.parent, annotations)
     if not matched:
         raise InputError(
             f"{annotations} has no annotation of any of {len(sources)} images, for example "
             f"{sources[0].path}. Expected the names of the images."
         )
+    for entry in unmatched[:_MOST_SAID]:
+        console.print(f"Not judged: {entry.reason}", markup=False)
+    if len(unmatched) > _MOST_SAID:
+        console.print(f"... and {len(unmatched) - _MOST_SAID} more", markup=False)
     thresholds = tuple(sorted({*THRESHOLDS, threshold}))
     return DetectionJudge({source.image: source for source in matched}, thresholds)
+
+
+def _files_by_name(sources: Sequence[Source]) -> dict[str, Path]:
+    """Return the files by the names that annotations have for them.
+
+    Raises:
+        InputError: Two files have the same name.
+    """
+    files: dict[str, Path] = {}
+    # Files that can be read come before those that only look like pictures, which are not judged anyway.
+    for source in sorted(sources, key=lambda source: source.path.suffix.lower() not in SONAR_SUFFIXES):
+        path = source.path
+        other = files.setdefault(source_name(path.name), path)
+        if other != path and path.suffix.lower() in SONAR_SUFFIXES:
+            raise InputError(
+                f"{other} and {path}: the same name {path.stem!r}, and annotations are found by the names of "
+                "images. Predict the folders one after another, each with its own annotations, or rename one."
+            )
+    return files
+
+
+def _mask_settings(
+    snapshots: SnapshotPreprocessing, bundle: Path, judge: DetectionJudge, console: Console
+) -> SonarPrepareSettings:
+    """Return settings that read masks as `prepare` did, where the bundle knows them."""
+    if snapshots.mask_names is None or snapshots.smallest_area is None:
+        if judge.has_masks:
+            console.print(
+                f"Note: {bundle} is of an earlier version and does not say how `prepare` read masks, so "
+                "every value but 0 marks objects here. If mask_names or smallest_area were set, train with "
+                "this version and export again",
+                markup=False,
+            )
+        return SonarPrepareSettings()
+    return SonarPrepareSettings(mask_names=snapshots.mask_names, smallest_area=snapshots.smallest_area)
 
 
 def say_found(lines: Sequence[SonarPrediction], settings: PredictSettings, console: Console) -> None:

@@ -31,6 +31,13 @@ class SnapshotPreprocessing(BaseModel):
         description="Median height and width in pixels of what the training snapshots show."
     )
     background_classes: tuple[str, ...] = Field(description="Classes that are no objects.")
+    mask_names: dict[int, str] | None = Field(
+        default=None,
+        description="As in the settings of `prepare`; None where an earlier version did not write it down.",
+    )
+    smallest_area: int | None = Field(
+        default=None, description="As in the settings of `prepare`; None likewise."
+    )
 
 
 APPLICATION: Final = "sonar"

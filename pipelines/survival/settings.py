@@ -6,6 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from data_prep.splits.settings import Seed
+
 ModelName = Literal["constant", "linear", "svgp", "hgp", "dfgp", "dfgp_mkl", "cox"]
 
 
@@ -47,7 +49,7 @@ class SurvivalSettings(BaseModel):
     cox_penalty: float = Field(
         default=1.0, ge=0, description="Weight of the squared coefficients in Cox' partial likelihood."
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the division and of the models.")
+    seed: Seed = Field(default=0, description="Seed of the division and of the models.")
 
     @field_validator("models")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from data_prep.errors import InputError
 from data_prep.files.fitting import fit_within
 from data_prep.files.videos import Video, require_text
 from pipelines.bundles.prediction_lines import is_referred
-from pipelines.bundles.unreadable import UnreadableSourceError
+from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.scores.figures import COLOURS, STYLE, legend_text
 from pipelines.scores.pictures import REFERRED_COLOUR, Picture, write_label
 from pipelines.video.timeline import Timeline
@@ -135,32 +135,53 @@ def write_annotated(
         colours=class_colours(timeline),
         refer_above=refer_above,
     )
-    seconds = float(timeline.end[-1])
-    rate = _mean_rate(source)
+    with reading():
+        rate = _mean_rate(source)
+    written = _write_frames(
+        source, out, labelled, rate=rate, seconds=float(timeline.end[-1]), side=longest_side
+    )
+    _require_complete(out, written, source)
+
+
+def _write_frames(
+    source: Path,
+    out: Path,
+    labelled: Callable[[Picture, float], Picture],
+    *,
+    rate: float,
+    seconds: float,
+    side: int,
+) -> int:
+    """Write labelled frames at equal times and return their number; the file is closed whatever happens."""
     writer: cv2.VideoWriter | None = None
     size: tuple[int, ...] = ()
     written, shown = 0, None
-    with Video(source) as video:
-        for time in video:
-            frame = video.frame()
-            if frame is None:
-                continue
-            picture = _even(_legible(fit_within(frame, longest_side)))
-            if writer is None:
-                writer, size = _writer(out, picture, rate), picture.shape[1::-1]
-            elif picture.shape[1::-1] != size:  # OpenCV would leave the frame out
-                picture = np.asarray(cv2.resize(picture, size), np.uint8)
-            while shown is not None and written / rate < time:
-                writer.write(labelled(shown, written / rate))
-                written += 1
-            shown = picture
-    if writer is None or shown is None:
-        raise UnreadableSourceError(f"{source}: no frame can be decoded a second time. Was the file changed?")
-    while written == 0 or written / rate < seconds:
-        writer.write(labelled(shown, written / rate))
-        written += 1
-    writer.release()
-    _require_complete(out, written, source)
+    try:
+        with Video(source) as video:
+            for time in video:
+                frame = video.frame()
+                if frame is None:
+                    continue
+                picture = _even(_legible(fit_within(frame, side)))
+                if writer is None:
+                    writer, size = _writer(out, picture, rate), picture.shape[1::-1]
+                elif picture.shape[1::-1] != size:  # OpenCV would leave the frame out
+                    picture = np.asarray(cv2.resize(picture, size), np.uint8)
+                while shown is not None and written / rate < time:
+                    writer.write(labelled(shown, written / rate))
+                    written += 1
+                shown = picture
+        if writer is None or shown is None:
+            raise UnreadableSourceError(
+                f"{source}: no frame can be decoded a second time. Was the file changed?"
+            )
+        while written == 0 or written / rate < seconds:
+            writer.write(labelled(shown, written / rate))
+            written += 1
+    finally:
+        if writer is not None:
+            writer.release()
+    return written
 
 
 def _mean_rate(source: Path) -> float:

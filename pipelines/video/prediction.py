@@ -90,9 +90,11 @@ class VideoPredictor:
             ) from error
         seconds = self._network_seconds - before
         parts = segments(timeline)
+        if self.settings.annotate:  # first: where the video cannot be read again, nothing of it stays
+            self._write_annotated(source, timeline)
         self._write_windows(source, timeline)
         self._write_segments(source, parts)
-        self._write_pictures(source, timeline)
+        self._write_plot(source, timeline)
         of_video = mean_outputs(timeline.probability, timeline.information, timeline.familiarity)
         yield VideoPrediction(
             file=printable(str(source.path)),
@@ -176,23 +178,25 @@ class VideoPredictor:
         )
         write_table(self.out / "segments" / f"{source.stem}.csv", [*header, "referred"], rows)
 
-    def _write_pictures(self, source: Source, timeline: Timeline) -> None:
-        """`plots/<stem>.png` and `annotated/<stem>.mp4`."""
-        refer_above = self.settings.refer_above
+    def _write_plot(self, source: Source, timeline: Timeline) -> None:
+        """`plots/<stem>.png`."""
         with atomic_file(self.out / "plots" / f"{source.stem}.png") as temporary:
             temporary.parent.mkdir(exist_ok=True)
-            temporary.write_bytes(timeline_plot(timeline, self.class_names, refer_above=refer_above))
-        if self.settings.annotate:
-            with atomic_file(self.out / "annotated" / f"{source.stem}.mp4") as temporary:
-                temporary.parent.mkdir(exist_ok=True)
-                write_annotated(
-                    source.path,
-                    temporary,
-                    timeline,
-                    self.class_names,
-                    refer_above=refer_above,
-                    longest_side=self.settings.annotated_side,
-                )
+            plot = timeline_plot(timeline, self.class_names, refer_above=self.settings.refer_above)
+            temporary.write_bytes(plot)
+
+    def _write_annotated(self, source: Source, timeline: Timeline) -> None:
+        """`annotated/<stem>.mp4`."""
+        with atomic_file(self.out / "annotated" / f"{source.stem}.mp4") as temporary:
+            temporary.parent.mkdir(parents=True, exist_ok=True)
+            write_annotated(
+                source.path,
+                temporary,
+                timeline,
+                self.class_names,
+                refer_above=self.settings.refer_above,
+                longest_side=self.settings.annotated_side,
+            )
 
 
 def make_predictor(

@@ -18,6 +18,7 @@ import pipelines
 from data_prep.errors import ClusterLost, InputError
 from data_prep.files.sole_writer import sole_writer
 from data_prep.lane.settings import LanePrepareSettings
+from data_prep.splits.settings import LARGEST_SEED
 from pipelines.cli import APPLICATIONS, make_app
 from pipelines.command.config import dump_settings
 from pipelines.command.steps import Command, StepCall, make_command
@@ -116,6 +117,12 @@ def test_train_gets_settings_folders_and_console(steps, tmp_path):
     assert strategy == "none"
     folders = {"data": tmp_path, "out": tmp_path / "run"}
     assert options == {**folders, "resume": False, "former": None, "cluster": None}
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_seed_that_libraries_do_not_take_is_refused():
+    result = run("lane", "train", "--data", "d", "--out", "o", "--seed", LARGEST_SEED + 1, expected=2)
+    assert str(LARGEST_SEED) in result.output
 
 
 def test_precedence_of_file_set_and_option(steps, tmp_path):

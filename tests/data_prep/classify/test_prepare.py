@@ -140,6 +140,39 @@ def test_a_class_of_one_image_is_warned_of(images, tmp_path):
     assert "class 'single': all examples are on one side" in warning
 
 
+def test_a_class_that_the_lists_leave_out_is_no_class(images, tmp_path):
+    (images / "apple").mkdir()
+    for number in range(4):
+        Image.fromarray(picture(400 + number)).save(images / "apple" / f"{number}.png")
+    kept = ("Dörrobst", "tabby cat")
+    for name, part in (("train", slice(3)), ("test", slice(3, 5))):
+        listed = [file for folder in kept for file in sorted((images / folder).iterdir())[part]]
+        lines = [f"{file.parent.name}/{file.name}" for file in listed]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    lists = {"train_list": tmp_path / "train.txt", "test_list": tmp_path / "test.txt"}
+    out = tmp_path / "out"
+    result = prepare_classify(images, out, SMALL.model_copy(update={**lists, "examples_per_shard": 3}))
+    assert (result.manifest.class_names, result.one_sided) == (kept, ())
+    assert "train.txt: train_list and test_list name no example of the class 'apple'" in reasons(out)[0]
+    examples = load_manifest(out, ClassifyManifest).examples
+    stored = list(labelled_records(out, result.manifest, [example.name for example in examples]))
+    assert len(stored) == 10
+    assert all(kept[label] == name.split("/")[0] for name, _, label in stored)
+    assert [label for _, _, label in stored] == [example.label for example in examples]
+    for name, image, _ in stored:
+        np.testing.assert_array_equal(
+            image, fit_image(read_image(images / f"{name}.png"), (8, 12), SMALL.fit)
+        )
+    (tmp_path / "test.txt").write_text("tabby cat/08.png")
+    result = prepare_classify(images, tmp_path / "one", SMALL.model_copy(update=lists))
+    assert result.manifest.class_names == kept
+    (tmp_path / "train.txt").write_text("tabby cat/00.png")
+    with pytest.raises(
+        InputError, match=r"only 'tabby cat' of the classes (.|\n)*no example of the class 'apple'"
+    ):
+        prepare_classify(images, tmp_path / "two", SMALL.model_copy(update=lists))
+
+
 def test_copies_and_near_duplicates_stay_together(images, tmp_path):
     original = images / "Dörrobst" / "01.png"
     (images / "Dörrobst" / "copy.png").write_bytes(original.read_bytes())

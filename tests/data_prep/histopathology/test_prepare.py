@@ -153,7 +153,7 @@ def test_masks_label_patches(folder: Path, tmp_path: Path, factor: int) -> None:
     marked = [1, 1, 0, 0, 0, 0]
     assert by_source == {"c": marked, "d": [0] * 6, "p1/a": marked, "p1/b": marked}
     assert not result.skipped
-    other = SMALL.model_copy(update={"mask_values": (7,), "group_pattern": "[a-d]$"})
+    other = SMALL.model_copy(update={"mask_values": (7,), "group_pattern": "[a-d]$", "test_fraction": 1})
     result = prepare_histopathology(folder, tmp_path / "other", other, masks=masks)
     assert {example.label for example in result.manifest.examples} == {0}
     assert [skipped.reason.partition(": ")[2][:7] for skipped in result.skipped] == ["no mask"]
@@ -179,6 +179,21 @@ def test_survival_times(folder: Path, tmp_path: Path) -> None:
         ("bob", 30, False, 0),
         ("cy", 7, False, 0),
     }
+
+
+def test_survival_times_need_no_second_class_but_masks_do(folder: Path, tmp_path: Path) -> None:
+    rows = (f"{name},12.5,1,{name}" for name in "abcd")
+    labels = write_table(tmp_path / "labels.csv", "file,months,event,patient", *rows)
+    result = prepare_histopathology(folder, tmp_path / "out", SMALL, labels=labels)
+    assert (result.manifest.class_names, result.one_sided) == (("censored", "event"), ())
+    masks = tmp_path / "masks"
+    for name in FOUR:
+        (masks / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.zeros((80, 120), np.uint8)).save(masks / Path(name).with_suffix(".png"))
+    with pytest.raises(
+        InputError, match=r"only 'normal' of the classes (.|\n)*no example of the class 'tumour'"
+    ):
+        prepare_histopathology(folder, tmp_path / "masked", SMALL, masks=masks)
 
 
 def test_a_row_without_survival_time_costs_its_image_alone(folder: Path, tmp_path: Path) -> None:
@@ -298,7 +313,8 @@ def test_a_slide_of_background_in_several_pieces_is_reported_once(
     write_tissue(tmp_path / "images", ["b/glass.tif"], glass_rows=80)
     monkeypatch.setattr(images, "MAX_PIXELS", 1000)
     monkeypatch.setattr(histopathology_plan, "PLACES_AT_ONCE", 3)
-    result = prepare_histopathology(tmp_path / "images", tmp_path / "out", SMALL)
+    judged = SMALL.model_copy(update={"test_fraction": 1})  # with one class there is nothing to train
+    result = prepare_histopathology(tmp_path / "images", tmp_path / "out", judged)
     assert Counter(e.source for e in result.manifest.examples) == {"a/whole": 6, "a/upper": 3}
     (reason,) = reasons(tmp_path / "out")
     assert "glass.tif: only background" in reason

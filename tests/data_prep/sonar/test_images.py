@@ -1,6 +1,7 @@
 """Sonar images of 8 and 16 bits are read at their depth, very large ones piece by piece."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,42 @@ def test_three_equal_channels_are_one(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "deep.tif", np.repeat(LEVELS[..., np.newaxis], 3, axis=2), photometric="rgb")
     for name in ("deep.png", "deep.tif"):
         np.testing.assert_array_equal(read_sonar(tmp_path / name), LEVELS)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["plain.png", "plain.tif", "big.tif", "packed.tif"])
+def test_colours_of_16_bits_are_upright(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], orientation: int, kind: str
+) -> None:
+    path = tmp_path / kind
+    colours = np.random.default_rng(0).integers(0, 65536, (12, 9, 3), dtype=np.uint16)
+    if kind == "plain.png":
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        Image.fromarray(BYTES).save(path, exif=exif)
+        chunk = next(part for part in chunks(path.read_bytes()) if part[4:8] == b"eXIf")
+        encoded = cv2.imencode(".png", colours[..., ::-1])[1].tobytes()
+        path.write_bytes(encoded[:33] + chunk + encoded[33:])  # behind the header
+    else:
+        order: Literal["<", ">"] = ">" if kind == "big.tif" else "<"
+        tag = (274, 3, 1, orientation, True)
+        compression = "zlib" if kind == "packed.tif" else None
+        tifffile.imwrite(
+            path, colours, photometric="rgb", byteorder=order, compression=compression, extratags=[tag]
+        )
+    levels = read_sonar(path)
+    assert levels.dtype == np.uint16
+    # Pillow's luminance is of the high bytes, each a little lower.
+    assert np.abs((levels >> 8).astype(int) - images.read_levels(path)).max() <= 1
+    assert capfd.readouterr().err == ""
+
+
+def chunks(png: bytes) -> Iterator[bytes]:
+    position = 8
+    while position < len(png):
+        length = 12 + int.from_bytes(png[position : position + 4], "big")
+        yield png[position : position + length]
+        position += length
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -148,7 +148,8 @@ def test_objects_are_cut_out_whatever_the_format(full_images: Path, tmp_path: Pa
 
 
 def test_an_image_smaller_than_the_window_is_mirrored_evenly(full_images: Path, tmp_path: Path) -> None:
-    settings = SMALL.model_copy(update={"window": (80, 40)})
+    # To judge by alone: there is no room for a background.
+    settings = SMALL.model_copy(update={"window": (80, 40), "test_fraction": 1})
     out = tmp_path / "out"
     result = prepare_sonar(full_images, out, settings, annotations=box_table(full_images))
     levels = np.pad(np.array(Image.open(full_images / "line_2.png")), ((8, 8), (0, 0)), mode="symmetric")
@@ -307,6 +308,30 @@ def test_near_duplicates_stay_together(class_folders: Path, tmp_path: Path) -> N
     apart = SMALL.model_copy(update={"duplicate_distance": -1})
     manifest = prepare_sonar(class_folders, tmp_path / "apart", apart).manifest
     assert len({e.group for e in manifest.examples}) == 16
+
+
+def test_a_background_without_room_is_no_class(tmp_path: Path) -> None:
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    names = [f"{number}.png" for number in range(8)]
+    for number, name in enumerate(names):
+        Image.fromarray(speckle(number, (40, 40))).save(folder / name)
+    table = tmp_path / "boxes.csv"
+    rows = [f"{name},4,4,32,32,{'mine' if number % 2 else 'rock'}" for number, name in enumerate(names)]
+    table.write_text("\n".join(["image,x,y,w,h,class", *rows]))
+    out = tmp_path / "out"
+    result = prepare_sonar(folder, out, SMALL, annotations=table)
+    assert result.manifest.class_names == ("mine", "rock")
+    assert all(class_name in name for name, (_, class_name) in records(out, result).items())
+    (reason,) = reasons(out)
+    assert "no example of the class 'background', so it was left out: no image has room" in reason
+    judged = SMALL.model_copy(update={"test_fraction": 1})
+    result = prepare_sonar(folder, tmp_path / "judged", judged, annotations=table)
+    assert result.manifest.class_names == ("background", "mine", "rock")
+    table.write_text(table.read_text().replace("rock", "mine"))
+    with pytest.raises(InputError, match=r"only 'mine' of the classes 'background'(.|\n)*no image has room"):
+        prepare_sonar(folder, tmp_path / "one", SMALL, annotations=table)
+    assert not (tmp_path / "one").exists()
 
 
 def test_survey_lines_and_lists(class_folders: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Side-scan recordings: generated files, read through a stand-in for pyxtf, and pyxtf where installed."""
 
+import errno
 import pickle
 import struct
 import sys
@@ -175,6 +176,21 @@ def test_one_endless_ping_makes_no_endless_image(tmp_path: Path) -> None:
     write_recording(tmp_path / "line.xtf", [(long, long), *[(short, short)] * 1400])
     with pytest.raises(InputError, match=r"line\.xtf: 1,401 pings hold 62,800 samples, .* 60,000\. Expected"):
         read_sonar(tmp_path / "line.xtf")
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_full_temporary_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_recording(tmp_path / "line.xtf", pings("<u2"))
+    reserved = []
+
+    def full(_file: int, start: int, size: int) -> None:
+        reserved.append((start, size))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(InputError, match=r"line\.xtf: 3 pings .*temporary files, /.* \(No space.*TMPDIR"):
+        read_sonar(tmp_path / "line.xtf")
+    assert reserved == [(0, 3 * 11 * 2)]
 
 
 LIES = (0, 1, 2, 3, 8, 255, 32_767, 32_768, 65_535)

@@ -266,6 +266,20 @@ def test_equal_names_in_equal_folders_get_numbers(tmp_path):
     assert [source.stem for source in find_sources(paths)] == ["left_a.png", "a.png_2", "a.png_3"]
 
 
+def test_stems_that_are_too_long_are_shortened_and_stay_apart(tmp_path: Path) -> None:
+    long = "ä" * 120 + "x" * 11  # 251 bytes, with the suffix as many as a name may have
+    paths = [tmp_path / folder / f"{long}.png" for folder in ("one", "two")]
+    paths += [tmp_path / "one" / f"{long[:-1]}y.mp4"]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    stems = [source.stem for source in find_sources(paths)]
+    assert len(set(stems)) == 3
+    for stem in stems:
+        (tmp_path / f"{stem}_00000012.geojson").touch()
+    assert [source.stem for source in find_sources([paths[1], paths[0]])] == stems[1::-1]
+
+
 @pytest.mark.parametrize(
     ("image", "stem"), [("walk_000002.png", "walk_000002.png"), ("walk_2.png", "walk_2"), ("b.png", "b")]
 )

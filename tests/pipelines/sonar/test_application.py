@@ -1,5 +1,6 @@
 """Sonar snapshots as the shared steps see them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,23 @@ from data_prep.errors import InputError
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from data_prep.splits.divide import manifest_splits
-from pipelines.sonar.application import SONAR
-from pipelines.sonar.settings import SonarRun
+from pipelines.sonar.application import SONAR, snapshot_facts
+from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun
+
+
+def test_what_masks_mean_reaches_the_bundle(tmp_path: Path) -> None:
+    for number in range(4):
+        path = tmp_path / "images" / ("mine" if number % 2 else "rock") / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 60 * number, np.uint8)).save(path)
+    settings = SonarPrepareSettings(
+        size=(8, 8), mask_names={7: "mine", 9: "rock"}, smallest_area=4, duplicate_distance=-1
+    )
+    prepare_sonar(tmp_path / "images", tmp_path / "prepared", settings)
+    data = SONAR.inputs.open(tmp_path / "prepared")
+    snapshots = snapshot_facts(data, manifest_splits(data.manifest, selection_fraction=0))["snapshots"]
+    stored = SnapshotPreprocessing.model_validate_json(json.dumps(snapshots.model_dump(mode="json")))
+    assert (stored.mask_names, stored.smallest_area) == ({7: "mine", 9: "rock"}, 4)
 
 
 def test_snapshots_normalised_in_another_way_are_not_judged(tmp_path: Path) -> None:

@@ -91,3 +91,54 @@ def test_annotations_of_other_images_are_refused(tmp_path: Path) -> None:
     truth.write_text("image,x,y,w,h,class\nb.png,1,1,6,6,mine\n")
     with pytest.raises(InputError, match=r"truth\.csv has no annotation of any of 1 images"):
         predict(tmp_path, tmp_path / "out", truth, quiet())
+
+
+@pytest.mark.usefixtures("bundle")
+def test_images_of_one_name_are_refused_and_what_has_no_counterpart_is_said(tmp_path: Path) -> None:
+    for folder, names in (("one", "ab"), ("two", "a")):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            cv2.imwrite(str(tmp_path / folder / f"{name}.png"), np.zeros((32, 40), np.uint8))
+    (tmp_path / "one" / "a.gif").write_bytes(b"GIF")  # is not read, and does not take the place of a.png
+    truth = tmp_path / "truth.csv"
+    truth.write_text("image,x,y,w,h,class\na.png,1,1,6,6,mine\nc.png,1,1,6,6,mine\n")
+    console = quiet()
+    both = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(InputError, match=r"one/a\.png and .*two/a\.png: the same name 'a'"):
+        sonar.predict(
+            PredictSettings(),
+            inputs=both,
+            model=tmp_path,
+            out=tmp_path / "out",
+            console=console,
+            annotations=truth,
+        )
+    predict(tmp_path / "one", tmp_path / "out", truth, console)
+    said = " ".join(console.file.getvalue().split())
+    assert "boxes of 'c', but no such image" in said
+    assert "b.png: no annotation in" in said
+    assert "1 marked objects in 1 full images" in said
+
+
+@pytest.mark.usefixtures("bundle")
+@pytest.mark.parametrize("known", [True, False])
+def test_masks_mean_what_they_meant_in_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    facts = SnapshotPreprocessing(
+        normalisation=SpeckleNormalisation(method="none"),
+        window=(8, 8),
+        background_classes=("background",),
+        **({"mask_names": {1: "mine"}, "smallest_area": 10} if known else {}),
+    )
+    monkeypatch.setattr(sonar_prediction, "bundle_preprocessing", lambda *_: facts)
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((32, 40), 3, np.uint8))
+    (tmp_path / "masks").mkdir()
+    mask = np.zeros((32, 40), np.uint8)
+    mask[:6, :6], mask[20:23, :3], mask[24:, 32:] = 1, 1, 2  # a mine, a small one, and the sea floor
+    cv2.imwrite(str(tmp_path / "masks" / "a.png"), mask)
+    console = quiet()
+    predict(tmp_path, tmp_path / "out", tmp_path / "masks", console)
+    said = " ".join(console.file.getvalue().split())
+    assert f"Boxes against {1 if known else 3} marked objects" in said
+    assert ("does not say how `prepare` read masks" in said) is not known

@@ -2,6 +2,7 @@
 
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -188,6 +189,21 @@ def test_errors_of_one_video_leave_the_others_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.video.prediction.video_windows", lambda *_, **__: iter([CLIP]))
     with pytest.raises(UnreadableSourceError, match="a second time"):
         list(predictor(tmp_path / "out")(source))
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+def test_a_video_writer_is_closed_when_a_frame_fails(tmp_path, monkeypatch):
+    source = write(tmp_path / "film.avi", [50] * 10)
+    line = Timeline(
+        *(np.array([value]) for value in (0.0, 1.0)), np.array([[0.3, 0.7]]), *(np.array([0.1]),) * 2
+    )
+    closed = []
+    writer = SimpleNamespace(write=lambda _: None, release=lambda: closed.append(True))
+    monkeypatch.setattr("pipelines.video.pictures._writer", lambda *_: writer)
+    monkeypatch.setattr("pipelines.video.pictures._labelled", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_annotated(source.path, tmp_path / "a.mp4", line, NAMES, refer_above=None, longest_side=640)
+    assert closed == [True]
 
 
 def test_what_is_no_video_is_named(tmp_path):
