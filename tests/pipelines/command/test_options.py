@@ -76,6 +76,16 @@ def test_what_the_user_wrote_becomes_the_value_of_the_setting(name, given, value
         ("size", "worst", "--size worst: expected HEIGHTxWIDTH in pixels, for example 306x306."),
         ("size", "-1x3", "--size -1x3: expected HEIGHTxWIDTH in pixels, for example 306x306."),
         (
+            "size",
+            "9" * 5000 + "x3",
+            f"--size {'9' * 80}: expected HEIGHTxWIDTH in pixels, for example 306x306.",
+        ),
+        (
+            "lane_values",
+            "9" * 5000,
+            f"--lane-values {'9' * 80}: expected whole numbers separated by commas, for example 3,4.",
+        ),
+        (
             "lane_values",
             "3;4",
             "--lane-values 3;4: expected whole numbers separated by commas, for example 3,4.",
