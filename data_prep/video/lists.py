@@ -68,8 +68,7 @@ def read_class_list(path: Path) -> tuple[str, ...]:
 
 def video_name(file: str) -> str:
     """Return the name of the video that a file in a list means: class, slash and stem."""
-    name = example_name(file, folders=1)
-    return name.rpartition(".")[0] if _is_video(name) else name
+    return example_name(file, folders=1, suffixes=VIDEO_SUFFIXES)
 
 
 def video_groups(names: Iterable[str]) -> dict[str, str]:
