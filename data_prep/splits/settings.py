@@ -10,10 +10,11 @@ _DUPLICATE_DISTANCE = 6
 
 SPLIT_OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "folds": ("", "Number of folds for cross-validation."),
-    "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a survey line."),
+    "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a patient."),
     "group_list": ("", "CSV with the columns file and group, to keep files together."),
     "train_list": ("", "File with one training file a line."),
     "test_list": ("", "File with one test file a line."),
+    "test_fraction": ("", "Share of each class to judge by, without folds and lists."),
 }
 """Options of `prepare` that are settings of the split, with placeholder and purpose."""
 

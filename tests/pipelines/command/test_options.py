@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.errors import InputError
+from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 from pipelines.cli import APPLICATIONS
 from pipelines.command.options import read_options, setting_options
 from pipelines.runs.settings import HeadName
@@ -111,3 +112,10 @@ def test_no_option_stands_for_two_things(application):
     for command in application.commands().values():
         own = set(inspect.signature(command.function).parameters)
         assert not own & set(setting_options(command.settings))
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda application: application.name)
+def test_settings_of_the_split_are_options(application):
+    for command in application.commands().values():
+        if issubclass(command.settings, SplitSettings):
+            assert SPLIT_OPTIONS.keys() <= setting_options(command.settings).keys()
