@@ -357,7 +357,7 @@ def test_nothing_to_prepare(full_images: Path, tmp_path: Path, table: str, messa
 @pytest.mark.parametrize("suffix", [".xtf", ".XTF", ".png", ".PNG"])
 def test_names_in_lists_do_without_suffixes_of_any_case(suffix: str) -> None:
     assert source_name(f"survey/LINE.7{suffix}") == "LINE.7"
-    assert source_name(f"survey/LINE.tif{suffix}") == "LINE.tif"
+    assert source_name(f"survey/LINE.xtf{suffix}") == "LINE.xtf"
 
 
 def test_folders_that_are_not_as_expected(full_images: Path, tmp_path: Path) -> None:
