@@ -48,6 +48,15 @@ def _keras_defaults() -> Iterator[None]:
     assert settings == ("float32", "float32"), "the test left Keras' float settings changed"
 
 
+@pytest.fixture(autouse=True)
+def _logged_to_all() -> None:
+    """Undo for the next test what a command sets of logging: pytest's `caplog` listens at the root."""
+    for package in ("pipelines", "gpmodels", "data_prep"):
+        logger = logging.getLogger(package)
+        logger.handlers = []
+        logger.propagate = True
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `make test-exhaustive` all but the first and the last parameters of a sweep."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from data_prep.cells.annotations import CellEvent, Matching, events_of_sequences, match_events
@@ -10,10 +11,12 @@ from data_prep.cells.manifest import SequenceFacts
 from data_prep.cells.sequences import CellSequence, find_sequences
 from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError, Skipped
+from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, with_complaints
 from data_prep.prepared.workers import Workers
-from data_prep.splits.divide import read_lines, read_lists
+from data_prep.splits.divide import read_lists, read_name_list
 from data_prep.splits.groups import joined_groups, settings_groups
 
 _LARGEST_PIECE = 512  # candidates; their patches wait in memory until they are written
@@ -69,10 +72,13 @@ def plan_cells(
             the groups cannot be made.
     """
     sequences, skipped = find_sequences(path)
-    train, test = read_lists(
-        settings.train_list, settings.test_list, lambda listed: tuple(dict.fromkeys(read_lines(listed)))
-    )
     names = [sequence.name for sequence in sequences]
+    read = partial(
+        read_name_list,
+        folders=max(name.count("/") for name in names),
+        suffixes=IMAGE_SUFFIXES | VIDEO_SUFFIXES,
+    )
+    train, test = read_lists(settings.train_list, settings.test_list, read)
     groups = joined_groups(names, settings_groups(names, settings))  # may fail: before the long part
     results = run_in_rounds(
         "Finding candidates",

@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.splits.settings import SplitSettings
+from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 
 
 class CandidateSettings(BaseModel):
@@ -53,11 +53,7 @@ class CellsPrepareSettings(CandidateSettings, SplitSettings):
         "radius": ("", "Pixels between an event and its candidate at the most; else 26."),
         "window": ("", "Frames between an event and its candidate at the most; else 1."),
         "one_kind": ("NAME", "Take all kinds of events as one class of this name."),
-        "folds": ("", "Number of folds for cross-validation."),
-        "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a dish."),
-        "group_list": ("", "CSV with the columns file and group, to keep sequences together."),
-        "train_list": ("", "File with one training sequence a line."),
-        "test_list": ("", "File with one test sequence a line."),
+        **SPLIT_OPTIONS,
     }
 
     radius: float = Field(

@@ -15,7 +15,6 @@ from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
 from data_prep.files.images import read_image
 from data_prep.labelled.near_duplicates import (
-    confirmed_pairs,
     difference_hashes,
     duplicate_pairs,
     small_grey,
@@ -175,8 +174,12 @@ def _alike(surveyed: Sequence[SurveyedImage], distance: int, *, equal: bool) -> 
     """Return pairs of images that are near-duplicates, and where wanted those that are equal."""
     pairs: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
     if distance >= 0:
-        found = duplicate_pairs(np.stack([one.hashes for one in surveyed]), distance)
-        pairs = confirmed_pairs(found, np.stack([one.grey for one in surveyed]), LEAST_CORRELATION)
+        pairs = duplicate_pairs(
+            np.stack([one.hashes for one in surveyed]),
+            distance,
+            np.stack([one.grey for one in surveyed]),
+            least_correlation=LEAST_CORRELATION,
+        )
     if not equal:
         return pairs
     same = [(copies[0], copy) for copies in _copies(surveyed) for copy in copies[1:]]

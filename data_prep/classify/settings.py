@@ -17,7 +17,6 @@ class ClassifyPrepareSettings(ImageSplitSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "size": ("HxW", "Height and width to resize to; 160x160 without it."),
         "fit": ("crop|pad", "Cut to the proportions of the size, or keep all of it with grey borders."),
-        "test_fraction": ("", "Share of each class to judge by; 0.2 without it."),
         **SPLIT_OPTIONS,
     }
 

@@ -1,5 +1,6 @@
 """Which images a folder holds, with a subfolder for each class or without, and each of them at one size."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import is_text, listed
+from data_prep.files.class_folders import is_text
 from data_prep.files.fitting import Fit, fit_image, fit_within
 from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES, read_image
+from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
 from data_prep.prepared.workers import Workers
 
@@ -59,15 +61,21 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
         are no text, and files beside the subfolders, which are in no class.
 
     Raises:
-        InputError: The folder cannot be listed, or has no image.
+        InputError: A folder cannot be listed, or none has an image.
     """
-    listed(folder)  # says why, where it cannot be
+    found, skipped = find_all_image_files(folder)
+    return _of_classes(found, skipped), skipped
+
+
+def find_all_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
+    """List image files as `find_image_files` does, those beside the subfolders among them."""
     found: list[ImageFile] = []
     skipped: list[Skipped] = []
-    for path in sorted(folder.rglob("*")):
+    files = (path for _, entries in walked_folders(folder) for path in entries)
+    for path in sorted(files):
         inside = path.relative_to(folder)
         suffix = path.suffix.lower()
-        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
+        if path.name.startswith(".") or not path.is_file():
             continue
         if suffix in OTHER_IMAGE_SUFFIXES:
             reason = f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG."
@@ -75,14 +83,15 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
         elif suffix in IMAGE_SUFFIXES and not is_text(inside.as_posix()):
             skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))
         elif suffix in IMAGE_SUFFIXES:
-            class_name = inside.parts[0] if len(inside.parts) > 1 else None
+            # Composed and decomposed accents (folder names from macOS) are one class.
+            class_name = unicodedata.normalize("NFC", inside.parts[0]) if len(inside.parts) > 1 else None
             found.append(ImageFile(inside.as_posix(), path, class_name))
     if not found and not skipped:
         raise InputError(
             f"{folder}: no image file found. Expected a prepared folder, or a folder of images with a suffix "
             f"of {', '.join(sorted(IMAGE_SUFFIXES))}, in subfolders for classes or without. Check the path."
         )
-    return _of_classes(found, skipped), skipped
+    return found, skipped
 
 
 def read_fitted_images(

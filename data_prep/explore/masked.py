@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.explore.folders import ImageFile, find_image_files
+from data_prep.explore.folders import ImageFile, find_all_image_files, find_image_files
 from data_prep.files.class_folders import skip_all
 from data_prep.files.images import read_alpha, read_image, read_mask, resize_by_area
 
@@ -64,9 +64,14 @@ def read_masked_images(
         _require_small(size, f"--size {size[0]}x{size[1]}")
     files, skipped = find_image_files(folder)
     files = _of_one_name(files, skipped)
-    mask_files = {} if masks is None else _by_stem(find_image_files(masks)[0])
+    mask_files, unusable = ({}, {}) if masks is None else _find_masks(masks, skipped)
     images: list[MaskedImage] = []
     for file in files:
+        if _stem(file.name) in unusable:
+            mask = unusable[_stem(file.name)]
+            reason = f"{file.path}: its mask {mask} cannot be used, so nobody knows what is missing of it."
+            skipped.append(Skipped(file.path, f"{reason} Save the mask as PNG, or remove it."))
+            continue
         read = _read(file, mask_files.get(_stem(file.name), ()), size, own_alpha=masks is None)
         if isinstance(read, Skipped):
             skipped.append(read)
@@ -87,6 +92,20 @@ def read_masked_images(
         )
         raise InputError(f"{folder}: no pixel of {len(images)} images is missing: {how}.")
     return images, skipped
+
+
+def _find_masks(
+    folder: Path, skipped: list[Skipped]
+) -> tuple[Mapping[str, Sequence[ImageFile]], Mapping[str, Path]]:
+    """Return the masks of each stem, and by its stem each that is of no known format.
+
+    Args:
+        folder: Folder of masks.
+        skipped: List to which the masks that cannot be used are appended.
+    """
+    found, unusable = find_all_image_files(folder)
+    skipped += unusable
+    return _by_stem(found), {_stem(str(entry.file.relative_to(folder))): entry.file for entry in unusable}
 
 
 def _by_stem(files: Sequence[ImageFile]) -> Mapping[str, Sequence[ImageFile]]:

@@ -11,6 +11,13 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
+_DAMAGED = (
+    *(OSError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error),
+    # An encrypted member, or one of an unknown compression (NotImplementedError); a header that claims an
+    # array beyond all memory.
+    *(RuntimeError, MemoryError),
+)
+
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of an `.npz` file by their names.
@@ -27,8 +34,5 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             if not isinstance(archive, NpzFile):
                 raise ValueError("a single array, no archive")
             return {name: archive[name] for name in archive.files}
-    except (
-        *(OSError, KeyError, EOFError, TypeError, AttributeError),
-        *(zipfile.BadZipFile, zlib.error),
-    ) as error:
+    except _DAMAGED as error:
         raise ValueError(str(error)) from error

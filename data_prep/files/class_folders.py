@@ -43,7 +43,7 @@ def find_class_files(
     Raises:
         InputError: The folder cannot be listed, or fewer than two subfolders have such files.
     """
-    files: list[ClassFile] = []
+    files: list[tuple[str, Path]] = []
     skipped: list[Skipped] = []
     nested: list[Path] = []
     for entry in listed(folder):
@@ -72,8 +72,9 @@ def find_class_files(
             reason = f"{entry}: a class without {_article(kind)} file. Add {kind}s or remove the folder."
             skipped.append(Skipped(entry, reason))
         class_name = unicodedata.normalize("NFC", entry.name)
-        files += [ClassFile(f"{class_name}/{stem}", path, class_name) for stem, path in by_stem.items()]
-    found = {file.class_name for file in files}
+        files += [(f"{class_name}/{stem}", path) for stem, path in by_stem.items()]
+    by_name = first_of_each_name(files, skipped)
+    found = {name.partition("/")[0] for name in by_name}
     if len(found) < 2:
         raise InputError(
             f"{folder}: {len(found)} class folders with {kind} files; expected a folder for each of at least "
@@ -84,7 +85,28 @@ def find_class_files(
                 else "Check the path."
             )
         )
-    return sorted(files, key=lambda file: file.name), skipped
+    return [ClassFile(name, path, name.partition("/")[0]) for name, path in by_name.items()], skipped
+
+
+def first_of_each_name(files: Iterable[tuple[str, Path]], skipped: list[Skipped]) -> dict[str, Path]:
+    """Return the first file of each name, in the order of the names.
+
+    Two folders have one name where only the spelling of an accent differs, composed or decomposed.
+
+    Args:
+        files: Name and path of each file.
+        skipped: List to which the others are appended.
+    """
+    found: dict[str, Path] = {}
+    for name, path in files:
+        if found.setdefault(name, path) != path:
+            reason = (
+                f"{path}: has the name {name!r} that {found[name].parent} has a file of; the names of the "
+                "folders differ in the spelling of accents alone. Move the files into one folder, or rename "
+                "this one."
+            )
+            skipped.append(Skipped(path, reason))
+    return dict(sorted(found.items()))
 
 
 def lost_classes(names: Collection[str], folder: Path, kind: str) -> list[Skipped]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 
+_MOST_DIGITS = 18
+
 
 def write_table(
     path: Path, header: Sequence[str], rows: Iterable[Sequence[object] | Mapping[str, object]]
@@ -78,6 +80,21 @@ def number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"could not convert string to float: {text!r}")
     return float(text)
+
+
+def whole_number(text: str) -> int | None:
+    """Return a whole number from 0 on, written in digits alone; None where the text is no such number.
+
+    Numbers of more than 18 digits are none: Python refuses to read those of some thousand.
+
+    Args:
+        text: Text of a field.
+
+    Example:
+        >>> whole_number("012"), whole_number("-1"), whole_number("9" * 5000)
+        (12, None, None)
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def read_table(

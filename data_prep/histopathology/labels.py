@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import files_by_stem, listed
+from data_prep.files.class_folders import files_by_stem, first_of_each_name
 from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.files.tables import number, read_table
+from data_prep.files.walking import walked_folders
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
 
@@ -133,25 +134,14 @@ def _files(
     folder: Path, suffixes: Iterable[str], *, leave_out: Path | None = None
 ) -> tuple[dict[str, Path], list[Skipped]]:
     """Return the visible files of a folder and its subfolders by their paths without suffix, in order."""
-    files: dict[str, Path] = {}
+    files: list[tuple[str, Path]] = []
     skipped: list[Skipped] = []
-    pending = [folder]
-    while pending:
-        current = pending.pop()
-        entries = listed(current)
+    for current, entries in walked_folders(folder, leave_out=leave_out):
         here, several = files_by_stem(entries, frozenset(suffixes))
         skipped += several
         inside = unicodedata.normalize("NFC", current.relative_to(folder).as_posix())
-        files |= {stem if inside == "." else f"{inside}/{stem}": path for stem, path in here.items()}
-        pending += [
-            entry
-            for entry in entries
-            if entry.is_dir()
-            and not entry.is_symlink()
-            and not entry.name.startswith(".")
-            and (leave_out is None or entry.resolve() != leave_out.resolve())
-        ]
-    return dict(sorted(files.items())), skipped
+        files += [(stem if inside == "." else f"{inside}/{stem}", path) for stem, path in here.items()]
+    return first_of_each_name(files, skipped), skipped
 
 
 def _with_folders(images: Sequence[TissueImage], folder: Path, skipped: list[Skipped]) -> list[TissueImage]:

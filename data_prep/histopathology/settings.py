@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.splits.settings import SplitSettings
+from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 
 LARGEST_PATCH = 4096
 """Largest side of a patch, in pixels."""
@@ -82,8 +82,7 @@ class HistopathologyPrepareSettings(PatchSettings, SplitSettings):
         "grid": ("ROWSxCOLUMNS", "Divide each image into so many patches, e.g. 7x7."),
         "mpp": ("", "Micrometres per pixel to reduce images to; else as they are."),
         "stain": ("none|macenko|reinhard", "Stain normalisation of each image."),
-        "folds": ("", "Number of folds for cross-validation."),
-        "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a patient."),
+        **SPLIT_OPTIONS,
     }
 
     file_column: str = Field(

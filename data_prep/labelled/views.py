@@ -1,7 +1,5 @@
 """Views of prepared examples: one array for each view in `features.npz`, a row for each example."""
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.files.arrays import read_arrays
 from data_prep.labelled.view_manifest import FEATURES_NAME, ViewsManifest
 
 Views = Mapping[str, npt.NDArray[np.float32]]
@@ -56,10 +55,9 @@ def read_views(folder: Path, manifest: ViewsManifest) -> dict[str, npt.NDArray[n
     """
     path = folder / FEATURES_NAME
     try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            views = {name: archive[name] for name in manifest.views}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        arrays = read_arrays(path)
+        views = {name: arrays[name] for name in manifest.views}
+    except (ValueError, KeyError) as error:
         raise InputError(
             f"{path}: cannot be read ({error}). Expected an array for each of {', '.join(manifest.views)}. "
             "Run `prepare` again."

@@ -9,7 +9,8 @@ from xml.parsers import expat
 import yaml
 
 from data_prep.errors import InputError
-from data_prep.files.tables import number, read_table, read_text
+from data_prep.files.tables import number, read_table, read_text, whole_number
+from data_prep.files.yaml_text import parse_yaml, yaml_problem
 from data_prep.sonar.boxes import Box
 
 CSV_COLUMNS = ("image", "x", "y", "w", "h", "class")
@@ -75,20 +76,20 @@ def read_yolo(path: Path, size: tuple[int, int], class_names: Sequence[str]) -> 
         if not line.strip():
             continue
         fields = line.split()
-        values = _finite(fields[1:5])
-        if len(fields) not in {5, 6} or values is None or not fields[0].isdecimal():
+        index, values = whole_number(fields[0]), _finite(fields[1:5])
+        if len(fields) not in {5, 6} or values is None or index is None:
             raise InputError(
                 f"{path}, line {at}: found {line.strip()[:60]!r}; expected a class number and four "
                 "numbers: centre x, centre y, width, height, as shares of the image."
             )
-        if int(fields[0]) >= len(class_names):
+        if index >= len(class_names):
             raise InputError(
-                f"{path}, line {at}: class number {fields[0]}, but there are {len(class_names)} class "
+                f"{path}, line {at}: class number {index}, but there are {len(class_names)} class "
                 f"names ({', '.join(class_names[:5])}). Complete the file of class names."
             )
         x, width = values[0] * size[1], values[2] * size[1]
         y, height = values[1] * size[0], values[3] * size[0]
-        boxes.append(Box(class_names[int(fields[0])], x - width / 2, y - height / 2, width, height))
+        boxes.append(Box(class_names[index], x - width / 2, y - height / 2, width, height))
     return boxes
 
 
@@ -203,12 +204,13 @@ def _finite(texts: Sequence[str]) -> list[float] | None:
 
 def _yaml_names(path: Path, text: str) -> list[str]:
     try:
-        names = (yaml.safe_load(text) or {}).get("names") or []
+        names = (parse_yaml(text, numbers_as_keys=True) or {}).get("names") or []
         if isinstance(names, dict):
             names = [names[index] for index in range(len(names))]
     except (yaml.YAMLError, AttributeError, KeyError) as error:
         raise InputError(
-            f"{path}: no names by class number found ({error}). Expected `names: [first, second]`."
+            f"{path}: no names by class number found ({yaml_problem(error)}). Expected "
+            "`names: [first, second]`."
         ) from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError(

@@ -13,6 +13,7 @@ from data_prep.labelled.preparing import LabelledPlan
 from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
 from data_prep.prepared.workers import Workers
+from data_prep.sonar.images import SONAR_SUFFIXES
 from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.sonar.snapshots import (
     SnapshotRequest,
@@ -21,7 +22,7 @@ from data_prep.sonar.snapshots import (
     survey_source,
     window_size,
 )
-from data_prep.sonar.sources import find_annotated_images, find_class_folders, source_name
+from data_prep.sonar.sources import find_annotated_images, find_class_folders
 from data_prep.splits.divide import read_lists, read_name_list
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 
@@ -53,7 +54,7 @@ def plan_snapshots(
     Raises:
         InputError: No image can be used, there is no object or only one class, or the groups cannot be made.
     """
-    read = partial(_read_list, folders=int(annotations is None))
+    read = partial(read_name_list, folders=int(annotations is None), suffixes=SONAR_SUFFIXES)
     train, test = read_lists(settings.train_list, settings.test_list, read)
     if annotations is None:
         sources, unmatched = find_class_folders(images)
@@ -83,10 +84,6 @@ def plan_snapshots(
         test=test,
         why_lost=dict.fromkeys((settings.background_name, settings.clutter_name), _NO_ROOM),
     )
-
-
-def _read_list(path: Path, folders: int) -> tuple[str, ...]:
-    return tuple(source_name(name, folders=folders) for name in read_name_list(path, folders=folders))
 
 
 def _groups(

@@ -16,7 +16,6 @@ from data_prep.sonar.box_masks import component_boxes
 from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import SONAR_SUFFIXES
 from data_prep.sonar.settings import SonarPrepareSettings
-from data_prep.sonar.xtf import XTF_SUFFIX
 from data_prep.splits.divide import example_name
 
 _TABLE_SUFFIX = ".csv"
@@ -116,8 +115,7 @@ def source_name(file: str, *, folders: int = 0) -> str:
         file: Path as a list or table has it.
         folders: Number of its folders that belong to the name; 1 where names are class/file.
     """
-    name = example_name(file, folders=folders)
-    return name[: -len(XTF_SUFFIX)] if name.lower().endswith(XTF_SUFFIX) else name
+    return example_name(file, folders=folders, suffixes=SONAR_SUFFIXES)
 
 
 def read_source_boxes(

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +11,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.tables import read_text
 from data_prep.prepared.manifest import LabelledManifest, Manifest
 from data_prep.splits.stratified import stratified_parts
 
@@ -107,20 +108,23 @@ def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: fl
     )
 
 
-def read_name_list(path: Path, *, folders: int = 0) -> tuple[str, ...]:
-    """Read the names of examples from a text file with one name or image path per line.
+def read_name_list(
+    path: Path, *, folders: int = 0, suffixes: Collection[str] = IMAGE_SUFFIXES
+) -> tuple[str, ...]:
+    """Read the names of examples from a text file with one name or path per line.
 
-    Blank lines and lines that begin with `#` are left out. Of a path the folders and an image suffix are
+    Blank lines and lines that begin with `#` are left out. Of a path the folders and a known suffix are
     dropped.
 
     Args:
         path: The text file.
         folders: Number of folders of a path that belong to the name; 1 where names are class/file.
+        suffixes: Suffixes of files, in lower case with their dots; of a path one is dropped.
 
     Raises:
         InputError: The file cannot be read as UTF-8 text, or has no names.
     """
-    names = (example_name(line, folders=folders) for line in read_lines(path))
+    names = (example_name(line, folders=folders, suffixes=suffixes) for line in read_lines(path))
     return tuple(dict.fromkeys(names))
 
 
@@ -151,28 +155,24 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         InputError: The file cannot be read as UTF-8 text, or has no names.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: cannot be read ({error}). Expected a UTF-8 text file with one example name per line."
-        ) from error
+    lines = read_text(path).splitlines()
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not lines:
         raise InputError(f"{path}: has no names. Expected a text file with one example name per line.")
     return lines
 
 
-def example_name(file: str, *, folders: int = 0) -> str:
-    """Return the name of an example: the file's name without an image suffix, after some of its folders.
+def example_name(file: str, *, folders: int = 0, suffixes: Collection[str] = IMAGE_SUFFIXES) -> str:
+    """Return the name of an example: the file's name without a known suffix, after some of its folders.
 
     Args:
         file: Path, with slashes or backslashes.
         folders: Number of its folders that belong to the name; 1 where names are class/file.
+        suffixes: Suffixes of files, in lower case with their dots, of which one is dropped.
     """
     *path, base = unicodedata.normalize("NFC", file.replace("\\", "/")).split("/")
     stem, dot, suffix = base.rpartition(".")
-    name = stem if dot and stem and f".{suffix.lower()}" in IMAGE_SUFFIXES else base
+    name = stem if dot and stem and f".{suffix.lower()}" in suffixes else base
     return "/".join([*path[len(path) - min(folders, len(path)) :], name])
 
 

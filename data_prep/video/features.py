@@ -1,16 +1,16 @@
 """Cached features of video clips: one `.npz` file for each video, and a manifest."""
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
 from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256
 from data_prep.video.manifest import (
@@ -188,15 +188,14 @@ def write_features_manifest(
     return manifest
 
 
-def _read(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
-        with path.open("rb") as file:  # opened here, since NumPy leaves a damaged file open
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile) or _ENTRIES - set(archive.files):
-                raise ValueError(f"expected the arrays {', '.join(sorted(_ENTRIES))}")
-            return {name: archive[name] for name in _ENTRIES}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        arrays = read_arrays(path)
+        if _ENTRIES - set(arrays):
+            raise ValueError(f"expected the arrays {', '.join(sorted(_ENTRIES))}")
+    except ValueError as error:
         raise InputError(
             f"{path}: cannot be read ({error}). Expected the cached features of a video. Remove the file and "
             "extract the features again with --resume."
         ) from error
+    return arrays

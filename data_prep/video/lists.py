@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from data_prep.errors import InputError
+from data_prep.files.tables import whole_number
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.splits.divide import example_name, read_lines
 
@@ -31,7 +32,7 @@ def read_video_list(path: Path, classes: Sequence[str] | None = None) -> tuple[s
         numbered = match if match and _is_video(match[1]) else None
         name = video_name(numbered[1] if numbered else line)
         if numbered and classes is not None:
-            _check_number(path, line, name, int(numbered[2]), classes)
+            _check_number(path, line, name, numbered[2], classes)
         names.append(name)
     return tuple(dict.fromkeys(names))
 
@@ -49,7 +50,7 @@ def read_class_list(path: Path) -> tuple[str, ...]:
     """
     lines = [unicodedata.normalize("NFC", line) for line in read_lines(path)]
     numbered = [re.fullmatch(r"(\d+)\s+(\S.*)", line) for line in lines]
-    pairs = [(int(match[1]), match[2]) for match in numbered if match]
+    pairs = [(whole_number(match[1]) or 0, match[2]) for match in numbered if match]
     if len(pairs) == len(lines):
         if sorted(number for number, _ in pairs) != list(range(1, len(lines) + 1)):
             raise InputError(
@@ -67,8 +68,7 @@ def read_class_list(path: Path) -> tuple[str, ...]:
 
 def video_name(file: str) -> str:
     """Return the name of the video that a file in a list means: class, slash and stem."""
-    name = example_name(file, folders=1)
-    return name.rpartition(".")[0] if _is_video(name) else name
+    return example_name(file, folders=1, suffixes=VIDEO_SUFFIXES)
 
 
 def video_groups(names: Iterable[str]) -> dict[str, str]:
@@ -94,11 +94,12 @@ def _is_video(file: str) -> bool:
     return Path(file).suffix.lower() in VIDEO_SUFFIXES
 
 
-def _check_number(path: Path, line: str, name: str, number: int, classes: Sequence[str]) -> None:
+def _check_number(path: Path, line: str, name: str, digits: str, classes: Sequence[str]) -> None:
     class_name = name.partition("/")[0]
-    if not 1 <= number <= len(classes) or classes[number - 1] != class_name:
-        listed = classes[number - 1] if 1 <= number <= len(classes) else "no class"
+    number = whole_number(digits) or 0
+    listed = classes[number - 1] if 1 <= number <= len(classes) else "no class"
+    if listed != class_name:
         raise InputError(
-            f"{path}: {line!r} has the number {number}, which is {listed} in class_list, but lies in "
-            f"the folder {class_name}. Correct the list or class_list."
+            f"{path}: {line[:80]!r} has the number {digits[:20]}, which is {listed} in class_list, but lies "
+            f"in the folder {class_name}. Correct the list or class_list."
         )

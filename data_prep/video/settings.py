@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.splits.settings import SplitSettings
+from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 
 
 class ClipSettings(BaseModel):
@@ -55,11 +55,7 @@ class VideoPrepareSettings(ClipSettings, SplitSettings):
         "frames": ("", "Frames of a clip; 8 without it."),
         "resize": ("HxW", "Height and width to resize frames to; 128x171 without it."),
         "size": ("HxW", "Middle part that is kept; 112x112 without it."),
-        "folds": ("", "Number of folds for cross-validation."),
-        "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a person."),
-        "group_list": ("", "CSV with the columns file and group, to keep videos together."),
-        "train_list": ("", "File with one training video a line, e.g. trainlist01.txt."),
-        "test_list": ("", "File with one test video a line, e.g. testlist01.txt."),
+        **SPLIT_OPTIONS,
     }
 
     clips: int = Field(

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from rich.console import Console
+
 from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
 
 LONGEST_STEM = 235
 """Most bytes of the stem of outputs: a file name may have 255, and a frame's has a number and a suffix."""
+
+KNOWN_SUFFIXES = IMAGE_SUFFIXES | VIDEO_SUFFIXES
+"""Suffixes of the images and videos that `predict` reads."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Source:
 def find_sources(
     inputs: Sequence[Path],
     *,
-    suffixes: Collection[str] = IMAGE_SUFFIXES | VIDEO_SUFFIXES,
+    suffixes: Collection[str] = KNOWN_SUFFIXES,
     kind: str = "image or video",
 ) -> list[Source]:
     """Return the files given and the known files in folders given, each path once.
@@ -81,6 +86,26 @@ def find_sources(
     return _unique_sources(list(dict.fromkeys(paths))) + others
 
 
+def say_unsearched(inputs: Sequence[Path], console: Console, *, suffixes: Collection[str]) -> None:
+    """Say which of the folders have folders inside with files that are not predicted.
+
+    Args:
+        inputs: Files and folders, as given to `find_sources`.
+        console: Where it is said.
+        suffixes: Suffixes of the files that are taken from a folder, in lower case.
+    """
+    for folder in inputs:
+        entries = folder.iterdir() if folder.is_dir() else ()
+        number = sum(_holds_known_files(entry, suffixes) for entry in entries)
+        if number:
+            console.print(
+                f"Note: folders inside {folder} are not searched; there are {number} with files to predict. "
+                f"To predict these, pass the folders too: --input {folder}/*",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
 def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
     """Return a sentence on sub-folders that hold such files, which nothing descends into; "" without any."""
     filled = [
@@ -95,10 +120,14 @@ def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
 
 
 def _holds_known_files(folder: Path, suffixes: Collection[str]) -> bool:
-    """Whether it is a folder, neither hidden nor closed to the user, with such files directly in it."""
+    """Whether it is a folder, neither hidden nor closed to the user, with such files at any depth."""
     if folder.name.startswith(".") or not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return False
-    return any(_is_known_file(file, suffixes) for file in folder.iterdir())
+    # Links further inside are passed over: they may lead back.
+    return any(
+        _is_known_file(entry, suffixes) or (not entry.is_symlink() and _holds_known_files(entry, suffixes))
+        for entry in folder.iterdir()
+    )
 
 
 def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.sources import find_sources
+from pipelines.bundles.sources import find_sources, say_unsearched
 from pipelines.classify.prediction import ImagePrediction, contact_sheet, make_predictor
 from pipelines.classify.settings import APPLICATION, PredictSettings
 from pipelines.tasks.predicting import BundlePrediction
@@ -36,24 +36,10 @@ def predict(
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
     sources = find_sources(inputs, suffixes=IMAGE_SUFFIXES, kind="image")
-    say_unsearched(inputs, console)
+    say_unsearched(inputs, console, suffixes=IMAGE_SUFFIXES)
     predictor, lines = PREDICT(
         settings, sources=sources, model=model, out=out, console=console, cluster=cluster
     )
     if sheet := contact_sheet(predictor, sources, lines).write(out):
         console.print(f"The least certain images: {sheet}", markup=False, soft_wrap=True)
     return lines
-
-
-def say_unsearched(inputs: Sequence[Path], console: Console) -> None:
-    """Which of the folders have folders inside, whose images are not predicted."""
-    for folder in inputs:
-        entries = folder.iterdir() if folder.is_dir() else ()
-        number = sum(path.is_dir() and not path.name.startswith(".") for path in entries)
-        if number:
-            console.print(
-                f"Note: folders inside {folder} are not searched; there are {number}. To predict their "
-                f"images, pass them too: --input {folder}/*",
-                markup=False,
-                soft_wrap=True,
-            )

@@ -2,21 +2,17 @@
 
 Settings are frozen pydantic models that forbid unknown fields; every field has a default and a description.
 
-YAML is read by the core schema of YAML 1.2, without what surprises. `yaml.safe_load` follows YAML 1.1, where
-`no` is false, `010` is 8, `12:30` is 750 and `1e-3` is a text. Here only `true` and `false` are truth values,
-numbers are decimal and finite, and `1e-3` is one. Repeated keys and aliases are refused. The loader is as
-safe as `yaml.safe_load`: it makes plain values, lists and mappings only.
+YAML is read as `data_prep.files.yaml_text` does, without what surprises; numbers must be finite here.
 """
 
 import difflib
 import json
-import re
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import annotated_types
 import yaml
@@ -26,6 +22,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from data_prep.files.yaml_text import format_yaml, parse_yaml, yaml_problem
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -154,7 +151,7 @@ def dump_settings(settings: BaseModel, path: Path) -> None:
         InputError: The file cannot be written.
     """
     with atomic_file(path) as temporary:
-        temporary.write_text(_format_yaml(settings.model_dump(mode="json")), encoding="utf-8")
+        temporary.write_text(format_yaml(settings.model_dump(mode="json")), encoding="utf-8")
 
 
 def describe_settings(cls: type[BaseModel]) -> list[SettingDescription]:
@@ -184,13 +181,13 @@ def _read_file(path: Path) -> Iterator[_Given]:
             raise InputError(
                 f"{path}: has {path.stat().st_size} bytes; expected a file of settings, which is small."
             )
-        values = _parse_yaml(path.read_text(encoding="utf-8"))
+        values = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Check the path given to --config."
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is no YAML file of settings: {_yaml_problem(error)}.") from error
+        raise InputError(f"{path}: is no YAML file of settings: {yaml_problem(error)}.") from error
     if values is None:
         return
     if not isinstance(values, dict):
@@ -207,10 +204,10 @@ def _parse_override(text: str) -> _Given:
     if not equals or not key or not value_text.strip():
         raise InputError(f"--set {text}: expected key=value, for example --set seed=3 (null for no value).")
     try:
-        value = _parse_yaml(value_text)
+        value = parse_yaml(value_text)
     except yaml.YAMLError as error:
         raise InputError(
-            f"--set {text}: {_yaml_problem(error)}. Quote special characters; write lists as [a, b]."
+            f"--set {_short(text)}: {yaml_problem(error)}. Quote special characters; write lists as [a, b]."
         ) from error
     return _Given(tuple(key.split(".")), value, "--set")
 
@@ -295,13 +292,6 @@ def _explain_one(
     return f"{given.source}: {'.'.join(key)} is {_short(given.value)}; expected {expected}."
 
 
-def _yaml_problem(error: Exception) -> str:
-    """Return what is wrong with a YAML text, and where, on one line."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem and error.problem_mark:
-        return f"{error.problem} (line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
-    return " ".join(str(error).split())
-
-
 def _short(value: Any) -> str:
     """Return a value as one would write it in YAML, on one line."""
     text = json.dumps(value, ensure_ascii=False, default=str) if not isinstance(value, str) else value
@@ -373,84 +363,3 @@ def _type_in_words(annotation: Any) -> str:
             return f"list of {_type_in_words(arguments[0])}"
         case _:
             return f"list [{', '.join(_type_in_words(argument) for argument in arguments)}]"
-
-
-_RESOLVERS: Final = (
-    ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("tag:yaml.org,2002:int", r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
-    (
-        "tag:yaml.org,2002:float",
-        r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
-        list("-+.0123456789"),
-    ),
-)
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads YAML 1.2 plain values; refuses aliases and repeated keys."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - yaml's own
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node; an alias could multiply a small file into more than the memory holds."""
-        if self.check_event(yaml.AliasEvent):
-            mark = self.get_mark()
-            raise yaml.constructor.ConstructorError(
-                problem="aliases are not supported: write the value out again", problem_mark=mark
-            )
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Construct a mapping whose keys are different texts."""
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node)
-            if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(
-                    problem=f"found the key {key!r}, expected a name", problem_mark=key_node.start_mark
-                )
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key {key!r} appears twice: remove one", problem_mark=key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes YAML that means the same to this module and to readers of YAML 1.1."""
-
-    def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Represent a text; PyYAML would write the line break U+0085 as it is and read it back as a space."""
-        style = '"' if "\x85" in text else None
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _Dumper.represent_text)
-
-for _tag, _pattern, _first in _RESOLVERS:
-    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
-    # Beside those of YAML 1.1: a text that either would read as something else is quoted.
-    _Dumper.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
-
-
-def _parse_yaml(text: str) -> Any:
-    r"""Parse one YAML document into plain values, lists and mappings; an empty one is None.
-
-    Raises:
-        yaml.YAMLError: The text is no YAML, repeats a key, or uses an alias or a tag.
-
-    Example:
-        >>> _parse_yaml("learning_rate: 1e-3\nnetwork: no")
-        {'learning_rate': 0.001, 'network': 'no'}
-    """
-    try:
-        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except RecursionError as error:
-        raise yaml.YAMLError("nested too deeply") from error
-
-
-def _format_yaml(values: dict[str, Any]) -> str:
-    """Format plain values, lists and mappings as YAML, in their order."""
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)

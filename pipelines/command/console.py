@@ -62,6 +62,7 @@ def configure_logging(console: Console) -> None:
     for package in ("pipelines", "gpmodels", "data_prep"):
         logger = logging.getLogger(package)
         logger.handlers = [handler]
+        logger.propagate = False  # libraries set handlers of the root logger, which would show a line again
         logger.setLevel(logging.INFO)
 
 

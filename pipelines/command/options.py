@@ -20,8 +20,10 @@ import typer
 from pydantic import BaseModel
 
 from data_prep.errors import InputError
+from data_prep.files.tables import whole_number
 
 _READ_BY_TYPER: Final = (int, float, bool, Path)
+_LONGEST_SHOWN: Final = 80  # characters of a value in a message
 
 
 def setting_options(cls: type[BaseModel]) -> dict[str, inspect.Parameter]:
@@ -100,14 +102,19 @@ def _flag(name: str) -> str:
 
 
 def _height_and_width(flag: str, text: str) -> tuple[int, int]:
-    height, _, width = text.lower().partition("x")
-    if not (height.isdecimal() and width.isdecimal()):
-        raise InputError(f"{flag} {text}: expected HEIGHTxWIDTH in pixels, for example 306x306.")
-    return int(height), int(width)
+    height, width = (whole_number(side) for side in text.lower().partition("x")[::2])
+    if height is None or width is None:
+        raise InputError(
+            f"{flag} {text[:_LONGEST_SHOWN]}: expected HEIGHTxWIDTH in pixels, for example 306x306."
+        )
+    return height, width
 
 
 def _whole_numbers(flag: str, text: str) -> tuple[int, ...]:
-    numbers = [number.strip() for number in text.split(",")]
-    if not all(number.isdecimal() for number in numbers):
-        raise InputError(f"{flag} {text}: expected whole numbers separated by commas, for example 3,4.")
-    return tuple(int(number) for number in numbers)
+    numbers = [whole_number(number.strip()) for number in text.split(",")]
+    found = tuple(number for number in numbers if number is not None)
+    if len(found) < len(numbers):
+        raise InputError(
+            f"{flag} {text[:_LONGEST_SHOWN]}: expected whole numbers separated by commas, for example 3,4."
+        )
+    return found

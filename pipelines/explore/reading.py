@@ -19,7 +19,7 @@ from data_prep.errors import InputError
 from data_prep.explore.folders import THUMBNAIL_SIDE, find_image_files, read_fitted_images
 from data_prep.files.fitting import fit_image, fit_within
 from data_prep.histopathology.manifest import HistopathologyManifest
-from data_prep.labelled.dataset import labelled_records
+from data_prep.labelled.dataset import labelled_records, require_stored_shape
 from data_prep.labelled.view_manifest import ViewsManifest
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, load_manifest, read_manifest
@@ -118,6 +118,8 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
 
 def _prepared_examples(folder: Path, settings: ExploreSettings, jobs: Workers, console: Console) -> Examples:
     manifest = load_manifest(folder, _manifest_kind(folder))
+    if not isinstance(manifest, FeaturesManifest):
+        require_stored_shape(folder, manifest)
     rows = drawn_rows(len(manifest.examples), settings)
     require_enough(len(rows), str(folder))
     examples = [manifest.examples[row] for row in rows]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.sources import find_sources
+from pipelines.bundles.sources import find_sources, say_unsearched
 from pipelines.histopathology.prediction import TissuePrediction, make_predictor
 from pipelines.histopathology.settings import (
     APPLICATION,
@@ -39,5 +39,6 @@ def predict(
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
     sources = find_sources(inputs, suffixes=TISSUE_SUFFIXES, kind="image of tissue")
+    say_unsearched(inputs, console, suffixes=TISSUE_SUFFIXES)
     _, lines = PREDICT(settings, sources=sources, model=model, out=out, console=console, cluster=cluster)
     return lines

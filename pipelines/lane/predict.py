@@ -12,7 +12,7 @@ from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.referral import with_promise
 from pipelines.bundles.remote import on_cluster
-from pipelines.bundles.sources import find_sources
+from pipelines.bundles.sources import KNOWN_SUFFIXES, find_sources, say_unsearched
 from pipelines.lane.prediction import LanePrediction, line_class, make_predictor
 from pipelines.lane.settings import APPLICATION, PredictSettings
 
@@ -46,6 +46,7 @@ def predict(
     )
     predictor = make_predictor(signature, metadata, model, settings, out)
     sources = find_sources(inputs)
+    say_unsearched(inputs, console, suffixes=KNOWN_SUFFIXES)
     run = open_run(out, application=APPLICATION, bundle=model, settings=settings, sources=sources)
     lines = predict_sources(
         line_class(settings),

@@ -17,7 +17,7 @@ from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.referral import with_promise
 from pipelines.bundles.remote import on_cluster
-from pipelines.bundles.sources import Source, find_sources
+from pipelines.bundles.sources import Source, find_sources, say_unsearched
 from pipelines.sonar.detection import (
     DETECTION,
     THRESHOLDS,
@@ -54,6 +54,7 @@ def predict(
         InputError: The bundle cannot be loaded, nothing can be predicted, or no image has an annotation.
     """
     sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
+    say_unsearched(inputs, console, suffixes=SONAR_SUFFIXES)
     judge = None if annotations is None else _judge(sources, annotations, settings.threshold, console)
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
@@ -82,7 +83,7 @@ def predict(
         remote=remote,
     )
     say_found(lines, settings, console)
-    say_unsearched(predictor, lines, console)
+    say_taken_for_snapshots(predictor, lines, console)
     if judge is not None:
         say_judged(judge, settings.threshold, out, console)
     return lines
@@ -166,7 +167,9 @@ def say_judged(judge: DetectionJudge, threshold: float, out: Path, console: Cons
     console.print(f"The table is in {out / DETECTION}", markup=False, soft_wrap=True)
 
 
-def say_unsearched(predictor: SonarPredictor, lines: Sequence[SonarPrediction], console: Console) -> None:
+def say_taken_for_snapshots(
+    predictor: SonarPredictor, lines: Sequence[SonarPrediction], console: Console
+) -> None:
     """How many snapshots have the size of a full image, where the model cannot search any."""
     sizes = [
         (line.height, line.width) for line in lines if line.height is not None and line.width is not None

@@ -130,4 +130,6 @@ def open_views(folder: Path, manifest: type[ViewsKind]) -> PreparedViews[ViewsKi
     Raises:
         InputError: The folder cannot be used.
     """
-    return PreparedViews(folder, load_manifest(folder, manifest))
+    found = load_manifest(folder, manifest)
+    require_stored_shape(folder, found)
+    return PreparedViews(folder, found)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.sources import find_sources
+from pipelines.bundles.sources import find_sources, say_unsearched
 from pipelines.tasks.predicting import BundlePrediction
 from pipelines.video.prediction import VideoPrediction, make_predictor
 from pipelines.video.settings import APPLICATION, PredictSettings
@@ -36,6 +36,7 @@ def predict(
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
     sources = find_sources(inputs, suffixes=VIDEO_SUFFIXES, kind="video")
+    say_unsearched(inputs, console, suffixes=VIDEO_SUFFIXES)
     predictor, lines = PREDICT(
         settings, sources=sources, model=model, out=out, console=console, cluster=cluster
     )

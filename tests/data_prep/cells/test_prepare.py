@@ -100,9 +100,11 @@ def test_a_sequence_stays_on_one_side(wells: Path, annotations: Path, tmp_path: 
     folds = {name: {e.fold for e in manifest.examples if e.source == name} for name in "abc"}
     assert sorted(folds.values(), key=str) == [{0}, {1}, {2}]
     listed = tmp_path / "test.txt"
-    listed.write_text("b\n", encoding="utf-8")
-    manifest = prepare_cells(wells, annotations, tmp_path / "list", changed(test_list=listed)).manifest
-    assert {e.source for e in manifest.examples if e.split == "test"} == {"b"}
+    for line in ("b", "b.tif", "wells/b.avi"):
+        listed.write_text(f"{line}\n", encoding="utf-8")
+        settings = changed(test_list=listed)
+        manifest = prepare_cells(wells, annotations, tmp_path / "list", settings, overwrite=True).manifest
+        assert {e.source for e in manifest.examples if e.split == "test"} == {"b"}
     pattern = changed(group_pattern="^[ab]|^c", folds=2)
     groups = {
         e.source: e.group

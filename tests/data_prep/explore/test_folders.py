@@ -37,6 +37,15 @@ def test_subfolders_are_classes_and_what_lies_beside_them_is_left_out(tmp_path):
     assert "in no class" in skipped[1].reason
 
 
+def test_links_to_folders_are_classes_too(tmp_path):
+    write(tmp_path / "elsewhere" / "1.png")
+    write(tmp_path / "images" / "dog" / "1.png")
+    (tmp_path / "images" / "cat").symlink_to(tmp_path / "elsewhere")
+    files, skipped = find_image_files(tmp_path / "images")
+    assert {file.name: file.class_name for file in files} == {"cat/1.png": "cat", "dog/1.png": "dog"}
+    assert skipped == []
+
+
 def test_a_folder_without_images_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"no image file found\. Expected a prepared folder, or a folder"):
         find_image_files(tmp_path)

@@ -49,6 +49,28 @@ def test_masks_of_the_same_names_say_what_is_missing(tmp_path):
     assert "6 x 4 pixels, but its mask" in skipped[0].reason
 
 
+def test_an_image_whose_mask_is_of_no_known_format_is_left_out(tmp_path):
+    for name in ("a.png", "b.png", "sub/c.png"):
+        write(tmp_path / "images" / "class" / name)
+    write(tmp_path / "masks" / "class" / "a.png", HOLES.astype(np.uint8))
+    for name in ("b.heic", "sub/c.gif"):
+        path = tmp_path / "masks" / "class" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    images, skipped = read_masked_images(tmp_path / "images", tmp_path / "masks", None)
+    assert [image.file.name for image in images] == ["class/a.png"]
+    assert sorted(entry.file.name for entry in skipped) == ["b.heic", "b.png", "c.gif", "c.png"]
+    assert any("b.heic cannot be used, so nobody knows" in entry.reason for entry in skipped)
+
+
+def test_masks_beside_the_folders_of_others_are_masks(tmp_path):
+    write(tmp_path / "images" / "a.png")
+    write(tmp_path / "masks" / "a.png", HOLES.astype(np.uint8))
+    write(tmp_path / "masks" / "old" / "a.png", HOLES.astype(np.uint8))
+    (image,), skipped = read_masked_images(tmp_path / "images", tmp_path / "masks", None)
+    assert (int((~image.known).sum()), skipped) == (2, [])
+
+
 def test_images_or_masks_that_share_a_stem_are_left_out(tmp_path):
     for name in ("0.png", "0.bmp", "1.png", "2.png"):
         write(tmp_path / "images" / name)

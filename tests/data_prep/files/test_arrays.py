@@ -16,7 +16,7 @@ def test_arrays_come_back_by_their_names(tmp_path: Path) -> None:
     assert found["second"].dtype == np.float32
 
 
-@pytest.mark.parametrize("damage", ["missing", "text", "single", "cut", "object"])
+@pytest.mark.parametrize("damage", ["missing", "text", "single", "cut", "object", "compression", "encrypted"])
 def test_what_is_no_archive_is_refused(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "a.npz"
     if damage == "text":
@@ -29,5 +29,14 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, damage: str) -> None:
         path.write_bytes(path.read_bytes()[:500])
     elif damage == "object":
         np.savez(path, first=np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match=r"No such file|pickled|single array|File is not|Object arrays"):
+    elif damage in {"compression", "encrypted"}:
+        np.savez(path, first=np.arange(3))
+        content = bytearray(path.read_bytes())
+        header = content.rindex(b"PK\x01\x02")  # of the member, in the directory at the end
+        content[header + (10 if damage == "compression" else 8)] = 99 if damage == "compression" else 1
+        path.write_bytes(content)
+    with pytest.raises(
+        ValueError,
+        match=r"not supported|encrypted|No such file|pickled|single array|File is not|Object arrays",
+    ):
         read_arrays(path)

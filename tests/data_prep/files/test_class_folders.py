@@ -61,6 +61,18 @@ def test_what_cannot_be_used_is_complained_about(tmp_path: Path) -> None:
     assert lost.reason.endswith("B: none of the class's videos can be read. Replace or remove them.")
 
 
+def test_of_two_spellings_of_a_folder_the_names_stay_different(tmp_path: Path) -> None:
+    for form in ("NFC", "NFD"):
+        touched(tmp_path, unicodedata.normalize("NFC", f"B/{form}.avi"))
+        touched(tmp_path, f"{unicodedata.normalize(form, 'é')}/a.avi")
+        touched(tmp_path, f"{unicodedata.normalize(form, 'é')}/{form}.avi")
+    files, skipped = find_class_files(tmp_path, SUFFIXES, "video")
+    assert [file.name for file in files] == ["B/NFC", "B/NFD", "é/NFC", "é/NFD", "é/a"]
+    (left_out,) = skipped
+    assert left_out.file == tmp_path / "é" / "a.avi"
+    assert "has the name 'é/a' that" in left_out.reason
+
+
 def test_two_classes_are_needed(tmp_path: Path) -> None:
     touched(tmp_path, "A/a.avi", "B/b.png")
     with pytest.raises(

@@ -3,6 +3,7 @@
 import csv
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from data_prep.files import images
 from data_prep.files.images import resize_image
 from data_prep.histopathology import plan as histopathology_plan
 from data_prep.histopathology.features import VIEWS, describe_patch
+from data_prep.histopathology.labels import find_tissue_images
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.prepare import prepare_histopathology
 from data_prep.histopathology.settings import HistopathologyPrepareSettings, PatchSettings
@@ -133,6 +135,19 @@ def test_class_folders_with_folders_of_patients_inside(tmp_path: Path) -> None:
     }
     assert {e.patient for e in result.manifest.examples} == {"p1", "p2", "b"}
     assert [skipped.file.name for skipped in result.skipped] == ["c.png"]
+
+
+def test_linked_class_folders_and_two_spellings_of_one(tmp_path: Path) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    write_tissue(tmp_path / "images", [f"{composed}/a.png", f"{decomposed}/a.png"])
+    write_tissue(tmp_path / "elsewhere", ["b.png"])
+    (tmp_path / "images" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "images")
+    found, skipped = find_tissue_images(tmp_path / "images", None, None, SMALL)
+    assert [(image.name, image.class_name) for image in found] == [("linked/b", "linked"), ("é/a", "é")]
+    (left_out,) = skipped
+    assert left_out.file.parent.name == composed
+    assert "has the name 'é/a' that" in left_out.reason
 
 
 @pytest.mark.parametrize("factor", [1, 2])  # masks of the images' size, and of half of it

@@ -4,7 +4,6 @@ import numpy as np
 from skimage import data
 
 from data_prep.labelled.near_duplicates import (
-    confirmed_pairs,
     difference_hashes,
     duplicate_pairs,
     small_grey,
@@ -24,7 +23,7 @@ def test_duplicates_are_paired_and_others_are_not() -> None:
     copies = [images[0][::-1] * 0.6 + 9, images[0][:, ::-1] + noise, images[5][::-1, ::-1]]
     hashes = np.stack([difference_hashes(image.astype(np.float32)) for image in [*images, *copies]])
     pairs = {tuple(pair) for pair in duplicate_pairs(hashes, 6).tolist()}
-    assert pairs == {(0, 21), (0, 22), (21, 22), (5, 23)}
+    assert pairs == {(0, 21), (0, 22), (5, 23)}  # 21 and 22 are alike too, and joined by 0
     groups = connected_groups(len(hashes), np.array(sorted(pairs)))
     assert groups[0] == groups[21] == groups[22]
     assert len(set(groups.tolist())) == 21
@@ -48,7 +47,7 @@ def test_what_is_mostly_of_one_level_is_told_apart_by_its_levels() -> None:
     greys = np.stack([small_grey(image) for image in images])
     pairs = duplicate_pairs(hashes, 20)
     assert {(0, 1), (0, 2), (0, 3)} <= {tuple(pair) for pair in pairs.tolist()}
-    confirmed = {tuple(pair) for pair in confirmed_pairs(pairs, greys, 0.9).tolist()}
+    confirmed = {tuple(pair) for pair in duplicate_pairs(hashes, 20, greys, least_correlation=0.9).tolist()}
     assert {(0, 1), (0, 3)} <= confirmed
     assert not {(0, 2), (1, 2), (2, 3)} & confirmed
 
@@ -58,4 +57,37 @@ def test_small_greys_are_correlations() -> None:
     product = np.sum(small_grey(first) * small_grey(3 * second + 7))
     np.testing.assert_allclose(product, np.corrcoef(first.ravel(), second.ravel())[0, 1], rtol=1e-4)
     assert not small_grey(np.full((9, 9), 80, np.float32)).any()
-    assert confirmed_pairs(np.empty((0, 2), np.int64), np.empty((2, 16, 16), np.float32), 0.9).shape == (0, 2)
+    unlike = np.random.default_rng(0).random((2, 4, 64)) < 0.5
+    assert duplicate_pairs(unlike, 0, np.stack([small_grey(first)] * 2), least_correlation=0.9).shape == (
+        0,
+        2,
+    )
+
+
+def all_pairs(hashes: np.ndarray, largest_distance: int) -> np.ndarray:
+    """Every pair of near-duplicates, the plain way."""
+    distances = (hashes[:, None, :1] != hashes[None]).sum(-1).min(-1)
+    return np.argwhere(np.triu(distances <= largest_distance, 1))
+
+
+def test_groups_are_those_of_all_pairs() -> None:
+    generator = np.random.default_rng(2)
+    bits = np.repeat(generator.random((40, 1, 64)) < 0.5, 10, axis=0) ^ (
+        generator.random((400, 1, 64)) < 0.03
+    )
+    hashes = generator.permutation(np.repeat(bits, 4, axis=1))
+    everything, pairs = all_pairs(hashes, 4), duplicate_pairs(hashes, 4)
+    assert len(pairs) < len(hashes) < len(everything)
+    assert {tuple(pair) for pair in pairs.tolist()} <= {tuple(pair) for pair in everything.tolist()}
+    np.testing.assert_array_equal(connected_groups(400, pairs), connected_groups(400, everything))
+    assert 40 < len(set(connected_groups(400, pairs).tolist())) < 400
+
+
+def test_thousands_of_flat_images_are_joined_by_few_pairs() -> None:
+    hashes = np.zeros((3000, 4, 64), np.bool_)
+    hashes[1000:, :, :32] = True
+    pairs = duplicate_pairs(hashes, 6)
+    assert len(pairs) == 2998
+    groups = connected_groups(3000, pairs)
+    assert set(groups[:1000].tolist()) == {0}
+    assert set(groups[1000:].tolist()) == {1}

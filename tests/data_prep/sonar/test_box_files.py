@@ -61,6 +61,7 @@ def test_yolo_gives_shares_of_the_image(tmp_path: Path) -> None:
         ("mine .5 .5 .1 .1", r"line 1: found 'mine \.5 .*expected a class number and four numbers"),
         ("0 .1 .1 .2 .1 .2 .2 .1 .2", "expected a class number and four numbers"),
         ("0 .5 .5 inf .1", "expected a class number and four numbers"),
+        ("9" * 5000 + " .5 .5 .1 .1", "expected a class number and four numbers"),
     ],
 )
 def test_yolo_lines_that_cannot_be_used_are_refused(tmp_path: Path, line: str, message: str) -> None:
@@ -75,6 +76,7 @@ def test_yolo_lines_that_cannot_be_used_are_refused(tmp_path: Path, line: str, m
         ("obj.names", "mine\nrock"),
         ("data.yaml", "names: [mine, rock]"),
         ("data.yaml", "nc: 2\nnames: {0: mine, 1: rock}"),
+        ("data.yaml", "released: 2024-02-30\nnames: [mine, rock]"),
     ],
 )
 def test_class_names_beside_the_annotations(tmp_path: Path, name: str, text: str) -> None:
@@ -85,9 +87,10 @@ def test_class_names_beside_the_annotations(tmp_path: Path, name: str, text: str
 def test_class_names_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"YOLO annotations, but no file .* Expected one of classes\.txt"):
         read_class_names([tmp_path])
-    written(tmp_path / "data.yaml", "names: !!python/object/apply:os.getcwd []")
-    with pytest.raises(InputError, match=r"data\.yaml: no names by class number found"):
-        read_class_names([tmp_path])
+    for names in ("!!python/object/apply:os.getcwd []", "[" * 5000, "9" * 5000):
+        written(tmp_path / "data.yaml", f"names: {names}")
+        with pytest.raises(InputError, match=r"data\.yaml: no names by class number found"):
+            read_class_names([tmp_path])
     for names in ("mine", "5", "[mine, 5]", "{0: mine, 1: [rock]}"):
         written(tmp_path / "data.yaml", f"names: {names}")
         with pytest.raises(InputError, match=r"data\.yaml: names is .*; expected a list of texts"):

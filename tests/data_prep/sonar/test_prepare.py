@@ -349,6 +349,11 @@ def test_survey_lines_and_lists(class_folders: Path, tmp_path: Path) -> None:
     broken, lost = result.skipped
     assert "rock/4.png" in broken.reason
     assert "'rock/lost' is not among what there is to prepare" in lost.reason
+    (class_folders / "rock" / "4.png").rename(class_folders / "rock" / "7.tif.png")
+    (class_folders / "rock" / "7.tif.png").write_bytes((class_folders / "mine" / "1.png").read_bytes())
+    names.write_text("mine/1.png\nrock/7.tif.png\n")
+    manifest = prepare_sonar(class_folders, tmp_path / "list", settings, overwrite=True).manifest
+    assert manifest_splits(manifest, selection_fraction=0).train == ("mine/1", "rock/7.tif")
     names.write_text("mine/1.png\nmine/2.png\n")
     one_sided = prepare_sonar(class_folders, tmp_path / "list", settings, overwrite=True).one_sided
     assert len(one_sided) == 1
@@ -377,6 +382,7 @@ def test_nothing_to_prepare(full_images: Path, tmp_path: Path, table: str, messa
 @pytest.mark.parametrize("suffix", [".xtf", ".XTF", ".png", ".PNG"])
 def test_names_in_lists_do_without_suffixes_of_any_case(suffix: str) -> None:
     assert source_name(f"survey/LINE.7{suffix}") == "LINE.7"
+    assert source_name(f"survey/LINE.xtf{suffix}") == "LINE.xtf"
 
 
 def test_folders_that_are_not_as_expected(full_images: Path, tmp_path: Path) -> None:

@@ -187,10 +187,17 @@ def test_list_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"train\.txt: has no names"):
         read_name_list(path)
     path.write_bytes(b"caf\xe9\n")
-    with pytest.raises(InputError, match=r"train\.txt: cannot be read .* Expected a UTF-8 text file"):
+    with pytest.raises(InputError, match=r"train\.txt: byte 3 is no UTF-8 text\. Save the file as UTF-8"):
         read_name_list(path)
     with pytest.raises(InputError, match=r"absent\.txt: cannot be read"):
         read_name_list(tmp_path / "absent.txt")
+
+
+def test_one_suffix_of_a_listed_file_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("a/b/line.tif.png\na/film.AVI\n")
+    assert read_name_list(path, folders=1) == ("b/line.tif", "a/film.AVI")
+    assert read_name_list(path, suffixes={".avi"}) == ("line.tif.png", "film")
 
 
 @pytest.mark.parametrize(

@@ -118,3 +118,14 @@ def test_damaged_files_are_named(folder):
         load_manifest(folder, FeaturesManifest)
     with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
         is_cached(path, clip_names("a/y"), "network and clips")
+
+
+def test_a_file_of_an_unknown_compression_is_named(folder):
+    path = folder / features_file(1)
+    content = bytearray(path.read_bytes())
+    start = -1
+    while (start := content.find(b"PK\x01\x02", start + 1)) >= 0:
+        content[start + 10] = 99
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"{path.name}: cannot be read .*compression"):
+        is_cached(path, clip_names("a/y"), "network and clips")

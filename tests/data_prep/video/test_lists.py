@@ -35,6 +35,8 @@ def test_numbers_must_agree_with_the_classes(tmp_path: Path) -> None:
         read_video_list(path, ["Run", "Walk"])
     with pytest.raises(InputError, match="which is no class in class_list, but lies in the folder Run"):
         read_video_list(written(tmp_path, "Run/a.avi 0"), ["Run", "Walk"])
+    with pytest.raises(InputError, match=r"has the number 9+, which is no class in class_list"):
+        read_video_list(written(tmp_path, "Run/a.avi " + "9" * 5000), ["Run", "Walk"])
 
 
 def test_classes_with_and_without_numbers(tmp_path: Path) -> None:
@@ -46,6 +48,7 @@ def test_classes_with_and_without_numbers(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (("1 Run", "3 Walk"), "numbers of its 2 classes do not count from 1 to 2"),
+        (("1 Run", "9" * 5000 + " Walk"), "numbers of its 2 classes do not count from 1 to 2"),
         (("Run", "Walk", "Run"), "lists Run more than once"),
         (("",), "has no names"),
     ],

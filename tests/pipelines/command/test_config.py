@@ -155,6 +155,9 @@ def test_yaml_means_what_it_looks_like(config, text, expected):
         ("=3", "--set =3: expected key=value"),
         ("seed", "--set seed: expected key=value"),
         ("size=[1, 2", "--set size=[1, 2: expected ',' or ']'"),
+        ("seed=!!int abc", "--set seed=!!int abc: the tag 'tag:yaml.org,2002:int' is not supported"),
+        ("seed=!!float x", "--set seed=!!float x: the tag 'tag:yaml.org,2002:float' is not supported"),
+        ("seed=" + "9" * 5000, "...: has a number with too many digits"),
     ],
 )
 def test_a_value_that_does_not_fit_is_shown_with_what_is_expected(override, message):
@@ -226,7 +229,12 @@ def test_an_unknown_key_of_a_file_names_the_file(config):
         ("1: 2", "found the key 1, expected a name (line 1, column 1)"),
         ("size: &a [1, 2]\nblur: *a", "aliases are not supported"),
         ("epochs: [1", "expected ',' or ']'"),
-        ("epochs: !!python/object/apply:os.getcwd []", "could not determine a constructor for the tag"),
+        (
+            "epochs: !!python/object/apply:os.getcwd []",
+            "the tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not supported",
+        ),
+        ("seed: !!int abc", "the tag 'tag:yaml.org,2002:int' is not supported"),
+        ("seed: " + "9" * 5000, "has a number with too many digits"),
         ("epochs: 1\n---\nepochs: 2", "is no YAML file of settings"),
         ("epochs:\t1\n\tseed: 1", "is no YAML file of settings"),
         ("a: " + "[" * 5000, "nested too deeply"),

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.errors import InputError
+from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 from pipelines.cli import APPLICATIONS
 from pipelines.command.options import read_options, setting_options
 from pipelines.runs.settings import HeadName
@@ -76,6 +77,16 @@ def test_what_the_user_wrote_becomes_the_value_of_the_setting(name, given, value
         ("size", "worst", "--size worst: expected HEIGHTxWIDTH in pixels, for example 306x306."),
         ("size", "-1x3", "--size -1x3: expected HEIGHTxWIDTH in pixels, for example 306x306."),
         (
+            "size",
+            "9" * 5000 + "x3",
+            f"--size {'9' * 80}: expected HEIGHTxWIDTH in pixels, for example 306x306.",
+        ),
+        (
+            "lane_values",
+            "9" * 5000,
+            f"--lane-values {'9' * 80}: expected whole numbers separated by commas, for example 3,4.",
+        ),
+        (
             "lane_values",
             "3;4",
             "--lane-values 3;4: expected whole numbers separated by commas, for example 3,4.",
@@ -101,3 +112,10 @@ def test_no_option_stands_for_two_things(application):
     for command in application.commands().values():
         own = set(inspect.signature(command.function).parameters)
         assert not own & set(setting_options(command.settings))
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda application: application.name)
+def test_settings_of_the_split_are_options(application):
+    for command in application.commands().values():
+        if issubclass(command.settings, SplitSettings):
+            assert SPLIT_OPTIONS.keys() <= setting_options(command.settings).keys()

@@ -183,3 +183,10 @@ def test_a_damaged_folder_is_refused(tissue, tmp_path):
     (tmp_path / "manifest.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InputError, match="prepared for the application None"):
         read(tmp_path)
+    for path in tissue.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"size": [16, 16]}), encoding="utf-8")
+    with pytest.raises(
+        InputError, match=r"manifest\.json: says that examples have the shape \[16, 16, 3\], but"
+    ):
+        read(tmp_path)

@@ -18,7 +18,7 @@ from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.sources import find_sources
 from pipelines.sonar import pictures as sonar_pictures
 from pipelines.sonar.pictures import annotated, image_picture
-from pipelines.sonar.predict import say_found, say_unsearched
+from pipelines.sonar.predict import say_found, say_taken_for_snapshots
 from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, write_voc
 from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar.windows import Find
@@ -134,7 +134,7 @@ def test_without_a_background_nothing_is_searched(tmp_path):
     assert (line.label, line.boxes, line.status) == (CLASSES[0], None, "ok")
     for backgrounds, said in (((), ["Note:", "1", "images"]), (CLASSES[:1], [])):
         console = Console(file=StringIO())
-        say_unsearched(predictor(tmp_path, backgrounds=backgrounds), [line], console)
+        say_taken_for_snapshots(predictor(tmp_path, backgrounds=backgrounds), [line], console)
         assert console.file.getvalue().split()[:3] == said
     with pytest.raises(InputError, match="no class of the bundle is background"):
         predict(path, tmp_path / "a", backgrounds=(), mode="full")

@@ -1,0 +1,40 @@
+"""A folder and its subfolders, one after another."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from data_prep.files.class_folders import listed
+
+
+def walked_folders(folder: Path, *, leave_out: Path | None = None) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield a folder and all that it holds, a folder before its subfolders, in the order of their names.
+
+    Hidden folders are passed over. Links to folders are followed, but not to a folder that the link lies in:
+    it has nothing new, and no end.
+
+    Args:
+        folder: The folder.
+        leave_out: Folder that is passed over; None for none.
+
+    Yields:
+        A folder, and its entries in the order of their names.
+
+    Raises:
+        InputError: A folder cannot be listed.
+    """
+    left_out = None if leave_out is None else leave_out.resolve()
+    pending: list[tuple[Path, tuple[Path, ...]]] = [(folder, (folder.resolve(),))]
+    while pending:
+        current, around = pending.pop()
+        entries = listed(current)
+        yield current, entries
+        inside = [(entry, entry.resolve()) for entry in entries if _is_visible_folder(entry)]
+        pending += [
+            (entry, (*around, place))
+            for entry, place in reversed(inside)
+            if place != left_out and place not in around
+        ]
+
+
+def _is_visible_folder(path: Path) -> bool:
+    return not path.name.startswith(".") and path.is_dir()
