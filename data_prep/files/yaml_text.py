@@ -28,7 +28,7 @@ class _Loader(yaml.SafeLoader):
     """Reads YAML 1.2 plain values; refuses aliases, tags and repeated keys."""
 
     key_types: tuple[type, ...] = (str,)
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - yaml's own
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's loaders have it as a class attribute
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node.
@@ -94,7 +94,7 @@ def parse_yaml(text: str, *, numbers_as_keys: bool = False) -> Any:
         {'learning_rate': 0.001, 'network': 'no'}
     """
     try:
-        return yaml.load(text, _NumberingLoader if numbers_as_keys else _Loader)  # noqa: S506 - a SafeLoader
+        return yaml.load(text, _NumberingLoader if numbers_as_keys else _Loader)  # noqa: S506 - both loaders derive from SafeLoader
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
     except (ValueError, OverflowError) as error:  # whole numbers of Python have at most 4300 digits as texts

@@ -208,7 +208,7 @@ def _write(
     examples: Iterable[PreparedExample], folder: Path, examples_per_shard: int
 ) -> list[tuple[ExampleFacts, "Position"]]:
     from data_prep.labelled.dataset import record_features  # noqa: PLC0415 - workers do without TensorFlow
-    from data_prep.prepared.shards import write_shards  # noqa: PLC0415 - likewise
+    from data_prep.prepared.shards import write_shards  # noqa: PLC0415 - imports TensorFlow
 
     records = (
         (example.facts, record_features(example.facts.name, example.image, example.facts.label))
@@ -254,7 +254,8 @@ def _lost_classes(
         reasons = "".join(f"\n  {entry.reason}" for entry in [*lost.values(), *skipped][:10])
         raise InputError(
             f"{origin}: only {', '.join(sorted(map(repr, kept)))} of the classes "
-            f"{', '.join(map(repr, plan.class_names))} has examples. {expected}.{reasons}"
+            f"{', '.join(map(repr, plan.class_names))} has examples. {expected}; a folder that is to be "
+            f"judged alone (--test-fraction 1) keeps every class.{reasons}"
         )
     return lost
 
@@ -282,7 +283,7 @@ def _relabelled(
 ) -> list[tuple[ExampleFacts, "Position"]]:
     """Write the shards anew with the labels of the classes that are left, without examples of the others."""
     from data_prep.labelled.dataset import LABEL, stored_label  # noqa: PLC0415 - workers do without TensorFlow
-    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - likewise
+    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - imports TensorFlow
 
     with TemporaryDirectory(dir=folder) as former:
         for name in {position.shard for _, position in stored}:

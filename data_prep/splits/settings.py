@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 _DUPLICATE_DISTANCE = 6
 
-LARGEST_SEED: Final = 2**31 - 1
-"""Largest seed of settings: every library takes it, and also what a step adds for each of its repeats."""
+LARGEST_SEED: Final = 2**32 - 1
+"""Largest seed that every library takes."""
 
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 """A seed of settings; the field says of what."""

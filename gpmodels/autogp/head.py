@@ -363,8 +363,8 @@ class AutoGPHead(GPHead):
     ) -> tf.Tensor:
         """Return log p(y) of each training point by what the others say, nats, while the kernel learns by it.
 
-        q is not the best one of the present kernel: β v_g can be above 1, and stays below `LARGEST_SHARE`.
-        Its covariance is that of a full q, also where the head's is diagonal.
+        q is not the best one of the present kernel: β v_g can be above 1, and stays below `LARGEST_SHARE`. A
+        diagonal covariance loses the site as a full one would, which is rough where it is not small.
 
         Args:
             features: The points, `[B, D]`.

@@ -192,7 +192,7 @@ class Engine:
         latent = self.head.folded_latent(folded, x)
         outputs = self.head.predictions(latent)
         if self.head.is_classifier:
-            outputs[LOG_PROBABILITY] = self.head.class_log_probabilities(latent)
+            outputs[LOG_PROBABILITY] = self.head.class_log_probabilities(latent, outputs)
         return outputs, self.head.responsible_expert(latent)
 
     def _log_densities(self, points: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:

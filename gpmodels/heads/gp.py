@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -153,8 +153,14 @@ class GPHead(Head):
         marginals = (latent.mean, latent.variance, latent.log_weight)
         return mixture.predictions(self.likelihood, *marginals, self.responsible_unit(latent))
 
-    def class_log_probabilities(self, latent: Latent) -> tf.Tensor:
+    def class_log_probabilities(
+        self, latent: Latent, outputs: Mapping[str, tf.Tensor] | None = None
+    ) -> tf.Tensor:
         """Return log p_c of each point, `[B, C]`; of two classes both with all their digits.
+
+        Args:
+            latent: Marginals at the points.
+            outputs: `predictions` of them, where they are known.
 
         Raises:
             TypeError: The head is none of a classifier.
@@ -166,7 +172,7 @@ class GPHead(Head):
             zeros = tf.zeros_like(mean if latent.log_weight is None else mean[0])
             labels = (zeros, tf.ones_like(zeros))
             return tf.stack([self.log_predictive_density(latent, label) for label in labels], axis=-1)
-        probability = self.predictions(latent)["probability"]
+        probability = (outputs or self.predictions(latent))["probability"]
         return tf.math.log(tf.maximum(probability, np.finfo(probability.dtype.as_numpy_dtype).tiny))
 
     # What a prediction computes of the weights alone is computed once for many calls, where a head can.

@@ -70,7 +70,7 @@ def without_site(
         >>> float(mean[0, 0]), float(variance[0, 0])
         (0.0, 1.0)
     """
-    least = tf.minimum(tf.math.divide_no_nan(variance, most), 1.0)
+    least = tf.minimum(tf.math.divide_no_nan(variance, most), 1.0)  # then v_- = v_g/left is `most` at most
     left = tf.maximum(1.0 - site.precision * variance, least)
     return (mean - variance * site.linear) / left, variance / left
 

@@ -26,8 +26,8 @@ LARGEST_NODE = 10.0
 def _standard_nodes() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return equidistant nodes `[Q]`, and their shares of N(0, 1), `[Q]`: the trapezoidal rule.
 
-    Its error falls exponentially with σ's smoothness at this spacing: exp(-2π²/(0.125 s)) where s² is the
-    latent variance, so that it can be neglected up to s = 15, and is below 0.003 at s = 40.
+    At a latent variance s² its error is about exp(-2π²/(0.125 s)), which can be neglected up to s = 15, and
+    is below 0.003 at s = 40.
     """
     nodes = np.arange(-LARGEST_NODE, LARGEST_NODE + 0.5 * SPACING, SPACING)
     weights = np.exp(-0.5 * nodes**2)

@@ -36,7 +36,7 @@ class SnapshotPreprocessing(BaseModel):
         description="As in the settings of `prepare`; None where an earlier version did not write it down.",
     )
     smallest_area: int | None = Field(
-        default=None, description="As in the settings of `prepare`; None likewise."
+        default=None, description="As in the settings of `prepare`; None in bundles of before."
     )
 
 

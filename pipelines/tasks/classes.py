@@ -115,7 +115,8 @@ def require_classes(data: LabelledData[Any], model: Path, run: LabelledRun) -> N
     if data.manifest.class_names != run.class_names:
         raise InputError(
             f"{data.folder} has the classes {', '.join(data.manifest.class_names)}, but {model} was "
-            f"trained on {', '.join(run.class_names)}. Judge it on data with the same classes."
+            f"trained on {', '.join(run.class_names)}. Judge it on data with the same classes; prepared with "
+            "--test-fraction 1, a folder keeps a class of which it has no example."
         )
 
 

@@ -27,4 +27,4 @@ def test_seeds_beyond_what_libraries_take_are_refused(settings: type[BaseModel])
 
 
 def test_later_seeds_stay_seeds() -> None:
-    assert [later_seed(LARGEST_SEED - 1000, 1000 * k) for k in range(3)] == [2**31 - 1001, LARGEST_SEED, 999]
+    assert [later_seed(LARGEST_SEED - 1000, 1000 * k) for k in range(3)] == [2**32 - 1001, LARGEST_SEED, 999]

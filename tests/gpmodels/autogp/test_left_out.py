@@ -88,3 +88,21 @@ def test_features_of_every_function_are_those_of_its_kernel():
     kernels, conditional = whitened_features(head.unit.whitening(), 0, points.x, head.unit.kernel)
     np.testing.assert_allclose(b, kernels)
     np.testing.assert_allclose(most, np.transpose([[1.0], [2.0], [3.0]] - conditional.numpy()), atol=1e-9)
+
+
+def test_components_lose_their_own_sites():
+    """A component's covariance and mean are those of a head that has this component alone."""
+    head = diagonal_head(likelihood="gaussian", num_components=2)
+    rng = np.random.default_rng(0)
+    head.posterior.q_mean.assign(rng.normal(size=head.posterior.q_mean.shape))
+    head.posterior.q_sqrt.assign(rng.uniform(0.2, 0.6, head.posterior.q_sqrt.shape))
+    points = points_of(np.sin(np.linspace(-3.0, 3.0, 12)))
+    both = head.leaving_out(points)(points)
+    for k in range(2):
+        single = diagonal_head(likelihood="gaussian")
+        single.likelihood.noise_variance.assign(head.likelihood.noise_variance.numpy())
+        single.posterior.q_mean.assign(head.posterior.q_mean.numpy()[:, k : k + 1])
+        single.posterior.q_sqrt.assign(head.posterior.q_sqrt.numpy()[:, k : k + 1])
+        alone = single.leaving_out(points)(points)
+        np.testing.assert_allclose(both.mean[k], alone.mean, rtol=1e-9)
+        np.testing.assert_allclose(both.variance[k], alone.variance, rtol=1e-9)
