@@ -60,22 +60,36 @@ def assign_labelled(
     return {one.name: of_source[one.source] for one in examples if one.source in of_source}
 
 
+_SIDES = {
+    "train": "to learn from, so that nothing says how well it is found",
+    "test": "to judge by, so that no model can learn it",
+}
+
+
 def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
     """Return a warning for each class that cannot be learnt or cannot be judged, though it has examples.
 
     Args:
         manifest: Manifest of the prepared folder.
     """
-    sides: dict[int, set[object]] = {label: set() for label in range(len(manifest.class_names))}
+    sides: dict[int, set[str]] = {label: set() for label in range(len(manifest.class_names))}
     groups: dict[int, set[str]] = {label: set() for label in range(len(manifest.class_names))}
     for example in manifest.examples:
-        sides[example.label].add(example.split if manifest.num_folds is None else example.fold)
+        side = f"in fold {example.fold}" if example.split is None else _SIDES[example.split]
+        sides[example.label].add(side)
         groups[example.label].add(example.group)
-    expected = {e.split for e in manifest.examples} if manifest.num_folds is None else {0, 1}
+    if manifest.num_folds is None and len(set().union(*sides.values())) < 2:
+        return ()
     return tuple(
-        f"class {manifest.class_names[label]!r}: all examples are on one side of the split (its "
-        f"{len(groups[label])} groups of examples allow no other, or the lists say so). Add examples, or "
-        "choose other groups or lists."
-        for label in sides
-        if len(expected) > 1 and len(sides[label]) == 1
+        _one_sided(manifest.class_names[label], next(iter(own)), len(groups[label]))
+        for label, own in sides.items()
+        if len(own) == 1
+    )
+
+
+def _one_sided(name: str, side: str, num_groups: int) -> str:
+    together = "only group stays together" if num_groups == 1 else f"{num_groups} groups stay together"
+    return (
+        f"class {name!r}: all examples are on one side of the split, {side} (its {together}, by names, lists "
+        "or near-duplicates, or the lists say so). Add examples, or choose other groups or lists."
     )

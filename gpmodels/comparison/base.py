@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.units.numerics import precision
 
 Array = npt.NDArray[np.float64]
@@ -84,6 +84,7 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
 
+    @all_or_nothing
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, *, callback: Callable[[Self, int], Any] | None = None
     ) -> Self:
@@ -98,7 +99,6 @@ class SparseRegressor(RegressorMixin, BaseEstimator, abc.ABC):
         Raises:
             ValueError: X or y is not finite or has a wrong shape, or a constructor argument is out of range.
         """
-        forget(self)
         several = isinstance(self, MultiOutputMixin)
         inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=several)
         check_count("max_iterations", self.max_iterations, least=1)

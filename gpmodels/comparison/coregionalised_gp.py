@@ -39,7 +39,7 @@ from gpmodels.comparison.transfer_base import (
     fit_score_scale,
     target_folds,
 )
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.transfer.rows import class_codes, mean_distance
 from gpmodels.transfer.score_scale import own_scale
 
@@ -259,6 +259,7 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
         True
     """
 
+    @all_or_nothing
     def fit(
         self,
         X: npt.ArrayLike,
@@ -282,7 +283,6 @@ class CoregionalisedGPRegressor(CoregionalisedSettings, RegressorMixin, BaseEsti
             ValueError: X or y is not finite, `sample_domain` marks no target or several, or there is not one
                 group a row.
         """
-        forget(self)
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self.mean_, deviation = float(np.mean(target)), float(np.std(target))
         self.scale_ = deviation if deviation > 0.0 else 1.0

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpmodels.comparison.base import Array
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.units.placement import median_distance
 from gpmodels.units.views import normalised_views
 
@@ -79,6 +79,7 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
     views: Views = None
     random_state: Any = None
 
+    @all_or_nothing
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Learn to tell two classes apart.
 
@@ -92,7 +93,6 @@ class MultipleKernelClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
         Raises:
             ValueError: X is not finite, there are not two classes, or a constructor argument is out of range.
         """
-        forget(self)
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         self.classes_, index = np.unique(labels, return_inverse=True)

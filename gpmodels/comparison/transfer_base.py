@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -181,6 +181,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
 
     temperature_folds: int | None = 10
 
+    @all_or_nothing
     def fit(
         self,
         X: npt.ArrayLike,
@@ -205,7 +206,6 @@ class TransferClassifier(ClassifierMixin, BaseEstimator, abc.ABC):
             ValueError: X is not finite, y has one class, `sample_domain` marks no target or several, or there
                 is not one group a row.
         """
-        forget(self)
         x, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         self.classes_, index = np.unique(labels, return_inverse=True)

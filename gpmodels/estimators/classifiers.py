@@ -20,7 +20,7 @@ from gpmodels.estimators.base import (
     SparseGPEstimator,
 )
 from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier
 from gpmodels.estimators.temperature import (
@@ -40,6 +40,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
     class_kernels: str = "shared"
     class_weight: Any = None
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -66,7 +67,6 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         Raises:
             ValueError: The data are not numbers or not finite, or there is only one class.
         """
-        forget(self)
         x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.gplvm_calibration import variance_factors
 from gpmodels.estimators.gplvm_checks import (
     check_settings,
@@ -130,6 +130,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -149,7 +150,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
                 a row or column of X is all NaN.
         """
-        forget(self)
         x = checked_rows(self, X, reset=True)
         check_settings(self, x.shape)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))

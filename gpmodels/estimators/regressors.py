@@ -19,7 +19,7 @@ from gpmodels.estimators.base import (
     weighted_moments,
 )
 from gpmodels.estimators.engine import FloatArray
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutRegressor
 
@@ -28,6 +28,7 @@ from gpmodels.estimators.leave_one_out import LeavesOneOutRegressor
 class _GPRegressor(RegressorMixin, SparseGPEstimator):
     """What the regressors share."""
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -54,7 +55,6 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         Raises:
             ValueError: The data are not numbers or not finite.
         """
-        forget(self)
         x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True).astype(np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)

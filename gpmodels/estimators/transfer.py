@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from gpmodels.estimators.domains import TARGET, Scales, scales_of
 from gpmodels.estimators.engine import FloatArray
-from gpmodels.estimators.fitted import forget
+from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.transfer_base import TransferEstimator
 from gpmodels.estimators.unlabelled import without_marks
 from gpmodels.transfer.exact import ExactTransfer
@@ -74,6 +74,7 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
 
     _is_classifier: ClassVar[bool] = True
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, sample_domain: Any = None, groups: Any = None
     ) -> Self:
@@ -96,7 +97,6 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
             ValueError: The data are not numbers or not finite, a domain has no labelled row, or the labelled
                 rows are of one class.
         """
-        forget(self)
         labelled = None
         if sample_domain is not None:
             y, labelled = without_marks(y)
@@ -201,6 +201,7 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
 
     _is_classifier: ClassVar[bool] = False
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, sample_domain: Any = None, groups: Any = None
     ) -> Self:
@@ -221,7 +222,6 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
         Raises:
             ValueError: The data are not numbers or not finite, or a domain has no row with a target value.
         """
-        forget(self)
         if sample_domain is None:
             x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
             y = column_or_1d(y, warn=True).astype(np.float64)

@@ -181,7 +181,7 @@ def _read_file(path: Path) -> Iterator[_Given]:
             raise InputError(
                 f"{path}: has {path.stat().st_size} bytes; expected a file of settings, which is small."
             )
-        values = parse_yaml(path.read_text(encoding="utf-8"))
+        values = parse_yaml(path.read_text(encoding="utf-8"), numbers_as_keys=True)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Check the path given to --config."
@@ -195,7 +195,7 @@ def _read_file(path: Path) -> Iterator[_Given]:
             f"{path}: holds {_short(values)}; expected lines of the form `key: value`, one for each setting."
         )
     for key, value in values.items():
-        yield _Given((key,), value, str(path))
+        yield _Given((str(key),), value, str(path))
 
 
 def _parse_override(text: str) -> _Given:
@@ -204,7 +204,7 @@ def _parse_override(text: str) -> _Given:
     if not equals or not key or not value_text.strip():
         raise InputError(f"--set {text}: expected key=value, for example --set seed=3 (null for no value).")
     try:
-        value = parse_yaml(value_text)
+        value = parse_yaml(value_text, numbers_as_keys=True)
     except yaml.YAMLError as error:
         raise InputError(
             f"--set {_short(text)}: {yaml_problem(error)}. Quote special characters; write lists as [a, b]."
@@ -217,7 +217,7 @@ def _leaves(given: _Given, cls: type[BaseModel]) -> Iterator[_Given]:
     nested = _class_at(cls, given.key)
     if nested is not None and isinstance(given.value, dict) and given.value:
         for name, value in given.value.items():
-            yield from _leaves(_Given((*given.key, name), value, given.source), cls)
+            yield from _leaves(_Given((*given.key, str(name)), value, given.source), cls)
     else:
         yield given
 
@@ -359,7 +359,8 @@ def _type_in_words(annotation: Any) -> str:
         case typing.Union | types.UnionType:
             null_last = sorted(arguments, key=lambda argument: argument is types.NoneType)
             return " or ".join(_type_in_words(argument) for argument in null_last)
-        case _ if arguments[-1] is Ellipsis:
-            return f"list of {_type_in_words(arguments[0])}"
-        case _:
-            return f"list [{', '.join(_type_in_words(argument) for argument in arguments)}]"
+        case origin:
+            words = [_type_in_words(argument) for argument in arguments if argument is not Ellipsis]
+            if origin is dict:
+                return f"mapping of {' to '.join(words)}"
+            return f"list of {words[0]}" if arguments[-1] is Ellipsis else f"list [{', '.join(words)}]"

@@ -19,7 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
@@ -93,10 +93,20 @@ def load_run(run: Path, cls: type[Description]) -> Description:
         return cls.model_validate(content)
     except InputError:
         raise
-    except ValueError as error:  # a ValidationError, too
-        raise InputError(
-            f"{path} cannot be read as the description of a {cls.__name__}: {error}. Train again."
-        ) from error
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            if problem["loc"] == ("application",):
+                raise InputError(
+                    f"{path} is of a run of `gpimaging {problem['input']}`, but a run of "
+                    f"{problem['ctx']['expected']} is expected. Give a run that its own `train` wrote."
+                ) from error
+        raise _no_description(path, cls, error) from error
+    except ValueError as error:
+        raise _no_description(path, cls, error) from error
+
+
+def _no_description(path: Path, cls: type[RunDescription], error: ValueError) -> InputError:
+    return InputError(f"{path} cannot be read as the description of a {cls.__name__}: {error}. Train again.")
 
 
 def head_folder(run: Path, name: str) -> Path:

@@ -97,17 +97,28 @@ def class_facts(data: LabelledData[Any], splits: Splits) -> dict[str, Any]:
 
 
 def lacking_classes(data: LabelledData[Any], splits: Splits, _settings: LabelledTrainSettings) -> list[str]:
-    """Return a warning of classes without a selection example: nothing is chosen by them."""
-    names = frozenset(splits.selection)
-    chosen_by = {example.label for example in data.manifest.examples if example.name in names}
-    lacking = [name for label, name in enumerate(data.manifest.class_names) if label not in chosen_by]
-    if not lacking or not names:
-        return []
-    warning = (
-        f"no selection example is of the class {', '.join(lacking)}: the best epoch and the temperature "
-        "are chosen without it, since too few groups have it. Prepare more, or smaller, groups of it."
-    )
-    return [warning]
+    """Return warnings of classes that nothing is learned of, and of those by which nothing is chosen."""
+    unlearned = _classes_without(data, splits.train)
+    unchosen = [name for name in _classes_without(data, splits.selection) if name not in unlearned]
+    warnings = []
+    if unlearned:
+        warnings.append(
+            f"no training example is of the class {', '.join(unlearned)}: the model learns nothing of it and "
+            "will not find it. Prepare the data with examples of it to learn from, or without it."
+        )
+    if unchosen and splits.selection:
+        warnings.append(
+            f"no selection example is of the class {', '.join(unchosen)}: the best epoch and the temperature "
+            "are chosen without it, since too few groups have it. Prepare more, or smaller, groups of it."
+        )
+    return warnings
+
+
+def _classes_without(data: LabelledData[Any], part: Sequence[str]) -> list[str]:
+    """Return the names of the classes of which a part of the examples has none."""
+    names = frozenset(part)
+    found = {example.label for example in data.manifest.examples if example.name in names}
+    return [name for label, name in enumerate(data.manifest.class_names) if label not in found]
 
 
 def require_classes(data: LabelledData[Any], model: Path, run: LabelledRun) -> None:

@@ -1,6 +1,6 @@
 """Splits of the tissue benchmark: another for each seed, nobody on both sides, both classes to choose by."""
 
-import hashlib
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,9 @@ from benchmarks.histopathology import (
 )
 from data_prep.histopathology.manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.histopathology.settings import PatchSettings
+from data_prep.labelled.dataset import record_features
 from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256, load_manifest
+from data_prep.prepared.shards import Position, write_shards
 from data_prep.splits.divide import manifest_splits
 from pipelines.histopathology.application import tissue_application
 from pipelines.runs.predictors import Predictor
@@ -26,13 +28,11 @@ PATCHES = (31, 17, 23, 12, 40, 8, 27, 19)
 """Of each patient: all differ, as in real data. Each has two images of each class."""
 
 
-def example(patient: int, number: int) -> HistopathologyExample:
+def example(patient: int, number: int, position: Position) -> HistopathologyExample:
     source = f"{patient}/{number % 4}"
     return HistopathologyExample(
+        **asdict(position),
         name=f"{source}/{number:02d}",
-        shard="s",
-        offset=0,
-        length=1,
         height=10,
         width=10,
         split="train",
@@ -47,11 +47,14 @@ def example(patient: int, number: int) -> HistopathologyExample:
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> Path:
-    examples = [example(patient, number) for patient, size in enumerate(PATCHES) for number in range(size)]
     folder = tmp_path / "prepared"
     folder.mkdir()
-    for name in ("s", "features.npz"):
-        (folder / name).touch()
+    record = record_features("every patch", np.zeros([8, 8, 3], np.uint8), 0)
+    ((_, position),) = write_shards(folder, [("every patch", record)], examples_per_shard=1)
+    examples = [
+        example(patient, number, position) for patient, size in enumerate(PATCHES) for number in range(size)
+    ]
+    (folder / "features.npz").touch()
     manifest = HistopathologyManifest(
         class_names=("benign", "malignant"),
         size=(8, 8),
@@ -59,7 +62,7 @@ def prepared(tmp_path: Path) -> Path:
         num_examples=len(examples),
         num_skipped=0,
         examples=tuple(sorted(examples, key=lambda one: one.name)),
-        sha256=dict.fromkeys(("s", "features.npz"), hashlib.sha256(b"").hexdigest()),
+        sha256={name: file_sha256(folder / name) for name in (position.shard, "features.npz")},
         views={"lbp": 1},
         extractor="none",
         patches=PatchSettings(),
@@ -85,7 +88,8 @@ def test_each_seed_is_another_split_and_nobody_is_on_both_sides(
         parts = manifest_splits(split, selection_fraction=0.15)
         for names in (parts.train, parts.selection):
             assert {example.label for example in split.select(names)} == {0, 1}
-        assert (folder / "s").resolve() == (prepared / "s").resolve()
+        shard = split.examples[0].shard
+        assert (folder / shard).resolve() == (prepared / shard).resolve()
     assert len(tested) == 10
 
 

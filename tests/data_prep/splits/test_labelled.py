@@ -65,7 +65,16 @@ def test_a_class_on_one_side_is_warned_of(split: str, warned: list[str]) -> None
     sides = [("a", 0, "train"), ("b", 0, "test"), ("c", 1, "train"), ("d", 1, split)]
     warnings = one_sided_classes(manifest_of(sides))
     assert [warning.split("'")[1] for warning in warnings] == warned
-    assert all("on one side of the split (its 2 groups" in warning for warning in warnings)
+    assert all(
+        "to learn from, so that nothing says how well it is found (its 2 groups" in one for one in warnings
+    )
+
+
+def test_a_class_to_judge_by_alone_is_one_that_no_model_can_learn() -> None:
+    sides = [("a", 0, "train"), ("b", 0, "test"), ("c", 1, "test")]
+    (warning,) = one_sided_classes(manifest_of(sides))
+    assert "class 'b': all examples are on one side of the split, to judge by, so that no model" in warning
+    assert "(its only group stays together, by names, lists or near-duplicates" in warning
 
 
 def test_selection_takes_no_class_away() -> None:

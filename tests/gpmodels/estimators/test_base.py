@@ -289,6 +289,21 @@ def test_a_refit_to_one_class_leaves_no_model_of_the_classes_before(labels):
         model.predict(x)
 
 
+def test_an_interrupted_fit_leaves_no_model():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    model = SVGPClassifier(**(SMALL | {"max_iterations": 20})).fit(x, y)
+
+    def interrupt(estimator, _):
+        estimator.predict(x)  # it can, at that moment
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(x, y, callback=interrupt)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+
+
 @pytest.mark.parametrize("spread", ["auto", True, 0.0, float("nan")])
 def test_a_spread_of_lengthscales_that_is_none_is_named(spread):
     with pytest.raises(ValueError, match="lengthscale_spread must be positive or None, but is"):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from data_prep.errors import InputError
+from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.config import SettingDescription, describe_settings, dump_settings, load_settings
 
 
@@ -226,7 +227,8 @@ def test_an_unknown_key_of_a_file_names_the_file(config):
     [
         ("epochs: 1\nseed: 2\nepochs: 3", "the key 'epochs' appears twice: remove one (line 3, column 1)"),
         ("blur:\n  share: 0\n  share: 1", "the key 'share' appears twice: remove one (line 3, column 3)"),
-        ("1: 2", "found the key 1, expected a name (line 1, column 1)"),
+        ("1: 2", "'1' is no setting of Example"),
+        ("1.5: 2", "found the key 1.5, expected a name (line 1, column 1)"),
         ("size: &a [1, 2]\nblur: *a", "aliases are not supported"),
         ("epochs: [1", "expected ',' or ']'"),
         (
@@ -297,3 +299,13 @@ def test_descriptions_name_type_default_and_purpose():
     assert rows["shuffle"].default == "true"
     assert (rows["blur"].type, rows["blur"].default) == ("mapping or null", "see below")
     assert rows["blur.width"].default == "2.0"
+
+
+def test_whole_numbers_are_keys_of_a_mapping(config):
+    expected = {1: "mine", 2: "rock"}
+    settings = load_settings(SonarPrepareSettings, overrides=["mask_names={1: mine, 2: rock}"])
+    assert settings.mask_names == expected
+    settings = load_settings(SonarPrepareSettings, config=config("mask_names:\n  1: mine\n  2: rock\n"))
+    assert settings.mask_names == expected
+    with pytest.raises(InputError, match="'1' is no setting of SonarPrepareSettings"):
+        load_settings(SonarPrepareSettings, config=config("1: mine\n"))

@@ -55,7 +55,6 @@ def test_another_schema_version_is_named_before_its_unknown_fields(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"application": "sonar"},
         {"heads": ["linear", "forest"]},
         {"num_data": "many"},
         {"num_data": 0},
@@ -68,6 +67,14 @@ def test_what_does_not_fit_is_refused(tmp_path, changes):
     change(tmp_path, **changes)
     with pytest.raises(
         InputError, match=rf"(?s)run\.json cannot be read .*{next(iter(changes))}.* Train again"
+    ):
+        load_run(tmp_path, LaneRun)
+
+
+def test_a_run_of_another_application_is_named(tmp_path):
+    change(tmp_path, application="sonar")
+    with pytest.raises(
+        InputError, match=r"run\.json is of a run of `gpimaging sonar`, but a run of 'lane' is expected"
     ):
         load_run(tmp_path, LaneRun)
 

@@ -42,12 +42,15 @@ def manifest(labels: dict[str, int]) -> LabelledManifest:
     )
 
 
-def test_classes_without_a_selection_example_are_told():
+def test_classes_without_a_training_or_selection_example_are_told():
     data = SimpleNamespace(manifest=manifest({"1": 0, "2": 1, "3": 2, "4": 1}))
-    splits = Splits(train=("1", "3"), selection=("2", "4"), test=())
+    splits = Splits(train=("1", "2", "3"), selection=("4",), test=())
     (warning,) = SONAR.inputs.warnings(data, splits, None)
     assert warning.startswith("no selection example is of the class a, c:")
-    assert SONAR.inputs.warnings(data, Splits(("1",), ("1", "2", "3"), ()), None) == []
+    assert SONAR.inputs.warnings(data, Splits(("1", "2", "3"), ("1", "2", "3"), ()), None) == []
+    unlearned, unchosen = SONAR.inputs.warnings(data, Splits(("1",), ("2",), ("3",)), None)
+    assert unlearned.startswith("no training example is of the class b, c: the model learns nothing of it")
+    assert unchosen.startswith("no selection example is of the class a:")
 
 
 @pytest.mark.parametrize(("balance", "ratio"), [(0.0, 1.0), (0.5, 2.0), (1.0, 4.0)])
