@@ -54,7 +54,7 @@ def predict(
         InputError: The bundle cannot be loaded, nothing can be predicted, or no image has an annotation.
     """
     sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
-    say_unsearched(inputs, console, suffixes=SONAR_SUFFIXES)
+    say_unsearched(inputs, out, console, suffixes=SONAR_SUFFIXES)
     judge = None if annotations is None else _judge(sources, annotations, settings.threshold, console)
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
