@@ -109,7 +109,8 @@ def _find_masks(
         folder: Folder of masks.
         skipped: List to which the masks that cannot be used are appended.
     """
-    found, unusable = find_all_image_files(folder)
+    # A mask in a folder that cannot be listed would be taken for none, and its image for complete.
+    found, unusable = find_all_image_files(folder, every_folder=True)
     skipped += unusable
     return _by_stem(found), {_stem(str(entry.file.relative_to(folder))): entry.file for entry in unusable}
 
