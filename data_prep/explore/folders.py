@@ -58,20 +58,26 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
 
     Returns:
         The files in the order of their names, and what cannot be used: formats that are not read, names that
-        are no text, and files beside the subfolders, which are in no class.
+        are no text, subfolders that cannot be listed, and files beside the subfolders, which are in no class.
 
     Raises:
-        InputError: A folder cannot be listed, or none has an image.
+        InputError: The folder cannot be listed, or it has no image.
     """
-    found, skipped = find_all_image_files(folder)
+    found, skipped = find_all_image_files(folder, every_folder=False)
     return _of_classes(found, skipped), skipped
 
 
-def find_all_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
-    """List image files as `find_image_files` does, those beside the subfolders among them."""
+def find_all_image_files(folder: Path, *, every_folder: bool) -> tuple[list[ImageFile], list[Skipped]]:
+    """List image files as `find_image_files` does, those beside the subfolders among them.
+
+    Args:
+        folder: Folder of images.
+        every_folder: Whether to refuse the folder where one of its subfolders cannot be listed.
+    """
     found: list[ImageFile] = []
     skipped: list[Skipped] = []
-    files = (path for _, entries in walked_folders(folder) for path in entries)
+    walked = walked_folders(folder, closed=None if every_folder else skipped)
+    files = (path for _, entries in walked for path in entries)
     for path in sorted(files):
         inside = path.relative_to(folder)
         suffix = path.suffix.lower()

@@ -24,6 +24,8 @@ LARGEST_SIDE = 64
 LONGEST_NAME = 230
 """Most bytes of a file name: the filled picture is written under it, first with a mark before it."""
 
+_MOST_REASONS = 10  # files left out of which an error says why
+
 _FEWEST_KNOWN = 0.5  # share of what a pixel is averaged over that must be known, where images shrink
 
 
@@ -67,12 +69,13 @@ def read_masked_images(
     mask_files, unusable = ({}, {}) if masks is None else _find_masks(masks, skipped)
     images: list[MaskedImage] = []
     for file in files:
-        if _stem(file.name) in unusable:
+        masks_of_it = mask_files.get(_stem(file.name), ())
+        if not masks_of_it and _stem(file.name) in unusable:
             mask = unusable[_stem(file.name)]
             reason = f"{file.path}: its mask {mask} cannot be used, so nobody knows what is missing of it."
             skipped.append(Skipped(file.path, f"{reason} Save the mask as PNG, or remove it."))
             continue
-        read = _read(file, mask_files.get(_stem(file.name), ()), size, own_alpha=masks is None)
+        read = _read(file, masks_of_it, size, own_alpha=masks is None)
         if isinstance(read, Skipped):
             skipped.append(read)
             continue
@@ -80,8 +83,7 @@ def read_masked_images(
         _require_small((read.known.shape[0], read.known.shape[1]), str(file.path))
         images.append(read)
     if not images:
-        reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
-        raise InputError(f"{folder}: no image can be used.{reasons}")
+        raise InputError(f"{folder}: no image can be used.{_reasons(skipped)}")
     _require_one_size(images, folder)
     if all(image.known.all() for image in images):
         how = (
@@ -90,8 +92,12 @@ def read_masked_images(
             else f"{masks} has no mask for any image, or all of its masks are 0. A mask is not 0 where a "
             "pixel is missing, and has the name of its image"
         )
-        raise InputError(f"{folder}: no pixel of {len(images)} images is missing: {how}.")
+        raise InputError(f"{folder}: no pixel of {len(images)} images is missing: {how}.{_reasons(skipped)}")
     return images, skipped
+
+
+def _reasons(skipped: Sequence[Skipped]) -> str:
+    return "".join(f"\n  {entry.reason}" for entry in skipped[:_MOST_REASONS])
 
 
 def _find_masks(
@@ -103,7 +109,8 @@ def _find_masks(
         folder: Folder of masks.
         skipped: List to which the masks that cannot be used are appended.
     """
-    found, unusable = find_all_image_files(folder)
+    # A mask in a folder that cannot be listed would be taken for none, and its image for complete.
+    found, unusable = find_all_image_files(folder, every_folder=True)
     skipped += unusable
     return _by_stem(found), {_stem(str(entry.file.relative_to(folder))): entry.file for entry in unusable}
 

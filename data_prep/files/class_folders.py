@@ -101,9 +101,8 @@ def first_of_each_name(files: Iterable[tuple[str, Path]], skipped: list[Skipped]
     for name, path in files:
         if found.setdefault(name, path) != path:
             reason = (
-                f"{path}: has the name {name!r} that {found[name].parent} has a file of; the names of the "
-                "folders differ in the spelling of accents alone. Move the files into one folder, or rename "
-                "this one."
+                f"{path}: {found[name].parent} already has a file of this name; the names of the folders "
+                "differ in the spelling of accents alone. Move the files into one folder, or rename this one."
             )
             skipped.append(Skipped(path, reason))
     return dict(sorted(found.items()))

@@ -14,6 +14,7 @@ from data_prep.files.tables import number, read_table
 from data_prep.files.walking import walked_folders
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
+from data_prep.prepared.preparing import require_good
 
 CENSORED, EVENT = "censored", "event"
 """Classes of patches where a table has survival times and no labels."""
@@ -63,7 +64,9 @@ def find_tissue_images(
     Raises:
         InputError: There is no image, the table lacks a column or contradicts itself.
     """
-    files, skipped = _files(images, TISSUE_SUFFIXES, leave_out=masks)
+    files, skipped = _files(images, TISSUE_SUFFIXES, every_folder=False, leave_out=masks)
+    if skipped:
+        require_good(list(files), "image", images, skipped)
     if not files:
         raise InputError(
             f"{images}: no image found in it or its subfolders. Expected files with a suffix of "
@@ -131,12 +134,13 @@ def _check_positive(names: tuple[str, str], positive: str | None, expected: str)
 
 
 def _files(
-    folder: Path, suffixes: Iterable[str], *, leave_out: Path | None = None
+    folder: Path, suffixes: Iterable[str], *, every_folder: bool, leave_out: Path | None = None
 ) -> tuple[dict[str, Path], list[Skipped]]:
     """Return the visible files of a folder and its subfolders by their paths without suffix, in order."""
     files: list[tuple[str, Path]] = []
     skipped: list[Skipped] = []
-    for current, entries in walked_folders(folder, leave_out=leave_out):
+    closed = None if every_folder else skipped
+    for current, entries in walked_folders(folder, leave_out=leave_out, closed=closed):
         here, several = files_by_stem(entries, frozenset(suffixes))
         skipped += several
         inside = unicodedata.normalize("NFC", current.relative_to(folder).as_posix())
@@ -170,7 +174,8 @@ def _with_masks(
     settings: HistopathologyPrepareSettings,
     skipped: list[Skipped],
 ) -> list[TissueImage]:
-    masks, several = _files(folder, IMAGE_SUFFIXES)
+    # A mask in a folder that cannot be listed would be taken for none, and its image for negative.
+    masks, several = _files(folder, IMAGE_SUFFIXES, every_folder=True)
     skipped += several
     negative = settings.mask_classes[0]
     found = []

@@ -1,5 +1,8 @@
 """Near-duplicate images by perceptual hash."""
 
+import functools
+from collections.abc import Iterable
+
 import cv2
 import numpy as np
 import numpy.typing as npt
@@ -50,18 +53,17 @@ def duplicate_pairs(
         int64 [pairs, 2], numbers of near-duplicates, the smaller one first; fewer than N pairs.
     """
     signs = np.where(hashes, 1, -1).astype(np.float32)
-    mirrored = _mirrored(greys) if greys is not None else None
     group = np.arange(len(signs))  # number of the group that the pairs found until now put each image in
     found: list[tuple[int, int]] = []
     for start in range(0, len(signs), _CHUNK):
-        rows = slice(start, start + _CHUNK)
+        own, others = signs[start : start + _CHUNK, 0], signs[start:]
+        products = _largest_products((own, others[:, form]) for form in range(signs.shape[1]))
         # Of two vectors of signs, 64 minus the product is twice the number of places where they differ.
-        alike = _largest_products(signs, rows) >= signs.shape[2] - 2 * largest_distance
-        if mirrored is not None:
-            alike &= _largest_products(mirrored, rows) >= least_correlation
+        alike = np.triu(products >= signs.shape[2] - 2 * largest_distance, 1)
+        if greys is not None:
+            _leave_out_unlike(alike, greys[start:], least_correlation)
         for first, row in enumerate(alike, start=start):
-            apart = row & (group != group[first])
-            later = first + 1 + np.flatnonzero(apart[first + 1 :])
+            later = start + np.flatnonzero(row & (group[start:] != group[first]))
             if len(later):
                 joined, at = np.unique(group[later], return_index=True)
                 found += [(first, int(second)) for second in later[np.sort(at)]]
@@ -85,19 +87,26 @@ def small_grey(levels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(centred / length if length > 1e-3 else np.zeros_like(centred), np.float32)
 
 
-def _largest_products(vectors: npt.NDArray[np.float32], rows: slice) -> npt.NDArray[np.float32]:
-    """Return the largest product of some images with the mirrored forms of all, [rows, N].
+def _leave_out_unlike(
+    alike: npt.NDArray[np.bool_], greys: npt.NDArray[np.float32], least_correlation: float
+) -> None:
+    """Take out of a table of pairs those whose levels are not alike.
 
     Args:
-        vectors: float32 [N, forms, values], the image itself first.
-        rows: Which images.
+        alike: bool [rows, N], changed in place; the rows are the first ones of the images.
+        greys: float32 [N, 16, 16].
+        least_correlation: Least correlation of the levels of near-duplicates, mirrored or not.
     """
-    own = vectors[rows, 0]
-    products = [own @ vectors[:, form].T for form in range(vectors.shape[1])]
-    return np.asarray(np.max(products, axis=0), np.float32)
+    # Of most images no hash is alike, and their levels need not be looked at.
+    columns = np.flatnonzero(alike.any(axis=0))
+    own, others = greys[: len(alike)], greys.reshape(len(greys), -1)[columns]
+    mirrored = (own, own[:, :, ::-1], own[:, ::-1], own[:, ::-1, ::-1])
+    products = _largest_products((form.reshape(len(own), -1), others) for form in mirrored)
+    alike[:, columns] &= products >= least_correlation
 
 
-def _mirrored(greys: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return images as they are, and mirrored left-right, up-down and both, [N, 4, pixels]."""
-    forms = (greys, greys[:, :, ::-1], greys[:, ::-1], greys[:, ::-1, ::-1])
-    return np.stack([form.reshape(len(greys), -1) for form in forms], axis=1)
+def _largest_products(
+    pairs: Iterable[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]],
+) -> npt.NDArray[np.float32]:
+    """Return the elementwise largest of the products [rows, values] times [N, values], one at a time."""
+    return functools.reduce(np.maximum, (own @ others.T for own, others in pairs))

@@ -21,7 +21,7 @@ class LanePrepareSettings(BaseModel):
         "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a sequence."),
         "train_list": ("", "File with one training name a line."),
         "test_list": ("", "File with one test name a line."),
-        "test_fraction": ("", "Share of the images to judge by, without folds and lists."),
+        "test_fraction": ("", "Share of the images to judge by, without folds and lists; else {default}."),
     }
 
     size: tuple[int, int] = Field(

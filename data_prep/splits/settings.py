@@ -16,11 +16,14 @@ Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 
 SPLIT_OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "folds": ("", "Number of folds for cross-validation."),
-    "group_pattern": ("REGEX", "Names that agree in its first group stay in one part, e.g. a patient."),
+    "group_pattern": (
+        "REGEX",
+        "Names that agree in its first group stay in one part, e.g. of one patient, dish or survey line.",
+    ),
     "group_list": ("", "CSV with the columns file and group, to keep files together."),
     "train_list": ("", "File with one training file a line."),
     "test_list": ("", "File with one test file a line."),
-    "test_fraction": ("", "Share of each class to judge by, without folds and lists."),
+    "test_fraction": ("", "Share of each class to judge by, without folds and lists; else {default}."),
 }
 """Options of `prepare` that are settings of the split, with placeholder and purpose."""
 

@@ -56,6 +56,8 @@ class VideoPrepareSettings(ClipSettings, SplitSettings):
         "resize": ("HxW", "Height and width to resize frames to; 128x171 without it."),
         "size": ("HxW", "Middle part that is kept; 112x112 without it."),
         **SPLIT_OPTIONS,
+        "train_list": ("", "File with one training video a line, e.g. trainlist01.txt."),
+        "test_list": ("", "File with one test video a line, e.g. testlist01.txt."),
     }
 
     clips: int = Field(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+import shlex
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 from rich.console import Console
@@ -16,12 +17,19 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
+from pipelines.command.folders import PREDICTIONS
 
 LONGEST_STEM = 235
 """Most bytes of the stem of outputs: a file name may have 255, and a frame's has a number and a suffix."""
 
 KNOWN_SUFFIXES = IMAGE_SUFFIXES | VIDEO_SUFFIXES
 """Suffixes of the images and videos that `predict` reads."""
+
+_MOST_NAMED = 3
+"""Folders inside the inputs that a message names."""
+
+_MOST_ENTRIES = 10_000
+"""Entries of such folders that are looked at, so that a note does not take minutes in a large tree."""
 
 
 @dataclass(frozen=True)
@@ -77,56 +85,82 @@ def find_sources(
         else:
             raise InputError(f"{path} does not exist. Pass image files, video files, or a folder of them.")
     if not (paths or unreadable):
+        filled = [folder for path in inputs for folder in _filled_folders(path, suffixes, ())]
+        hint = (
+            " Folders within a folder are not searched: pass them by name, such as "
+            f"{', '.join(map(str, filled[:_MOST_NAMED]))}."
+        )
         raise InputError(
             f"No {kind} in {', '.join(map(str, inputs))}. Expected files ending in "
-            f"{', '.join(sorted(suffixes))}.{_filled_folders(inputs, suffixes)}"
+            f"{', '.join(sorted(suffixes))}.{hint if filled else ''}"
         )
     # These leave no files behind, so that the others need not make room for their names.
     others = [Source(path, path.name) for path in dict.fromkeys(unreadable) if path not in paths]
     return _unique_sources(list(dict.fromkeys(paths))) + others
 
 
-def say_unsearched(inputs: Sequence[Path], console: Console, *, suffixes: Collection[str]) -> None:
+def say_unsearched(inputs: Sequence[Path], out: Path, console: Console, *, suffixes: Collection[str]) -> None:
     """Say which of the folders have folders inside with files that are not predicted.
 
     Args:
         inputs: Files and folders, as given to `find_sources`.
+        out: Where the predictions are written, which are no files to predict.
         console: Where it is said.
         suffixes: Suffixes of the files that are taken from a folder, in lower case.
     """
+    passed_over = {path.resolve() for path in (*inputs, out)}
     for folder in inputs:
-        entries = folder.iterdir() if folder.is_dir() else ()
-        number = sum(_holds_known_files(entry, suffixes) for entry in entries)
-        if number:
+        filled = _filled_folders(folder, suffixes, passed_over) if folder.is_dir() else []
+        if filled:
+            named = " ".join(shlex.quote(str(path)) for path in filled[:_MOST_NAMED])
+            more = " and others" if len(filled) > _MOST_NAMED else ""
             console.print(
-                f"Note: folders inside {folder} are not searched; there are {number} with files to predict. "
-                f"To predict these, pass the folders too: --input {folder}/*",
+                f"Note: folders inside {folder} are not searched, and some have files to predict. To predict "
+                f"these, pass them too: --input {named}{more}",
                 markup=False,
                 soft_wrap=True,
             )
 
 
-def _filled_folders(inputs: Sequence[Path], suffixes: Collection[str]) -> str:
-    """Return a sentence on sub-folders that hold such files, which nothing descends into; "" without any."""
-    filled = [
-        str(folder)
-        for path in inputs
-        for folder in sorted(path.iterdir())
-        if _holds_known_files(folder, suffixes)
-    ]
-    if not filled:
-        return ""
-    return f" Folders within a folder are not searched: pass them by name, such as {', '.join(filled[:3])}."
+def _filled_folders(folder: Path, suffixes: Collection[str], passed_over: Collection[Path]) -> list[Path]:
+    """Return the first folders at any depth inside a folder that directly hold such files.
+
+    Predictions of before are passed over, and so are hidden folders and those that the user may not read.
+
+    Args:
+        folder: The folder.
+        suffixes: Suffixes of the files, in lower case.
+        passed_over: Further folders not to look into, as resolved paths.
+
+    Returns:
+        At most one more than messages name; none that lies beyond `_MOST_ENTRIES` entries.
+    """
+    found: list[Path] = []
+    left = _MOST_ENTRIES
+    entries = [] if (folder / PREDICTIONS).exists() else list(folder.iterdir())
+    pending = deque(_folders_to_search(entries, passed_over))
+    while pending and left and len(found) <= _MOST_NAMED:
+        current = pending.popleft()
+        entries = list(islice(current.iterdir(), left))
+        left -= len(entries)
+        if any(_is_known_file(entry, suffixes) for entry in entries):
+            found.append(current)
+        inside = _folders_to_search(entries, passed_over)
+        # Links further inside are passed over: they may lead back.
+        pending.extend(entry for entry in inside if not entry.is_symlink())
+    return found
 
 
-def _holds_known_files(folder: Path, suffixes: Collection[str]) -> bool:
-    """Whether it is a folder, neither hidden nor closed to the user, with such files at any depth."""
-    if folder.name.startswith(".") or not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
-        return False
-    # Links further inside are passed over: they may lead back.
-    return any(
-        _is_known_file(entry, suffixes) or (not entry.is_symlink() and _holds_known_files(entry, suffixes))
-        for entry in folder.iterdir()
+def _folders_to_search(entries: Iterable[Path], passed_over: Collection[Path]) -> list[Path]:
+    """Return the folders among some entries, by name, that are neither hidden, closed nor predictions."""
+    return sorted(
+        entry
+        for entry in entries
+        if not entry.name.startswith(".")
+        and entry.is_dir()
+        and os.access(entry, os.R_OK | os.X_OK)
+        and not (entry / PREDICTIONS).exists()
+        and entry.resolve() not in passed_over
     )
 
 

@@ -36,7 +36,7 @@ def predict(
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
     sources = find_sources(inputs, suffixes=IMAGE_SUFFIXES, kind="image")
-    say_unsearched(inputs, console, suffixes=IMAGE_SUFFIXES)
+    say_unsearched(inputs, out, console, suffixes=IMAGE_SUFFIXES)
     predictor, lines = PREDICT(
         settings, sources=sources, model=model, out=out, console=console, cluster=cluster
     )

@@ -5,6 +5,8 @@ where the type says it all, and with a short purpose:
 
     options: ClassVar[dict[str, tuple[str, str]]] = {"size": ("HxW", "Height and width to resize to.")}
 
+A purpose may say `{default}`, which help shows as the field's own default.
+
 The type of the field decides how the option is written. A pair of whole numbers is `306x306`, a list of them
 `3,4`. A list of names repeats the option in the singular: `--head linear --head dfgp-mkl` gives `heads`.
 """
@@ -36,7 +38,8 @@ def setting_options(cls: type[BaseModel]) -> dict[str, inspect.Parameter]:
         kind = _kind(cls, name)
         annotation = kind if kind in _READ_BY_TYPER else list[str] if _is_repeated(kind) else str
         flag = _flag(name.removesuffix("s") if _is_repeated(kind) else name)
-        option = typer.Option(flag, metavar=metavar or None, help=purpose)
+        shown = purpose.replace("{default}", str(cls.model_fields[name].default))
+        option = typer.Option(flag, metavar=metavar or None, help=shown)
         parameters[name] = inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,

@@ -39,6 +39,6 @@ def predict(
         InputError: The bundle cannot be loaded, or nothing can be predicted.
     """
     sources = find_sources(inputs, suffixes=TISSUE_SUFFIXES, kind="image of tissue")
-    say_unsearched(inputs, console, suffixes=TISSUE_SUFFIXES)
+    say_unsearched(inputs, out, console, suffixes=TISSUE_SUFFIXES)
     _, lines = PREDICT(settings, sources=sources, model=model, out=out, console=console, cluster=cluster)
     return lines

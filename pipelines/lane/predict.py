@@ -46,7 +46,7 @@ def predict(
     )
     predictor = make_predictor(signature, metadata, model, settings, out)
     sources = find_sources(inputs)
-    say_unsearched(inputs, console, suffixes=KNOWN_SUFFIXES)
+    say_unsearched(inputs, out, console, suffixes=KNOWN_SUFFIXES)
     run = open_run(out, application=APPLICATION, bundle=model, settings=settings, sources=sources)
     lines = predict_sources(
         line_class(settings),

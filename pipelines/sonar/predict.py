@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.prepared.workers import Cluster
 from data_prep.sonar.images import SONAR_SUFFIXES
 from data_prep.sonar.settings import SonarPrepareSettings
@@ -29,7 +29,7 @@ from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, make_pre
 from pipelines.sonar.settings import APPLICATION, PredictSettings, SnapshotPreprocessing
 
 _MOST_SAID = 10
-"""Images and annotations without a counterpart of which the console says each."""
+"""Images, and annotations, without a counterpart of which the console says each."""
 
 
 def predict(
@@ -54,7 +54,7 @@ def predict(
         InputError: The bundle cannot be loaded, nothing can be predicted, or no image has an annotation.
     """
     sources = find_sources(inputs, suffixes=SONAR_SUFFIXES, kind="sonar image")
-    say_unsearched(inputs, console, suffixes=SONAR_SUFFIXES)
+    say_unsearched(inputs, out, console, suffixes=SONAR_SUFFIXES)
     judge = None if annotations is None else _judge(sources, annotations, settings.threshold, console)
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
@@ -100,29 +100,36 @@ def _judge(
             f"{annotations} has no annotation of any of {len(sources)} images, for example "
             f"{sources[0].path}. Expected the names of the images."
         )
-    for entry in unmatched[:_MOST_SAID]:
-        console.print(f"Not judged: {entry.reason}", markup=False)
-    if len(unmatched) > _MOST_SAID:
-        console.print(f"... and {len(unmatched) - _MOST_SAID} more", markup=False)
+    images = set(files.values())
+    _say_each("Not judged", [entry for entry in unmatched if entry.file in images], console)
+    _say_each("Not used", [entry for entry in unmatched if entry.file not in images], console)
     thresholds = tuple(sorted({*THRESHOLDS, threshold}))
     return DetectionJudge({source.image: source for source in matched}, thresholds)
 
 
+def _say_each(what: str, entries: Sequence[Skipped], console: Console) -> None:
+    """Say of the first images or annotations why they have no counterpart, and how many more there are."""
+    for entry in entries[:_MOST_SAID]:
+        console.print(f"{what}: {entry.reason}", markup=False, soft_wrap=True)
+    if len(entries) > _MOST_SAID:
+        console.print(f"{what}: {len(entries) - _MOST_SAID} more")
+
+
 def _files_by_name(sources: Sequence[Source]) -> dict[str, Path]:
-    """Return the files by the names that annotations have for them.
+    """Return the files that can be read by the names that annotations have for them.
 
     Raises:
         InputError: Two files have the same name.
     """
     files: dict[str, Path] = {}
-    # Files that can be read come before those that only look like pictures, which are not judged anyway.
-    for source in sorted(sources, key=lambda source: source.path.suffix.lower() not in SONAR_SUFFIXES):
-        path = source.path
+    # Files that only look like pictures are not judged: their lines in `predictions.csv` say why.
+    for path in (source.path for source in sources if source.path.suffix.lower() in SONAR_SUFFIXES):
         other = files.setdefault(source_name(path.name), path)
-        if other != path and path.suffix.lower() in SONAR_SUFFIXES:
+        if other != path:
             raise InputError(
                 f"{other} and {path}: the same name {path.stem!r}, and annotations are found by the names of "
-                "images. Predict the folders one after another, each with its own annotations, or rename one."
+                "images. Predict folders one after another, each with its own annotations; in one folder, "
+                "keep or rename one of the two."
             )
     return files
 
@@ -136,8 +143,9 @@ def _mask_settings(
             console.print(
                 f"Note: {bundle} is of an earlier version and does not say how `prepare` read masks, so "
                 "every value but 0 marks objects here. If mask_names or smallest_area were set, train with "
-                "this version and export again",
+                "this version and export again.",
                 markup=False,
+                soft_wrap=True,
             )
         return SonarPrepareSettings()
     return SonarPrepareSettings(mask_names=snapshots.mask_names, smallest_area=snapshots.smallest_area)

@@ -63,6 +63,15 @@ def test_an_image_whose_mask_is_of_no_known_format_is_left_out(tmp_path):
     assert any("b.heic cannot be used, so nobody knows" in entry.reason for entry in skipped)
 
 
+def test_a_mask_that_can_be_used_is_used_whatever_lies_beside_it(tmp_path):
+    write(tmp_path / "images" / "a.png")
+    write(tmp_path / "masks" / "a.png", HOLES.astype(np.uint8))
+    (tmp_path / "masks" / "a.heic").write_bytes(b"")
+    (image,), skipped = read_masked_images(tmp_path / "images", tmp_path / "masks", None)
+    assert int((~image.known).sum()) == 2
+    assert [entry.file.name for entry in skipped] == ["a.heic"]
+
+
 def test_masks_beside_the_folders_of_others_are_masks(tmp_path):
     write(tmp_path / "images" / "a.png")
     write(tmp_path / "masks" / "a.png", HOLES.astype(np.uint8))
@@ -142,6 +151,12 @@ def test_masks_that_fit_no_image_are_refused(tmp_path):
     write(tmp_path / "images" / "a.png")
     write(tmp_path / "masks" / "other.png", HOLES.astype(np.uint8))
     with pytest.raises(InputError, match="has no mask for any image, or all of its masks are 0"):
+        read_masked_images(tmp_path / "images", tmp_path / "masks", None)
+    write(tmp_path / "images" / "b.png")
+    (tmp_path / "masks" / "b.heic").write_bytes(b"")
+    with pytest.raises(
+        InputError, match=r"all of its masks are 0.*\n.*b\.heic.*\n.*its mask .*b\.heic cannot"
+    ):
         read_masked_images(tmp_path / "images", tmp_path / "masks", None)
 
 

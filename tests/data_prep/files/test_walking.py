@@ -1,15 +1,30 @@
 """Subfolders are visited once on each way to them, links followed, without going round in circles."""
 
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from data_prep.errors import InputError
+from data_prep.errors import InputError, Skipped
 from data_prep.files.walking import walked_folders
 
 
-def visited(folder: Path, **options: Path) -> list[str]:
+def close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a folder refuse to be listed, also for root."""
+    plain = Path.iterdir
+
+    def iterdir(self: Path) -> Iterator[Path]:
+        if self == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return plain(self)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+
+
+def visited(folder: Path, **options: Any) -> list[str]:
     return [found.relative_to(folder).as_posix() for found, _ in walked_folders(folder, **options)]
 
 
@@ -26,8 +41,15 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert [path.name for path in dict(walked_folders(root))[root / "b"]] == ["inner", "up"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
-def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0)
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+    close(tmp_path / "closed", monkeypatch)
+    skipped: list[Skipped] = []
+    assert visited(tmp_path, closed=skipped) == [".", "open"]
+    assert [entry.file for entry in skipped] == [tmp_path / "closed"]
+    assert "closed: cannot be listed (Permission denied)" in skipped[0].reason
     with pytest.raises(InputError, match=r"closed: cannot be listed \(Permission denied\)"):
         visited(tmp_path)
+    with pytest.raises(InputError, match=r"closed: cannot be listed"):
+        visited(tmp_path / "closed", closed=skipped)

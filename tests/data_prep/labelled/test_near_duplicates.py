@@ -1,8 +1,12 @@
 """Near-duplicates are found mirrored, brighter and noisy; other images are not."""
 
+from collections.abc import Iterable
+
 import numpy as np
+import pytest
 from skimage import data
 
+from data_prep.labelled import near_duplicates
 from data_prep.labelled.near_duplicates import (
     difference_hashes,
     duplicate_pairs,
@@ -81,6 +85,49 @@ def test_groups_are_those_of_all_pairs() -> None:
     assert {tuple(pair) for pair in pairs.tolist()} <= {tuple(pair) for pair in everything.tolist()}
     np.testing.assert_array_equal(connected_groups(400, pairs), connected_groups(400, everything))
     assert 40 < len(set(connected_groups(400, pairs).tolist())) < 400
+
+
+def test_groups_with_levels_are_those_of_all_pairs_alike_in_both() -> None:
+    generator = np.random.default_rng(3)
+    hashes = np.repeat(generator.random((70, 4, 64)) < 0.5, 10, axis=0)
+    levels = generator.uniform(0, 255, (140, 16, 16)).repeat(5, axis=0) + generator.normal(
+        0, 20, (700, 16, 16)
+    )
+    levels[::3] = levels[::3, ::-1]
+    levels[::2] = levels[::2, :, ::-1]
+    greys = np.stack([small_grey(image.astype(np.float32)) for image in levels])
+    order = generator.permutation(700)  # more than one chunk, each with images of most groups
+    hashes, greys = hashes[order], greys[order]
+    mirrored = (greys, greys[:, :, ::-1], greys[:, ::-1], greys[:, ::-1, ::-1])
+    flat = greys.reshape(700, -1)
+    correlations = np.max([flat @ form.reshape(700, -1).T for form in mirrored], axis=0)
+    everything = all_pairs(hashes, 0)
+    both = everything[correlations[tuple(everything.T)] >= 0.9]
+    pairs = duplicate_pairs(hashes, 0, greys, least_correlation=0.9)
+    assert {tuple(pair) for pair in pairs.tolist()} <= {tuple(pair) for pair in both.tolist()}
+    groups = connected_groups(700, pairs)
+    np.testing.assert_array_equal(groups, connected_groups(700, both))
+    assert len(set(groups.tolist())) == 140
+    assert len(both) < len(everything)
+
+
+def test_levels_are_compared_where_hashes_are_alike_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(4)
+    hashes = generator.random((900, 4, 64)) < 0.5
+    hashes[700] = hashes[20]
+    sizes: list[tuple[int, int]] = []
+    plain = near_duplicates._largest_products
+
+    def recorded(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        products = plain(pairs)
+        sizes.append(products.shape)
+        return products
+
+    monkeypatch.setattr(near_duplicates, "_largest_products", recorded)
+    greys = np.stack([small_grey(generator.random((16, 16), np.float32)) for _ in range(900)])
+    greys[700] = greys[20]
+    assert duplicate_pairs(hashes, 6, greys, least_correlation=0.9).tolist() == [[20, 700]]
+    assert sizes == [(512, 900), (512, 1), (388, 388), (388, 0)]
 
 
 def test_thousands_of_flat_images_are_joined_by_few_pairs() -> None:

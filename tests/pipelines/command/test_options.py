@@ -119,3 +119,12 @@ def test_settings_of_the_split_are_options(application):
     for command in application.commands().values():
         if issubclass(command.settings, SplitSettings):
             assert SPLIT_OPTIONS.keys() <= setting_options(command.settings).keys()
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda application: application.name)
+def test_help_says_the_default_of_the_application(application):
+    for command in application.commands().values():
+        if "test_fraction" in getattr(command.settings, "options", {}):
+            _, option = get_args(setting_options(command.settings)["test_fraction"].annotation)
+            default = command.settings.model_fields["test_fraction"].default
+            assert option.help.endswith(f"without folds and lists; else {default}.")

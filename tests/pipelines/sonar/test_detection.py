@@ -104,7 +104,9 @@ def test_images_of_one_name_are_refused_and_what_has_no_counterpart_is_said(tmp_
     truth.write_text("image,x,y,w,h,class\na.png,1,1,6,6,mine\nc.png,1,1,6,6,mine\n")
     console = quiet()
     both = [tmp_path / "one", tmp_path / "two"]
-    with pytest.raises(InputError, match=r"one/a\.png and .*two/a\.png: the same name 'a'"):
+    with pytest.raises(
+        InputError, match=r"one/a\.png and .*two/a\.png: the same name 'a'.*in one folder, keep or rename"
+    ):
         sonar.predict(
             PredictSettings(),
             inputs=both,
@@ -114,10 +116,25 @@ def test_images_of_one_name_are_refused_and_what_has_no_counterpart_is_said(tmp_
             annotations=truth,
         )
     predict(tmp_path / "one", tmp_path / "out", truth, console)
-    said = " ".join(console.file.getvalue().split())
-    assert "boxes of 'c', but no such image" in said
-    assert "b.png: no annotation in" in said
-    assert "1 marked objects in 1 full images" in said
+    said = console.file.getvalue()
+    not_judged, not_used = (line for line in said.splitlines() if line.startswith("Not "))
+    assert not_judged.startswith(f"Not judged: {tmp_path / 'one' / 'b.png'}: no annotation in")
+    assert not_used.startswith(f"Not used: {truth}: boxes of 'c', but no such image")
+    assert "1 marked objects in 1 full images" in " ".join(said.split())
+
+
+@pytest.mark.usefixtures("bundle")
+def test_images_and_annotations_without_a_counterpart_are_counted_apart(tmp_path: Path) -> None:
+    for number in range(13):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), np.zeros((32, 40), np.uint8))
+    truth = tmp_path / "truth.csv"
+    rows = "".join(f"{name}.png,1,1,6,6,mine\n" for name in [0, *"abcdefghijklmno"])
+    truth.write_text(f"image,x,y,w,h,class\n{rows}")
+    console = quiet()
+    predict(tmp_path, tmp_path / "out", truth, console)
+    said = [line for line in console.file.getvalue().splitlines() if line.startswith("Not ")]
+    assert [line.split(":")[0] for line in said] == ["Not judged"] * 11 + ["Not used"] * 11
+    assert (said[10], said[-1]) == ("Not judged: 2 more", "Not used: 5 more")
 
 
 @pytest.mark.usefixtures("bundle")
