@@ -101,7 +101,7 @@ def lacking_classes(data: LabelledData[Any], splits: Splits, _settings: Labelled
     unlearned = _classes_without(data, splits.train)
     unchosen = [name for name in _classes_without(data, splits.selection) if name not in unlearned]
     warnings = []
-    if unlearned:
+    if unlearned and splits.train:
         warnings.append(
             f"no training example is of the class {', '.join(unlearned)}: the model learns nothing of it and "
             "will not find it. Prepare the data with examples of it to learn from, or without it."
