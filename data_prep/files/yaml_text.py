@@ -27,8 +27,8 @@ _RESOLVERS: Final = (
 class _Loader(yaml.SafeLoader):
     """Reads YAML 1.2 plain values; refuses aliases, tags and repeated keys."""
 
-    key_types: tuple[type, ...] = (str,)
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's loaders have it as a class attribute
+    # Of its own, and empty: that of YAML 1.1 would be added to.
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - types as PyYAML's stubs have them
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node.
@@ -44,22 +44,16 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Construct a mapping whose keys are different names."""
+        """Construct a mapping whose keys are different names or whole numbers."""
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node)
-            if type(key) not in self.key_types:
+            if type(key) not in (str, int):
                 raise _refused(f"found the key {key!r}, expected a name", key_node.start_mark)
             if key in seen:
                 raise _refused(f"the key {key!r} appears twice: remove one", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
-
-
-class _NumberingLoader(_Loader):
-    """Takes whole numbers for keys, too."""
-
-    key_types = (str, int)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -79,12 +73,11 @@ for _tag, _pattern, _first in _RESOLVERS:
     _Dumper.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
 
 
-def parse_yaml(text: str, *, numbers_as_keys: bool = False) -> Any:
+def parse_yaml(text: str) -> Any:
     r"""Parse one YAML document into plain values, lists and mappings; an empty one is None.
 
     Args:
         text: The document.
-        numbers_as_keys: Whether keys may be whole numbers, and not texts alone.
 
     Raises:
         yaml.YAMLError: The text is no YAML, repeats a key, or uses an alias or a tag.
@@ -94,7 +87,7 @@ def parse_yaml(text: str, *, numbers_as_keys: bool = False) -> Any:
         {'learning_rate': 0.001, 'network': 'no'}
     """
     try:
-        return yaml.load(text, _NumberingLoader if numbers_as_keys else _Loader)  # noqa: S506 - both loaders derive from SafeLoader
+        return yaml.load(text, _Loader)  # noqa: S506 - it derives from SafeLoader
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
     except (ValueError, OverflowError) as error:  # whole numbers of Python have at most 4300 digits as texts

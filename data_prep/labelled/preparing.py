@@ -208,7 +208,7 @@ def _write(
     examples: Iterable[PreparedExample], folder: Path, examples_per_shard: int
 ) -> list[tuple[ExampleFacts, "Position"]]:
     from data_prep.labelled.dataset import record_features  # noqa: PLC0415 - workers do without TensorFlow
-    from data_prep.prepared.shards import write_shards  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.prepared.shards import write_shards  # noqa: PLC0415 - imports TensorFlow, which workers do without
 
     records = (
         (example.facts, record_features(example.facts.name, example.image, example.facts.label))
@@ -283,7 +283,7 @@ def _relabelled(
 ) -> list[tuple[ExampleFacts, "Position"]]:
     """Write the shards anew with the labels of the classes that are left, without examples of the others."""
     from data_prep.labelled.dataset import LABEL, stored_label  # noqa: PLC0415 - workers do without TensorFlow
-    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - imports TensorFlow, too
 
     with TemporaryDirectory(dir=folder) as former:
         for name in {position.shard for _, position in stored}:

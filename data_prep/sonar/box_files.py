@@ -204,7 +204,7 @@ def _finite(texts: Sequence[str]) -> list[float] | None:
 
 def _yaml_names(path: Path, text: str) -> list[str]:
     try:
-        names = (parse_yaml(text, numbers_as_keys=True) or {}).get("names") or []
+        names = (parse_yaml(text) or {}).get("names") or []
         if isinstance(names, dict):
             names = [names[index] for index in range(len(names))]
     except (yaml.YAMLError, AttributeError, KeyError) as error:

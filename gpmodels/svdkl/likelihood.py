@@ -66,19 +66,30 @@ class MixedSoftmaxLikelihood(SoftmaxLikelihood):
         """Return a function of the marginals, for all rows at once: nothing in blocks may use a variable."""
         return function(mean, variance)
 
+    @check_shapes(
+        "mean: [B, J]", "variance: [B, J]", "label: [B]", "return[0]: [B, J]", "return[1]: [B, J, J]"
+    )
     def mean_derivatives(
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Refuse: those of a softmax are by the means of f, and the functions here are g."""
-        raise NotImplementedError(
-            "The derivatives of a softmax by the means of g are not there; nothing needs them."
-        )
+        """Return Aᵀ g and Aᵀ H A, of gradient g and negative Hessian H by the means of f."""
+        probability, product = self._softmax_moments(mean, variance)
+        mixing = self._mixing(mean)
+        own = tf.one_hot(tf.cast(label, tf.int32), self.num_classes, dtype=mean.dtype)
+        curvature = tf.linalg.diag(probability) - product
+        return tf.matmul(own - probability, mixing), tf.einsum("cj,bcd,dk->bjk", mixing, curvature, mixing)
 
+    @inherit_check_shapes
     def log_expected_inverse(
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
-        """Refuse, as likelihoods without a closed form do: that of a softmax takes f to be independent."""
-        return Likelihood.log_expected_inverse(self, mean, variance, label, unit)
+        """Return log Σ_c E[exp(f_c - f_y)] exactly, nats, `[B]`; with d = a_c - a_y, f_c - f_y = dᵀg."""
+        mixing = self._mixing(mean)
+        difference = mixing - tf.gather(mixing, tf.cast(label, tf.int32))[:, None]  # [B, C, J]
+        exponent = tf.linalg.matvec(difference, mean) + 0.5 * tf.linalg.matvec(
+            tf.square(difference), variance
+        )
+        return tf.reduce_logsumexp(exponent, axis=-1)
 
     @inherit_check_shapes
     def expected_log_likelihood(

@@ -181,7 +181,7 @@ def _read_file(path: Path) -> Iterator[_Given]:
             raise InputError(
                 f"{path}: has {path.stat().st_size} bytes; expected a file of settings, which is small."
             )
-        values = parse_yaml(path.read_text(encoding="utf-8"), numbers_as_keys=True)
+        values = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Check the path given to --config."
@@ -204,7 +204,7 @@ def _parse_override(text: str) -> _Given:
     if not equals or not key or not value_text.strip():
         raise InputError(f"--set {text}: expected key=value, for example --set seed=3 (null for no value).")
     try:
-        value = parse_yaml(value_text, numbers_as_keys=True)
+        value = parse_yaml(value_text)
     except yaml.YAMLError as error:
         raise InputError(
             f"--set {_short(text)}: {yaml_problem(error)}. Quote special characters; write lists as [a, b]."

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import scipy.special
 import tensorflow as tf
 
 from gpmodels import HybridModel, SVDKLHead, SVGPHead
@@ -171,11 +172,29 @@ def test_many_classes_are_predicted():
     np.testing.assert_allclose(density, np.log(probability[np.arange(5), label]), rtol=1e-9)
 
 
-def test_what_takes_functions_to_be_independent_is_refused():
-    likelihood = random_head(num_classes=3).likelihood
-    marginals = tf.zeros([2, 3], tf.float64), tf.ones([2, 3], tf.float64)
-    label, unit = tf.constant([0, 1]), tf.zeros([2], tf.int32)
-    with pytest.raises(NotImplementedError, match="by the means of g"):
-        likelihood.mean_derivatives(*marginals, label)
-    with pytest.raises(ValueError, match="under the MixedSoftmaxLikelihood is infinite"):
-        likelihood.log_expected_inverse(*marginals, label, unit)
+def test_slopes_by_the_means_of_g_are_those_of_the_bound():
+    likelihood = random_head(num_classes=4, num_gps=2).likelihood
+    rng = np.random.default_rng(0)
+    mean, variance = tf.constant(rng.normal(size=(5, 2))), tf.constant(rng.uniform(0.1, 2.0, (5, 2)))
+    label, unit = tf.constant([0, 1, 2, 3, 0]), tf.zeros([5], tf.int32)
+    with tf.GradientTape() as outer:
+        outer.watch(mean)
+        with tf.GradientTape() as inner:
+            inner.watch(mean)
+            expected = likelihood.expected_log_likelihood(mean, variance, label, unit)
+        slope = inner.gradient(expected, mean)
+    gradient, curvature = likelihood.mean_derivatives(mean, variance, label)
+    np.testing.assert_allclose(gradient, slope, atol=1e-10)
+    np.testing.assert_allclose(curvature, -outer.batch_jacobian(slope, mean), atol=1e-10)
+
+
+def test_expected_inverse_probability_against_sampling():
+    likelihood = random_head(num_classes=3, num_gps=2).likelihood
+    mean, variance = np.array([[0.3, -0.5]]), np.array([[0.2, 0.4]])
+    g = mean + np.sqrt(variance) * np.random.default_rng(0).normal(size=(400_000, 2))
+    inverse = 1.0 / scipy.special.softmax(g @ likelihood.mixing.numpy().T, axis=1)
+    for label in range(3):
+        found = likelihood.log_expected_inverse(
+            tf.constant(mean), tf.constant(variance), tf.constant([label]), tf.constant([0])
+        )
+        assert float(found[0]) == pytest.approx(np.log(inverse[:, label].mean()), abs=0.02)
