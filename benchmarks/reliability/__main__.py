@@ -161,9 +161,21 @@ def _run_kills(
 
 def run_full_disk(task: Task) -> tuple[Rows, Rows]:
     """Put obstacles in the way of steps, and give their commands again without them."""
+    return _run_full_disk(task, APPLICATIONS, turn)
+
+
+def run_full_disk_on_views(task: Task) -> tuple[Rows, Rows]:
+    """Do the same where features come in views, or videos are described before training."""
+    return _run_full_disk(task, WAYS_ON_VIEWS, turn_of_views)
+
+
+def _run_full_disk(
+    task: Task, ways: tuple[str, ...], turn_of: Callable[[int], tuple[str, str]]
+) -> tuple[Rows, Rows]:
     records = Records(task.records, ("seed", "number"), task.sources)
     missing = records.missing(range(task.count), seed=task.seed)
-    for each in shown(full_disk.run(missing, task.seed, task.work, task.applications or APPLICATIONS)):
+    wanted = task.applications or ways
+    for each in shown(full_disk.run(missing, task.seed, task.work, wanted, turn_of=turn_of)):
         records.keep(each.record)
     tries = [full_disk.Hindered.of_record(record) for record in records.all()]
     return full_disk.rows_of(tries), with_faults(records)
@@ -193,6 +205,9 @@ PARTS: Mapping[str, Part] = {
     "kills": Part("kills", 200, run_kills),
     "kills_on_views": Part("kills of cells and of videos with cached features", 40, run_kills_on_views),
     "full_disk": Part("full disks and missing permissions", 50, run_full_disk),
+    "full_disk_on_views": Part(
+        "full disks of cells and of videos with cached features", 20, run_full_disk_on_views
+    ),
     "same_again": Part("steps again, at most", 25, run_same_again),
 }
 

@@ -8,8 +8,8 @@ try. It must hold that
 - the command ends with exit code 1 or 2 and one message, which names the path; nothing else is on the screen.
   A batch may pass over what it may not read, and names it in `skipped.csv`;
 - what other steps wrote, and the earlier output, is whole, and no file under a temporary name is left;
-- when the obstacle is away, the same command - `train` with `--resume` - ends with exit code 0, or says that
-  all is there, and its output is that of the undisturbed run.
+- when the obstacle is away, the same command - `train` and `features` with `--resume` - ends with
+  exit code 0, or says that all is there, and its output is that of the undisturbed run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,18 @@ from benchmarks.reliability.obstacles import (
     small_files,
 )
 from benchmarks.reliability.undisturbed import APPLICATIONS, CONTENT, link_way, turn, undisturbed_seconds
-from benchmarks.reliability.ways import PARTIAL, STEPS, Ended, arguments_of, clear, faults_of_again, start
+from benchmarks.reliability.ways import (
+    ALL_STEPS,
+    PARTIAL,
+    RESUMED,
+    WAYS,
+    Ended,
+    arguments_of,
+    clear,
+    faults_of_again,
+    inputs_of,
+    start,
+)
 from data_prep.prepared.preparing import SKIPPED_NAME
 
 FULL, FILES, READ_ONLY = "full disk", "limit of a file's size", "read-only disk"
@@ -46,15 +57,6 @@ _FULL_SHARE = 0.6  # of the tries, the others of the obstacles have equal shares
 
 _REPLACED = ("prepare", "export")
 """Steps that replace their earlier output with --overwrite."""
-
-_INPUTS = {
-    "prepare": ("data", "boxes.csv", "labels.csv"),
-    "train": ("prepare",),
-    "evaluate": ("prepare", "train"),
-    "export": ("train",),
-    "predict": ("export", "new"),
-}
-"""What each step is given."""
 
 _READ_AND_EXECUTE = 0o555
 
@@ -110,16 +112,19 @@ class Hindered:
         return cls(planned, record["code"], record["said"], record["faults"])
 
 
-def plan(number: int, seed: int, *, mounts: bool = True) -> Plan:
+def plan(
+    number: int, seed: int, *, mounts: bool = True, turn_of: Callable[[int], tuple[str, str]] = turn
+) -> Plan:
     """Return what is tried.
 
     Args:
         number: Of the try.
         seed: Of the part.
         mounts: Whether file systems can be mounted.
+        turn_of: Returns the way and the step of a number.
     """
     rng = np.random.default_rng([25, seed, number])
-    application, step = turn(number)
+    application, step = turn_of(number)
     others = (READ_ONLY, NO_WRITING, NO_READING) if mounts else (NO_WRITING, NO_READING)
     is_full, other = rng.uniform() < _FULL_SHARE, others[int(rng.integers(0, len(others)))]
     full = FULL if mounts else FILES
@@ -153,7 +158,7 @@ def hinder(planned: Plan, way: Path) -> Hindered:
             faults += [f"earlier output: {each}" for each in differences(expected, compared(out))]
         faults += [f"{path.name} is left" for path in place.rglob(f"{PARTIAL}*")]
         if not has_skipped:
-            second = start(*arguments, *(["--resume"] if step == "train" else []), folder=place)
+            second = start(*arguments, *(["--resume"] if step in RESUMED else []), folder=place)
             faults += faults_of_again(second)
             faults += differences(expected, compared(out))
             faults += [f"{path.name} is left in the end" for path in place.rglob(f"{PARTIAL}*")]
@@ -176,7 +181,7 @@ def _put(planned: Plan, way: Path, place: Path, stack: ExitStack) -> tuple[Obsta
 
 def _hide(planned: Plan, way: Path, stack: ExitStack) -> tuple[Obstacle, str]:
     """Forbid to read a part of what the step is given; return the obstacle and its path as it is given."""
-    given = [way / name for name in _INPUTS[planned.step] if (way / name).exists()]
+    given = [way / name for name in inputs_of(planned.application, planned.step)]
     paths = sorted({path for each in given for path in (each, *each.rglob("*"))})
     path = paths[int(planned.share * len(paths))]
     return stack.enter_context(forbidden(path, 0)), path.relative_to(way).as_posix()
@@ -221,18 +226,30 @@ def run(
     seed: int,
     work: Path,
     applications: Sequence[str] = APPLICATIONS,
-    steps: Sequence[str] = STEPS,
+    steps: Sequence[str] | None = None,
+    *,
+    turn_of: Callable[[int], tuple[str, str]] = turn,
 ) -> Iterator[Hindered]:
-    """Yield what came of the tries of some numbers, but for applications and steps that are not wanted."""
+    """Yield what came of the tries of some numbers, but for ways and steps that are not wanted.
+
+    Args:
+        numbers: Numbers of the tries.
+        seed: Of the campaign.
+        work: Folder for the undisturbed runs.
+        applications: Keys of `WAYS` that are wanted.
+        steps: Steps that are wanted; None for all.
+        turn_of: Returns the way and the step of a number.
+    """
     (work / "mount").mkdir(parents=True, exist_ok=True)
     mounts = can_mount(work / "mount")
     (work / "mount").rmdir()
     for number in numbers:
-        planned = plan(number, seed, mounts=mounts)
-        if planned.application not in applications or planned.step not in steps:
+        planned = plan(number, seed, mounts=mounts, turn_of=turn_of)
+        wanted = list(WAYS[planned.application].steps) if steps is None else steps
+        if planned.application not in applications or planned.step not in wanted:
             continue
         way = work / planned.application
-        undisturbed_seconds(planned.application, way, steps)
+        undisturbed_seconds(planned.application, way, wanted)
         yield hinder(planned, way)
 
 
@@ -247,7 +264,7 @@ def rows_of(tries: Sequence[Hindered]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "obstacle": obstacle,
-                "steps": ", ".join(step for step in STEPS if step in {each.plan.step for each in own}),
+                "steps": ", ".join(step for step in ALL_STEPS if step in {each.plan.step for each in own}),
                 "applications": ", ".join(dict.fromkeys(each.plan.application for each in own)),
                 "tries": len(own),
                 "not in the way": sum(each.code == 0 for each in own),

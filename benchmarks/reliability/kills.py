@@ -20,10 +20,18 @@ import numpy as np
 
 from benchmarks.reliability.comparison import compared, differences
 from benchmarks.reliability.undisturbed import APPLICATIONS, link_way, turn, undisturbed_seconds
-from benchmarks.reliability.ways import ALL_STEPS, PARTIAL, WAYS, arguments_of, clear, faults_of_again, start
+from benchmarks.reliability.ways import (
+    ALL_STEPS,
+    PARTIAL,
+    RESUMED,
+    WAYS,
+    arguments_of,
+    clear,
+    faults_of_again,
+    start,
+)
 
 _KILLED = -9
-_RESUMED = ("train", "features")
 _WORKERS = 2
 
 
@@ -77,7 +85,7 @@ def kill(
     # What `prepare` writes does not depend on its workers, which are killed with it.
     arguments = arguments_of(application, step, jobs=_WORKERS if step == "prepare" else 1)
     first = start(*arguments, folder=place, kill_after=share * seconds)
-    again = [*arguments, "--resume"] if step in _RESUMED else arguments
+    again = [*arguments, "--resume"] if step in RESUMED else arguments
     second = start(*again, folder=place)
     faults = list(faults_of_again(second))
     faults += differences(compared(way / step), compared(place / step))

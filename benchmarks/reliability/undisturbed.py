@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.reliability.records import fingerprint_of_sources
-from benchmarks.reliability.ways import ALL_STEPS, NEW, STEPS, WAYS, clear, go
+from benchmarks.reliability.ways import ALL_STEPS, DATA, NEW, STEPS, WAYS, clear, go
 
 APPLICATIONS = ("classify", "lane", "sonar", "histopathology", "video")
 
-CONTENT = ("data", NEW, "boxes.csv", "labels.csv", "test.txt", *ALL_STEPS)
+CONTENT = (*DATA, *ALL_STEPS)
 """Names in the folder of a way: its data, and what its steps wrote."""
 
 WAYS_ON_VIEWS = ("cells", "video features")

@@ -183,7 +183,13 @@ STEPS = ("prepare", "train", "evaluate", "export", "predict")
 ALL_STEPS = ("prepare", "clips", "features", "train", "evaluate", "export", "predict")
 """The same with those of videos with cached features: a run on `clips` gives the network."""
 
+RESUMED = ("train", "features")
+"""Steps whose command goes on with `--resume`, as their documentation says."""
+
 NEW = "new"
+
+DATA = ("data", NEW, "boxes.csv", "labels.csv", "test.txt")
+"""Names of the data in the folder of a way."""
 
 _ALIKE = {"pretraining_epochs": 2, "head_epochs": 2, "head_steps": 10, "num_inducing": 5, "panel_images": 1}
 _FEW_STEPS = {**_ALIKE, "heads": "[linear, svgp]", "steps_per_epoch": 10}
@@ -288,6 +294,14 @@ def arguments_of(
     way = WAYS[name]
     options = [new if option == NEW else option for option in way.steps[step].options]
     return [way.application, way.steps[step].command, *options, "--jobs", jobs, "--out", out or step]
+
+
+def inputs_of(name: str, step: str) -> list[str]:
+    """Return the files and folders that a step of a way is given, by their names in the way's folder."""
+    steps = WAYS[name].steps
+    given = [str(option).partition("/")[0] for option in steps[step].options]
+    known = {*DATA, *(other for other in steps if other != step)}
+    return list(dict.fromkeys(each for each in given if each in known))
 
 
 def clear(*folders: Path) -> None:

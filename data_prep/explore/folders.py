@@ -58,7 +58,8 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
 
     Returns:
         The files in the order of their names, and what cannot be used: formats that are not read, names that
-        are no text, subfolders that cannot be listed, and files beside the subfolders, which are in no class.
+        are no text, links to nothing, subfolders that cannot be listed, and files beside the subfolders,
+        which are in no class.
 
     Raises:
         InputError: The folder cannot be listed, or it has no image.
@@ -81,9 +82,12 @@ def find_all_image_files(folder: Path, *, every_folder: bool) -> tuple[list[Imag
     for path in sorted(files):
         inside = path.relative_to(folder)
         suffix = path.suffix.lower()
-        if path.name.startswith(".") or not path.is_file():
+        if path.name.startswith(".") or path.is_dir():
             continue
-        if suffix in OTHER_IMAGE_SUFFIXES:
+        if suffix in IMAGE_SUFFIXES and not path.is_file():
+            reason = f"{path}: is no file, but a link to nothing, a pipe or a device. Remove or replace it."
+            skipped.append(Skipped(path, reason))
+        elif suffix in OTHER_IMAGE_SUFFIXES:
             reason = f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG."
             skipped.append(Skipped(path, reason))
         elif suffix in IMAGE_SUFFIXES and not is_text(inside.as_posix()):

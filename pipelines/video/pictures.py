@@ -198,8 +198,8 @@ def _require_complete(out: Path, frames: int, source: Path) -> None:
         found = video.num_announced
     if found != frames:
         raise InputError(
-            f"{source}: only {found} of {frames} annotated frames could be written. Free some space, or pass "
-            "--set annotate=false to do without these videos."
+            f"{source}: only {found} of {frames} annotated frames could be written to {out.parent}. Free "
+            "some space there, or pass --set annotate=false to do without these videos."
         )
 
 

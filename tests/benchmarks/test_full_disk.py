@@ -19,7 +19,8 @@ from benchmarks.reliability.full_disk import (
     plan,
     rows_of,
 )
-from benchmarks.reliability.ways import Ended, faults_of_again, go
+from benchmarks.reliability.undisturbed import WAYS_ON_VIEWS, turn_of_views
+from benchmarks.reliability.ways import WAYS, Ended, faults_of_again, go, inputs_of
 
 NO_SPACE = "Error: /a/out: No space left on device.\n"
 
@@ -35,6 +36,32 @@ def test_a_number_gives_one_plan_and_numbers_all_kinds():
     assert {each.step for each in plans if each.overwrite} == {"prepare", "export"}
     without = {plan(number, 0, mounts=False).obstacle for number in range(100)}
     assert without == {FILES, NO_WRITING, NO_READING}
+
+
+def test_tries_on_views_reach_every_step_of_their_ways():
+    plans = [plan(number, 0, turn_of=turn_of_views) for number in range(100)]
+    reached = {(each.application, each.step) for each in plans}
+    assert ("video features", "features") in reached
+    assert {name for name, _ in reached} == set(WAYS_ON_VIEWS)
+    assert all(step in WAYS[name].steps for name, step in reached)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "given"),
+    [
+        ("lane", "prepare", ["data"]),
+        ("sonar", "prepare", ["data", "boxes.csv"]),
+        ("cells", "prepare", ["data", "test.txt"]),
+        ("lane", "train", ["prepare"]),
+        ("video features", "features", ["prepare", "clips"]),
+        ("video features", "train", ["features"]),
+        ("video features", "evaluate", ["features", "train"]),
+        ("classify", "export", ["train"]),
+        ("cells", "predict", ["export", "new"]),
+    ],
+)
+def test_what_may_not_be_read_is_what_the_step_is_given(name, step, given):
+    assert inputs_of(name, step) == given
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Which files of a folder are images, which classes they have, and what is said of the others."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -45,6 +47,17 @@ def test_links_to_folders_are_classes_too(tmp_path):
     files, skipped = find_image_files(tmp_path / "images")
     assert {file.name: file.class_name for file in files} == {"cat/1.png": "cat", "dog/1.png": "dog"}
     assert skipped == []
+
+
+def test_links_to_nothing_and_pipes_are_named(tmp_path):
+    write(tmp_path / "a" / "1.png")
+    (tmp_path / "a" / "2.png").symlink_to(tmp_path / "gone.png")
+    os.mkfifo(tmp_path / "a" / "3.jpg")
+    (tmp_path / "a" / "notes").symlink_to(tmp_path / "gone")
+    found, skipped = find_image_files(tmp_path)
+    assert [file.name for file in found] == ["a/1.png"]
+    assert [entry.file.name for entry in skipped] == ["2.png", "3.jpg"]
+    assert all(entry.reason.startswith(f"{entry.file}: is no file") for entry in skipped)
 
 
 def test_a_folder_without_images_is_refused(tmp_path):

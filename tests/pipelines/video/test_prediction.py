@@ -164,10 +164,11 @@ def test_an_annotated_video_is_whole_or_refused(tmp_path, monkeypatch):
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, allowed[1]))  # as on a full disk, OpenCV says nothing
     try:
-        with pytest.raises(InputError, match="only 0 of 20 annotated frames could be written"):
+        with pytest.raises(InputError, match="only 0 of 20 annotated frames could be written") as raised:
             write_annotated(source.path, tmp_path / "a.mp4", line, NAMES, refer_above=None, longest_side=640)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert f"to {tmp_path}. Free some space there" in str(raised.value)
     shapes = iter([(240, 320, 3), (240, 320, 3), *[(360, 480, 3)] * 18])
     monkeypatch.setattr(Video, "frame", lambda _: np.zeros(next(shapes), np.uint8))
     write_annotated(source.path, tmp_path / "whole.mp4", line, NAMES, refer_above=None, longest_side=640)
