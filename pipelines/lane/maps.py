@@ -51,7 +51,8 @@ class ImageMaps(Mapping[str, FloatMap]):
         if values.shape == size:
             return values
         with enough_memory(self.image, self.file):
-            return np.asarray(enlarged_map(tf.constant(values[None]), size)[0].numpy())
+            # The array is the tensor's own memory, of which `numpy()` would make a copy.
+            return np.asarray(enlarged_map(tf.constant(values[None]), size)[0])
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in MAPS if name in self.small)

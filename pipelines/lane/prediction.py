@@ -33,7 +33,7 @@ from pipelines.lane.settings import PredictSettings
 from pipelines.lane.smoothing import TimeSmoother
 from pipelines.lane.throughput import Stopwatch, Throughput
 from pipelines.lane.video_pictures import FrameSheet, corridor_overlay
-from pipelines.scores.pictures import Outputs, Picture, lane_overlay, unfamiliar_outline
+from pipelines.scores.pictures import Outputs, Picture, lane_overlay
 
 FOLDERS = ("masks", "probability", "uncertainty", "overlays")
 """Folders of the files of each image.
@@ -201,7 +201,7 @@ class LanePredictor:
     ) -> tuple[LanePrediction, Picture]:
         """Write the files of an image or frame; return its line and its overlay.
 
-        One map is in memory at a time, unless maps are smoothed.
+        One map is in memory at a time, unless maps are smoothed, and an image is drawn on.
         """
         settings, limit = self.settings, math.log(2.0)
         predicting, looking, whole = Stopwatch(), Stopwatch(), Stopwatch()
@@ -227,7 +227,10 @@ class LanePredictor:
             del values
             with looking:
                 familiar, unfamiliar = self._familiarity(maps)
-            overlay = lane_picture(image, lane, unfamiliar, found, self._view)
+            # Of a photograph nothing else is wanted any more; a frame is compared with the next.
+            overlay = lane_overlay(image, lane, unfamiliar, in_place=smooth is None)
+            if found is not None:
+                overlay = corridor_overlay(overlay, found, self._view)
             write_picture(self.out / "overlays" / f"{stem}{overlay_suffix(image)}", overlay)
         seconds = predicting.seconds + looking.seconds
         if smooth is not None:
@@ -274,16 +277,6 @@ def smoothed_maps(maps: Mapping[str, FloatMap], probability: FloatMap) -> Output
 
 def _entropy(probability: FloatMap) -> FloatMap:
     return np.asarray(entr(probability) + entr(1.0 - probability), np.float32)
-
-
-def lane_picture(
-    image: Picture, lane: Mask, unfamiliar: Mask | None, found: Corridor | None, view: View
-) -> Picture:
-    """Return the image with its lane, what is unfamiliar, and the way ahead where it was asked for."""
-    overlay = lane_overlay(image, lane)
-    if unfamiliar is not None:
-        overlay = unfamiliar_outline(overlay, unfamiliar)
-    return overlay if found is None else corridor_overlay(overlay, found, view)
 
 
 def overlay_suffix(image: Picture) -> str:

@@ -48,19 +48,29 @@ _SIDE = 160
 _BAR_WIDTH = 120
 
 
-def lane_overlay(image: Picture, lane: NDArray[np.bool_]) -> Picture:
-    """Return the image with the lane tinted and outlined.
+def lane_overlay(
+    image: Picture,
+    lane: NDArray[np.bool_],
+    unfamiliar: NDArray[np.bool_] | None = None,
+    *,
+    in_place: bool = False,
+) -> Picture:
+    """Return the image with the lane tinted and outlined, and unfamiliar regions as in `unfamiliar_outline`.
 
     Args:
         image: `[H, W, 3]`.
         lane: Whether each pixel is lane, `[H, W]`.
+        unfamiliar: Whether each pixel is unfamiliar, `[H, W]`; None where that is not to be shown.
+        in_place: Draw on the image itself, of which a copy takes as much memory again.
 
     Raises:
         ValueError: Sizes differ.
     """
-    picture = _tinted(image, lane, LANE_COLOUR)
-    outlines, _ = cv2.findContours(lane.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    cv2.drawContours(picture, outlines, -1, LANE_COLOUR, thickness=_line_width(image))
+    picture = image if in_place else image.copy()
+    _tint(picture, lane, LANE_COLOUR)
+    _outline(picture, lane, LANE_COLOUR)
+    if unfamiliar is not None:
+        _show_unfamiliar(picture, unfamiliar)
     return picture
 
 
@@ -74,9 +84,8 @@ def unfamiliar_outline(image: Picture, unfamiliar: NDArray[np.bool_]) -> Picture
     Raises:
         ValueError: Sizes differ.
     """
-    picture = _tinted(image, _hatched(unfamiliar, 2 * _line_width(image)), REFERRED_COLOUR)
-    outlines, _ = cv2.findContours(unfamiliar.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    cv2.drawContours(picture, outlines, -1, REFERRED_COLOUR, thickness=_line_width(image))
+    picture = image.copy()
+    _show_unfamiliar(picture, unfamiliar)
     return picture
 
 
@@ -90,7 +99,9 @@ def truth_overlay(image: Picture, mask: Picture) -> Picture:
     Raises:
         ValueError: Sizes differ.
     """
-    return _tinted(lane_overlay(image, mask == 1), mask == IGNORED, IGNORED_COLOUR)
+    picture = lane_overlay(image, mask == 1)
+    _tint(picture, mask == IGNORED, IGNORED_COLOUR)
+    return picture
 
 
 def error_overlay(image: Picture, lane: NDArray[np.bool_], mask: Picture) -> Picture:
@@ -104,10 +115,12 @@ def error_overlay(image: Picture, lane: NDArray[np.bool_], mask: Picture) -> Pic
     Raises:
         ValueError: Sizes differ.
     """
-    picture = _tinted(image, lane & (mask == 1), LANE_COLOUR)
-    picture = _tinted(picture, ~lane & (mask == 1), MISSED_COLOUR)
-    picture = _tinted(picture, lane & (mask == 0), FALSE_COLOUR)
-    return _tinted(picture, mask == IGNORED, IGNORED_COLOUR)
+    picture = image.copy()
+    _tint(picture, lane & (mask == 1), LANE_COLOUR)
+    _tint(picture, ~lane & (mask == 1), MISSED_COLOUR)
+    _tint(picture, lane & (mask == 0), FALSE_COLOUR)
+    _tint(picture, mask == IGNORED, IGNORED_COLOUR)
+    return picture
 
 
 def probability_picture(probability: AnyFloatArray) -> Picture:
@@ -209,16 +222,27 @@ def _hatched(region: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
     return hatched
 
 
-def _tinted(image: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> Picture:
-    if image.ndim != 3 or image.shape[:2] != region.shape:
+def _tint(picture: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> None:
+    """Mix the pixels of a region with a colour, in place."""
+    if picture.ndim != 3 or picture.shape[:2] != region.shape:
         raise ValueError(
-            f"image {image.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
+            f"image {picture.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
         )
-    picture = image.copy()
     for rows in stripes(*region.shape):
-        mixed = (1.0 - _TINT) * image[rows][region[rows]] + _TINT * np.array(colour)
+        mixed = (1.0 - _TINT) * picture[rows][region[rows]] + _TINT * np.array(colour)
         picture[rows][region[rows]] = np.round(mixed).astype(np.uint8)
-    return picture
+
+
+def _outline(picture: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> None:
+    """Draw the borders of a region, in place."""
+    outlines, _ = cv2.findContours(region.view(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(picture, outlines, -1, colour, thickness=_line_width(picture))
+
+
+def _show_unfamiliar(picture: Picture, unfamiliar: NDArray[np.bool_]) -> None:
+    """Hatch and outline unfamiliar regions, in place."""
+    _tint(picture, _hatched(unfamiliar, 2 * _line_width(picture)), REFERRED_COLOUR)
+    _outline(picture, unfamiliar, REFERRED_COLOUR)
 
 
 def _line_width(image: Picture) -> int:

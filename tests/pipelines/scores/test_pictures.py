@@ -110,6 +110,17 @@ def test_unfamiliar_regions_are_hatched_and_outlined():
     np.testing.assert_array_equal(unfamiliar_outline(image, np.zeros((40, 60), bool)), image)
 
 
+def test_lane_and_unfamiliar_regions_are_drawn_on_a_copy_or_in_place():
+    image = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+    before, lane, unfamiliar = image.copy(), np.zeros((40, 60), bool), np.zeros((40, 60), bool)
+    lane[5:20, 10:30] = unfamiliar[15:35, 25:50] = True
+    picture = lane_overlay(image, lane, unfamiliar)
+    np.testing.assert_array_equal(image, before)
+    np.testing.assert_array_equal(picture, unfamiliar_outline(lane_overlay(image, lane), unfamiliar))
+    assert lane_overlay(image, lane, unfamiliar, in_place=True) is image
+    np.testing.assert_array_equal(image, picture)
+
+
 def test_large_pictures_are_made_in_stripes(monkeypatch):
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, (60, 50, 3), np.uint8)
