@@ -8,6 +8,7 @@ its numbers bit for bit.
 
 from __future__ import annotations
 
+import io
 import logging
 import math
 import shutil
@@ -387,8 +388,7 @@ def _checkpoint(model: HybridModel, state: StageState, folder: Path, *, is_best:
     after an interruption at any point.
     """
     weights = folder / state.weights
-    with atomic_file(weights) as temporary:
-        model.save_weights(temporary)
+    _write_weights(model, weights)
     if is_best:
         with atomic_file(folder / BEST) as temporary:
             shutil.copyfile(weights, temporary)
@@ -398,10 +398,31 @@ def _checkpoint(model: HybridModel, state: StageState, folder: Path, *, is_best:
             former.unlink()
 
 
+class _WeightsInMemory(io.BytesIO):
+    """A file in memory with a name of the kind that Keras insists on."""
+
+    def __str__(self) -> str:
+        return f"memory{_WEIGHTS_SUFFIX}"
+
+
+def _write_weights(model: HybridModel, path: Path) -> None:
+    """Write a file of weights, complete or not at all.
+
+    HDF5 writes it in memory: where a disk is full it cannot close its own file, and ends the process by a
+    segmentation fault.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    content = _WeightsInMemory()
+    model.save_weights(content)
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
+
+
 def save_completed(model: HybridModel, folder: Path) -> None:
     """Replace the weights of a stage's best epoch by those of the model, which a further pass completed."""
-    with atomic_file(folder / BEST) as temporary:
-        model.save_weights(temporary)
+    _write_weights(model, folder / BEST)
 
 
 def save_fitted(model: HybridModel, folder: Path, seconds: float) -> None:

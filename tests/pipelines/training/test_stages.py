@@ -3,9 +3,11 @@
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -353,24 +355,36 @@ def test_a_full_disk_keeps_the_last_checkpoint(monkeypatch, tmp_path, part):
     scripted(monkeypatch, [3.0, 2.0])
     train_first_epoch(make_model(), StageSettings(2, 0.1), tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
-    save, write = HybridModel.save_weights, Path.write_text
+    method = "write_bytes" if part == "weights" else "write_text"
+    write = getattr(Path, method)
 
-    def full(*arguments: object, **_: object) -> None:
-        if part == "weights":
-            save(*arguments)  # something is there already when the disk is full
+    def full(path: Path, content: Any, **_: object) -> None:
+        write(path, content[: len(content) // 2])  # something is there already when the disk is full
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    target = (HybridModel, "save_weights") if part == "weights" else (Path, "write_text")
-    monkeypatch.setattr(*target, full)
-    with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
-        train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path, resume=True)
-    monkeypatch.setattr(*target, save if part == "weights" else write)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, method, full)
+        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
+            train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path, resume=True)
     after = {path.name for path in tmp_path.iterdir()}
     assert not any("partial" in name for name in after)
     assert after >= before
     assert StageState.load(tmp_path).epochs_done == 1
     state = train_stage(make_model(), StageSettings(2, 0.1), stage_data(), folder=tmp_path, resume=True)
     assert state.epochs_done == 2
+
+
+def test_hdf5_never_meets_a_full_disk(monkeypatch, tmp_path):
+    """It cannot close a file that it could not write, and ends the process when that process ends."""
+    scripted(monkeypatch, [3.0])
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, allowed[1]))
+    try:
+        with pytest.raises(InputError, match=r"epoch_0\.weights\.h5: cannot be written"):
+            train_stage(make_model(), StageSettings(1, 0.1), stage_data(), folder=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert not list(tmp_path.rglob("*partial*"))
 
 
 # Adam with two rates is two Adams side by side.
