@@ -25,7 +25,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.common import host, write_results
-from benchmarks.reliability import full_disk, hostile_bundles, hostile_files, kills, same_again
+from benchmarks.reliability import (
+    full_disk,
+    hostile_bundles,
+    hostile_files,
+    hostile_folders,
+    kills,
+    same_again,
+)
 from benchmarks.reliability.altered_cases import REFUSED, SAME
 from benchmarks.reliability.records import Record, Records, fingerprint_of_sources, read_records
 from benchmarks.reliability.undisturbed import APPLICATIONS, WAYS_ON_VIEWS, turn, turn_of_views
@@ -131,6 +138,14 @@ def run_hostile_files(task: Task) -> tuple[Rows, Rows]:
     return rows, [row for row in rows if row["with faults"]]
 
 
+def run_hostile_folders(task: Task) -> tuple[Rows, Rows]:
+    """Try folders of hostile files on what reads data sets."""
+    names = task.applications or tuple(hostile_folders.FOLDERS)
+    found = shown(hostile_folders.run(task.count, task.seed, task.work, names))
+    rows = [hostile_folders.row_of(each) for each in found]
+    return rows, [row for row in rows if row["with faults"]]
+
+
 def run_hostile_bundles(task: Task) -> tuple[Rows, Rows]:
     """Try altered bundles, runs, prepared folders and estimator files."""
     records = list(hostile_bundles.run(task.count, task.seed, task.work))
@@ -199,6 +214,7 @@ PARTS: Mapping[str, Part] = {
     "numbers": Part("random problems", 300, run_numbers),
     "heads": Part("random problems of heads", 300, run_heads),
     "hostile_files": Part("hostile files", 1000, run_hostile_files),
+    "hostile_folders": Part("folders of hostile files", 600, run_hostile_folders),
     "hostile_bundles": Part(
         "altered bundles, runs, prepared folders and estimator files", 300, run_hostile_bundles
     ),

@@ -116,28 +116,40 @@ def predict(application: str, way: Path, files: Files, *, out: str) -> tuple[End
             tried.named += 1
         else:
             tried.faults.append(f"{kind} {path.name!r}: neither predicted nor named")
+    say_command(tried, ended)
+    return ended, tried
+
+
+def say_command(tried: Tried, ended: Ended) -> None:
+    """Add what is wrong with a command to what came of its files: exit code, screen and memory."""
     allowed = (0,) if tried.predicted else (0, 2)
     if ended.code not in allowed:
         tried.faults.insert(0, f"exit code {ended.code}: {' '.join(ended.errors.split())[-300:]}")
     tried.faults += [f"on the screen: {line[:200]}" for line in ended.foreign_lines()]
     if ended.peak > LARGEST_PEAK:
         tried.faults.append(f"a peak of {ended.peak:.0f} MiB")
-    return ended, tried
 
 
 def _listed(out: Path) -> tuple[set[str], set[str]]:
     """Return the files that were predicted, and those left out with a reason; frames as their video."""
-    good, named = set(), set()
-    for row in _rows(out / PREDICTIONS):
+    good = set()
+    for row in rows_of_table(out / PREDICTIONS):
         if row["status"] == "ok":
             good |= {row["file"], row["file"].rpartition("#")[0]}
-    for row in _rows(out / SKIPPED_NAME):
+    return good, left_out(out)
+
+
+def left_out(out: Path) -> set[str]:
+    """Return the files that `skipped.csv` names with a reason that names them; frames as their video."""
+    named = set()
+    for row in rows_of_table(out / SKIPPED_NAME):
         if row["file"] in row["reason"]:
             named |= {row["file"], row["file"].rpartition("#")[0]}
-    return good, named
+    return named
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def rows_of_table(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file by their columns; none where there is no such file."""
     if not path.is_file():
         return []
     with path.open(newline="", encoding="utf-8") as file:

@@ -17,7 +17,15 @@ import tifffile
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text, listed
-from data_prep.files.images import TIFFFILE_ERRORS, has_several_pages, is_image_file, read_levels, read_pages
+from data_prep.files.images import (
+    IMAGE_SUFFIXES,
+    TIFFFILE_ERRORS,
+    has_several_pages,
+    is_image_file,
+    read_levels,
+    read_pages,
+)
+from data_prep.files.unusable import unusable_entries
 from data_prep.files.videos import VIDEO_SUFFIXES, Video
 from data_prep.splits.groups import natural_order
 
@@ -160,8 +168,9 @@ def _are_missing(numbers: range) -> str:
 
 
 def _of_folder(folder: Path, name: str, prefix: str) -> tuple[list[CellSequence], list[Skipped]]:
-    images, files, skipped = [], [], []
-    for entry in listed(folder):
+    images, files, entries = [], [], listed(folder)
+    skipped = unusable_entries(entries, IMAGE_SUFFIXES | VIDEO_SUFFIXES)
+    for entry in entries:
         if entry.name.startswith(".") or not entry.is_file():
             continue
         if not is_text(entry.name):

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import find_class_files, listed
-from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
+from data_prep.files.class_folders import find_class_files
+from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.files.tables import read_table
 from data_prep.splits.divide import example_name
 
@@ -53,19 +53,7 @@ def find_images(images: Path, table: Path | None) -> tuple[list[ImageSource], li
     files, skipped = find_class_files(
         images, IMAGE_SUFFIXES, "image", instead="a table of images and classes (--table)"
     )
-    skipped += _of_other_formats(images)
     return [ImageSource(file.name, file.path, file.class_name) for file in files], skipped
-
-
-def _of_other_formats(images: Path) -> list[Skipped]:
-    """Report images in formats that are not read."""
-    return [
-        Skipped(path, f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG.")
-        for folder in listed(images)
-        if folder.is_dir() and not folder.name.startswith(".")
-        for path in listed(folder)
-        if path.suffix.lower() in OTHER_IMAGE_SUFFIXES and not path.name.startswith(".")
-    ]
 
 
 def read_image_table(images: Path, table: Path) -> tuple[list[ImageSource], list[Skipped]]:

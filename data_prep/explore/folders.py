@@ -11,7 +11,8 @@ import numpy.typing as npt
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text
 from data_prep.files.fitting import Fit, fit_image, fit_within
-from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES, read_image
+from data_prep.files.images import IMAGE_SUFFIXES, is_image_file, read_image
+from data_prep.files.unusable import unusable_entries
 from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
 from data_prep.prepared.workers import Workers
@@ -78,24 +79,16 @@ def find_all_image_files(folder: Path, *, every_folder: bool) -> tuple[list[Imag
     found: list[ImageFile] = []
     skipped: list[Skipped] = []
     walked = walked_folders(folder, closed=None if every_folder else skipped)
-    files = (path for _, entries in walked for path in entries)
-    for path in sorted(files):
+    files = sorted(path for _, entries in walked for path in entries)
+    skipped += unusable_entries(files, IMAGE_SUFFIXES)
+    for path in filter(is_image_file, files):
         inside = path.relative_to(folder)
-        suffix = path.suffix.lower()
-        if path.name.startswith(".") or path.is_dir():
-            continue
-        if suffix in IMAGE_SUFFIXES and not path.is_file():
-            reason = f"{path}: is no file, but a link to nothing, a pipe or a device. Remove or replace it."
-            skipped.append(Skipped(path, reason))
-        elif suffix in OTHER_IMAGE_SUFFIXES:
-            reason = f"{path}: {path.suffix} files are not read. Save the image as JPEG or PNG."
-            skipped.append(Skipped(path, reason))
-        elif suffix in IMAGE_SUFFIXES and not is_text(inside.as_posix()):
+        if not is_text(inside.as_posix()):
             skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))
-        elif suffix in IMAGE_SUFFIXES:
-            # Composed and decomposed accents (folder names from macOS) are one class.
-            class_name = unicodedata.normalize("NFC", inside.parts[0]) if len(inside.parts) > 1 else None
-            found.append(ImageFile(inside.as_posix(), path, class_name))
+            continue
+        # Composed and decomposed accents (folder names from macOS) are one class.
+        class_name = unicodedata.normalize("NFC", inside.parts[0]) if len(inside.parts) > 1 else None
+        found.append(ImageFile(inside.as_posix(), path, class_name))
     if not found and not skipped:
         raise InputError(
             f"{folder}: no image file found. Expected a prepared folder, or a folder of images with a suffix "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
+from data_prep.files.unusable import unusable_entries
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ def find_class_files(
 
     Returns:
         The files in the order of their names, and what cannot be used: folders without such a file, files
-        beside the folders, folders inside a class, and files whose names are the same or no text.
+        beside the folders, folders inside a class, files whose names are the same or no text, and what only
+        looks like such a file, see `data_prep.files.unusable`.
 
     Raises:
         InputError: The folder cannot be listed, or fewer than two subfolders have such files.
@@ -68,7 +70,7 @@ def find_class_files(
             )
         elif any(grouped_by_stem(listed(folder), suffixes) for folder in deeper):
             nested.append(entry)
-        if not by_stem and not several:
+        if not grouped_by_stem(inside, suffixes):
             reason = f"{entry}: a class without {_article(kind)} file. Add {kind}s or remove the folder."
             skipped.append(Skipped(entry, reason))
         class_name = unicodedata.normalize("NFC", entry.name)
@@ -152,10 +154,12 @@ def files_by_stem(
         suffixes: Suffixes of the files, in lower case with their dots.
 
     Returns:
-        The file of each stem; and an entry for each file whose name is no text or whose stem another one has.
+        The file of each stem; and an entry for each file whose name is no text or whose stem another one has,
+        and for what only looks like such a file, see `data_prep.files.unusable`.
     """
+    entries = list(entries)
     files = grouped_by_stem(entries, suffixes)
-    skipped = []
+    skipped = unusable_entries(entries, suffixes)
     for stem in list(files):
         if not is_text(stem):
             skipped += skip_all(files.pop(stem), "the file name is not valid UTF-8. Rename the file.")

@@ -18,7 +18,7 @@ from typing import IO, Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
@@ -151,7 +151,7 @@ def read_alpha(path: Path) -> npt.NDArray[np.uint8] | None:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+    with opened_image(path) as image:
         _require_few_pixels(image, path)
         image.load()
         if "A" not in image.getbands() and "transparency" not in image.info:
@@ -184,7 +184,7 @@ def has_several_pages(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+    with opened_image(path) as image:
         return _seek(image, 1)
 
 
@@ -319,6 +319,23 @@ def encode_picture(picture: npt.NDArray[Any], suffix: str = ".png", parameters: 
     """
     ordered = picture[..., ::-1] if picture.ndim == 3 else picture
     return bytes(cv2.imencode(suffix, ordered, list(parameters))[1].tobytes())
+
+
+@contextmanager
+def opened_image(path: Path) -> Iterator[ImageFile.ImageFile]:
+    """Open an image file, whose pixels are not loaded yet, for what only Pillow knows of it.
+
+    Args:
+        path: A PNG, JPEG, WebP, BMP or TIFF file.
+
+    Yields:
+        The image. Decoding it makes no remarks, and raises the errors named here, as well.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+        yield image
 
 
 @contextmanager

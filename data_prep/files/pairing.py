@@ -6,6 +6,7 @@ from pathlib import Path
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import grouped_by_stem, is_text, skip_all
 from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.unusable import unusable_entries
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
         masks: Folder of masks with the same stems; suffixes may differ.
 
     Returns:
-        The pairs in the order of their names, and what has no unique partner.
+        The pairs in the order of their names, and what has no unique partner or cannot be read, see
+        `data_prep.files.unusable`.
 
     Raises:
         InputError: A folder is missing or has no image file, or both are the same folder.
@@ -42,9 +44,9 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
         raise InputError(
             f"{images}: given for both images and masks. Expected two folders with the same file stems."
         )
-    image_files, mask_files = _by_stem(images), _by_stem(masks)
     pairs: list[Pair] = []
     skipped: list[Skipped] = []
+    image_files, mask_files = _by_stem(images, skipped), _by_stem(masks, skipped)
     for name in sorted(image_files.keys() | mask_files.keys()):
         of_image, of_mask = image_files.get(name, []), mask_files.get(name, [])
         if not is_text(name):
@@ -68,7 +70,7 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
     return pairs, skipped
 
 
-def _by_stem(folder: Path) -> dict[str, list[Path]]:
+def _by_stem(folder: Path, skipped: list[Skipped]) -> dict[str, list[Path]]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -83,4 +85,5 @@ def _by_stem(folder: Path) -> dict[str, list[Path]]:
             f"{folder}: no image file found. {hint}Expected files with a suffix of "
             f"{', '.join(sorted(IMAGE_SUFFIXES))}."
         )
+    skipped += unusable_entries(entries, IMAGE_SUFFIXES)
     return files

@@ -32,8 +32,8 @@ def write_table(
     """
     with atomic_file(path) as temporary:
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        # A path whose bytes are not UTF-8 is written as these bytes.
-        with temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        # Bytes of a path that are not UTF-8 are written as numbers: the table is UTF-8 whatever it names.
+        with temporary.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
             writer = csv.DictWriter(file, header)
             writer.writeheader()
             for row in rows:

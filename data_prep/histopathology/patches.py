@@ -3,7 +3,7 @@
 Runs in worker processes: no TensorFlow here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -76,7 +76,8 @@ def cut_patches(
     with open_slide(path) as slide:
         places, size = _places(path, slide, settings)
         normalise = _fitted_normalisation(slide, places, size, settings)
-        for place in places[first:last]:
+        for number in range(len(places))[first:last]:
+            place = places[number]
             image = _read(slide, place, size)
             if tissue_share(image, settings.tissue_saturation) >= settings.min_tissue:
                 yield Patch(**asdict(place), image=normalise(image), whole=slide.size)
@@ -114,7 +115,35 @@ def is_tissue(rgb: Pixels, saturation: float) -> npt.NDArray[np.bool_]:
     return marked
 
 
-def _places(path: Path, slide: Slide, settings: PatchSettings) -> tuple[Sequence[Place], tuple[int, int]]:
+@dataclass(frozen=True)
+class _Places:
+    """Where the patches of an image lie, row by row; a place is made when it is asked for.
+
+    Attributes:
+        rows: Number of rows of patches.
+        columns: Number of columns of patches.
+        sides: Height and width from one patch to the next, in pixels of the image.
+        extent: Height and width of a patch in pixels of the image.
+        whole: Height and width of the image.
+    """
+
+    rows: int
+    columns: int
+    sides: tuple[float, float]
+    extent: tuple[int, int]
+    whole: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.rows * self.columns
+
+    def __getitem__(self, number: int) -> Place:
+        row, column = divmod(number, self.columns)
+        top = min(int(row * self.sides[0]), self.whole[0] - self.extent[0])
+        left = min(int(column * self.sides[1]), self.whole[1] - self.extent[1])
+        return Place(top, left, *self.extent)
+
+
+def _places(path: Path, slide: Slide, settings: PatchSettings) -> tuple[_Places, tuple[int, int]]:
     """Return where the patches lie, row by row, and the size in pixels of each patch as it is cut."""
     factor = _reduction(path, slide, settings)
     height, width = slide.size
@@ -140,16 +169,7 @@ def _places(path: Path, slide: Slide, settings: PatchSettings) -> tuple[Sequence
             "patch_size, or a finer grid."
         )
     extent = (min(round(size[0] * factor), height), min(round(size[1] * factor), width))
-    places = [
-        Place(
-            min(int(row * sides[0]), height - extent[0]),
-            min(int(column * sides[1]), width - extent[1]),
-            *extent,
-        )
-        for row in range(rows)
-        for column in range(columns)
-    ]
-    return places, size
+    return _Places(rows, columns, sides, extent, slide.size), size
 
 
 def _reduction(path: Path, slide: Slide, settings: PatchSettings) -> float:
@@ -175,7 +195,7 @@ def _read(slide: Slide, place: Place, size: tuple[int, int]) -> Pixels:
 
 
 def _fitted_normalisation(
-    slide: Slide, places: Sequence[Place], size: tuple[int, int], settings: PatchSettings
+    slide: Slide, places: _Places, size: tuple[int, int], settings: PatchSettings
 ) -> Normalise:
     """Fit stains to pixels of tissue of patches all over the image."""
     if settings.stain == "none":

@@ -217,6 +217,10 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
     for page in pages:
         if not page.imagelength * page.imagewidth:
             raise _damaged(path, ValueError(f"{page.imagewidth} x {page.imagelength} pixels"))
+        tiles, listed = _num_tiles(page), len(page.dataoffsets)
+        if tiles > listed:
+            claimed = f"{page.imagewidth} x {page.imagelength} pixels in {tiles} tiles, but has {listed}"
+            raise _damaged(path, ValueError(claimed))
         if page.dtype != np.uint8 or page.samplesperpixel not in {3, 4} or page.planarconfig != 1:
             raise InputError(
                 f"{path}: {page.samplesperpixel} samples of {page.dtype} for each pixel; expected red, green "
@@ -229,6 +233,12 @@ def _opened_by_tifffile(path: Path, stack: ExitStack) -> Slide:
                 "'gpimaging[slides]') or export the slide as RGB."
             )
     return Slide(levels, pixel_size)
+
+
+def _num_tiles(page: Any) -> int:
+    """Return the number of tiles, or strips, that a page of its size has."""
+    tile_height, tile_width = page.chunks[:2]
+    return -(-int(page.imagelength) // tile_height) * -(-int(page.imagewidth) // tile_width)
 
 
 def _decoded_to_rgb(page: Any) -> bool:

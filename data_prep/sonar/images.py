@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import tifffile
-from PIL import ExifTags, Image
+from PIL import ExifTags
 
 from data_prep.errors import InputError
 from data_prep.files import images
@@ -110,12 +110,12 @@ def _is_very_large(path: Path) -> bool:
 
 def _is_deep_colour(path: Path) -> bool:
     """Whether a file, known to be readable, has three channels of 16 bits, which Pillow cuts to 8."""
-    with Image.open(path) as image:
+    with images.opened_image(path) as image:
         return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
 
 
 def _read_deep_colour(path: Path) -> Levels:
-    with Image.open(path) as image:
+    with images.opened_image(path) as image:
         orientation = image.getexif().get(ExifTags.Base.Orientation, _UPRIGHT)
     try:
         content = _as_stored(path) if path.suffix.lower() in _TIFF_SUFFIXES else path.read_bytes()

@@ -1,6 +1,7 @@
 """Patches lie where they should, background is left out, stains are those of the whole image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import tifffile
 from PIL import Image
 
 from data_prep.errors import InputError
+from data_prep.histopathology import patches
 from data_prep.histopathology.features import VIEWS, describe_patch
 from data_prep.histopathology.patches import count_places, cut_patches, is_tissue, tissue_share
 from data_prep.histopathology.settings import PatchSettings
+from data_prep.histopathology.slides import Level, Slide
 from data_prep.histopathology.stains import fit_macenko, fit_reinhard
 from data_prep.labelled.texture import box_counting, dense_sift, intensity_histogram, lbp_histogram
 from tests.data_prep.tissue_files import tissue
@@ -59,6 +62,18 @@ def test_a_grid_of_equal_patches(path: Path) -> None:
     assert len(patches) == 28
     assert {p.image.shape for p in patches} == {(22, 18, 3)}
     assert [p.row for p in patches[::7]] == [0, 22, 45, 67]
+
+
+def test_places_of_a_huge_slide_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def huge(_: Path) -> Iterator[Slide]:
+        yield Slide([Level((10**6, 10**6), lambda *_: np.zeros((16, 16, 3), np.uint8))], None)
+
+    monkeypatch.setattr(patches, "open_slide", huge)
+    settings = PatchSettings(patch_size=16, min_tissue=0.0)
+    assert count_places(tmp_path / "a.svs", settings) == 62_500**2
+    found = cut_patches(tmp_path / "a.svs", settings, first=62_501, last=62_503)
+    assert [(patch.row, patch.column) for patch in found] == [(16, 16), (16, 32)]
 
 
 def test_tissue_is_coloured_and_not_black():

@@ -202,9 +202,10 @@ def test_altered_slides_are_read_or_refused(tmp_path: Path) -> None:
     assert all(str(path) in complaint for complaint in complaints)
 
 
-@pytest.mark.parametrize("tag", [256, 257])
-def test_a_slide_without_width_or_height_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: int
+@pytest.mark.parametrize("value", [0, 2**31 - 1])
+@pytest.mark.parametrize("tag", [256, 257], ids=["width", "height"])
+def test_a_slide_whose_size_is_not_that_of_its_tiles_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: int, value: int
 ) -> None:
     monkeypatch.setattr(histopathology_slides, "_import_openslide", lambda: None)
     content = bytearray(write_pyramid(tmp_path / "whole.tif", nested=True).read_bytes())
@@ -214,9 +215,10 @@ def test_a_slide_without_width_or_height_is_refused(
         for place in range(first, first + 120, 12)
         if content[place : place + 2] == tag.to_bytes(2, "little")
     )
-    content[entry + 8 : entry + 12] = bytes(4)
+    content[entry + 2 : entry + 4] = (4).to_bytes(2, "little")  # 32 bits
+    content[entry + 8 : entry + 12] = value.to_bytes(4, "little")
     (tmp_path / "a.svs").write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.svs: .*pixels"):
+    with pytest.raises(InputError, match=r"a\.svs: .*pixels" + (" in .* tiles, but has" if value else "")):
         open_slide(tmp_path / "a.svs").__enter__()
 
 

@@ -1,0 +1,65 @@
+"""What is named like a file to read, and is none, is said wherever files are listed."""
+
+import os
+
+import numpy as np
+import pytest
+
+from data_prep.cells.sequences import find_sequences
+from data_prep.files.class_folders import find_class_files
+from data_prep.files.images import IMAGE_SUFFIXES, write_picture
+from data_prep.files.pairing import find_pairs
+from data_prep.files.unusable import unusable_entries
+from data_prep.files.videos import VIDEO_SUFFIXES
+
+GREY = np.full((4, 6), 128, np.uint8)
+
+
+@pytest.fixture
+def entries(tmp_path):
+    """Write a folder with files of all kinds."""
+    for name in ("1.png", "2.GIF", "notes.txt", ".3.gif"):
+        (tmp_path / name).touch()
+    for name in ("4.png", "5.avi", "6.txt", ".7.png"):
+        (tmp_path / name).symlink_to(tmp_path / "gone")
+    os.mkfifo(tmp_path / "8.jpg")
+    (tmp_path / "9.png").mkdir()
+    (tmp_path / "10.png").symlink_to(tmp_path / "1.png")
+    return sorted(tmp_path.iterdir())
+
+
+def test_links_to_nothing_pipes_and_other_formats_are_reported(entries):
+    found = {entry.file.name: entry.reason for entry in unusable_entries(entries, IMAGE_SUFFIXES)}
+    assert found.keys() == {"2.GIF", "4.png", "8.jpg"}
+    assert "is no file, but a link to nothing, a pipe or a device" in found["4.png"]
+    assert found["2.GIF"].endswith("2.GIF: .GIF files are not read. Save the image as JPEG or PNG.")
+
+
+def test_where_no_images_are_read_their_other_formats_are_of_no_interest(entries):
+    assert [entry.file.name for entry in unusable_entries(entries, VIDEO_SUFFIXES)] == ["5.avi"]
+
+
+def test_class_folders_pairs_and_sequences_report_them(tmp_path):
+    for folder in ("classes/a", "classes/b", "images", "masks", "cells/one"):
+        for name in ("1.png", "2.png"):
+            write_picture(tmp_path / folder / name, GREY)
+        (tmp_path / folder / "3.png").symlink_to(tmp_path / "gone")
+        (tmp_path / folder / "4.gif").touch()
+    of_classes = find_class_files(tmp_path / "classes", IMAGE_SUFFIXES, "image")[1]
+    of_pairs = find_pairs(tmp_path / "images", tmp_path / "masks")[1]
+    of_cells = find_sequences(tmp_path / "cells")[1]
+    assert sorted(str(entry.file.relative_to(tmp_path)) for entry in (*of_classes, *of_pairs, *of_cells)) == [
+        f"{folder}/{name}"
+        for folder in ("cells/one", "classes/a", "classes/b", "images", "masks")
+        for name in ("3.png", "4.gif")
+    ]
+
+
+def test_a_class_of_nothing_that_can_be_read_is_reported_with_its_files(tmp_path):
+    for folder in ("a", "b"):
+        write_picture(tmp_path / folder / "1.png", GREY)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "1.gif").touch()
+    _, skipped = find_class_files(tmp_path, IMAGE_SUFFIXES, "image")
+    assert [entry.file.name for entry in skipped] == ["1.gif", "c"]
+    assert "a class without an image file" in skipped[1].reason
