@@ -116,11 +116,11 @@ def predict(application: str, way: Path, files: Files, *, out: str) -> tuple[End
             tried.named += 1
         else:
             tried.faults.append(f"{kind} {path.name!r}: neither predicted nor named")
-    say_command(tried, ended)
+    add_faults_of_command(tried, ended)
     return ended, tried
 
 
-def say_command(tried: Tried, ended: Ended) -> None:
+def add_faults_of_command(tried: Tried, ended: Ended) -> None:
     """Add what is wrong with a command to what came of its files: exit code, screen and memory."""
     allowed = (0,) if tried.predicted else (0, 2)
     if ended.code not in allowed:

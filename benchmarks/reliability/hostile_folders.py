@@ -22,9 +22,9 @@ from PIL import Image
 from benchmarks.reliability.hostile_files import (
     Files,
     Tried,
+    add_faults_of_command,
     left_out,
     rows_of_table,
-    say_command,
     write_files,
 )
 from benchmarks.reliability.hostile_images import IMAGES, Maker
@@ -35,6 +35,9 @@ from data_prep.files.images import read_image
 from data_prep.prepared.manifest import MANIFEST_NAME
 
 _DATA, _OUT, _EXPLORED = "data", "out", "embedding.csv"
+
+_GOOD = "good"  # the kind of files that are not altered
+_REFUSED = 2
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,9 @@ def try_folder(name: str, place: Path, count: int, seed: int) -> Tried:
             tried.named += 1
         elif ended.code == 0:  # else there is no table
             tried.faults.append(f"{kind} {path.name!r}: neither used nor named")
-    say_command(tried, ended)
+    if ended.code == _REFUSED and _GOOD in files.values():
+        tried.faults.append(f"refused, though there are good files: {ended.message[:300]}")
+    add_faults_of_command(tried, ended)
     return tried
 
 

@@ -17,6 +17,7 @@ import tifffile
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text, listed
+from data_prep.files.entries import is_file
 from data_prep.files.images import (
     IMAGE_SUFFIXES,
     TIFFFILE_ERRORS,
@@ -59,7 +60,7 @@ def find_sequences(path: Path) -> tuple[list[CellSequence], list[Skipped]]:
 
     A video and a TIFF file of several pages are a sequence each; the other images of a folder are the frames
     of one, in the natural order of their names (frame2 before frame10). Subfolders are searched in the same
-    way. Hidden files and files of other kinds are passed over.
+    way. Hidden files are passed over, and files of other kinds but for images in formats that are not read.
 
     Args:
         path: A video, a TIFF file, or a folder of frames, of such files or of folders of these.
@@ -170,8 +171,9 @@ def _are_missing(numbers: range) -> str:
 def _of_folder(folder: Path, name: str, prefix: str) -> tuple[list[CellSequence], list[Skipped]]:
     images, files, entries = [], [], listed(folder)
     skipped = unusable_entries(entries, IMAGE_SUFFIXES | VIDEO_SUFFIXES)
+    reported = {entry.file for entry in skipped}
     for entry in entries:
-        if entry.name.startswith(".") or not entry.is_file():
+        if entry.name.startswith(".") or entry in reported or not is_file(entry):
             continue
         if not is_text(entry.name):
             skipped.append(Skipped(entry, f"{entry}: the name is not valid UTF-8. Rename the file."))

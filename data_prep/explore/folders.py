@@ -80,8 +80,9 @@ def find_all_image_files(folder: Path, *, every_folder: bool) -> tuple[list[Imag
     skipped: list[Skipped] = []
     walked = walked_folders(folder, closed=None if every_folder else skipped)
     files = sorted(path for _, entries in walked for path in entries)
-    skipped += unusable_entries(files, IMAGE_SUFFIXES)
-    for path in filter(is_image_file, files):
+    images = list(filter(is_image_file, files))
+    skipped += unusable_entries(files, IMAGE_SUFFIXES, files=frozenset(images))
+    for path in images:
         inside = path.relative_to(folder)
         if not is_text(inside.as_posix()):
             skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))

@@ -1,11 +1,12 @@
 """Folders of files by class: a subfolder for each class."""
 
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
+from data_prep.files.entries import is_folder, is_visible_file
 from data_prep.files.unusable import unusable_entries
 
 
@@ -29,7 +30,7 @@ def find_class_files(
 ) -> tuple[list[ClassFile], list[Skipped]]:
     """List the files of a folder's subfolders, each of which is a class.
 
-    Hidden files and folders and files of other kinds are passed over.
+    Hidden files and folders are passed over, and files of other kinds but for images in other formats.
 
     Args:
         folder: Folder with a subfolder for each class.
@@ -48,11 +49,13 @@ def find_class_files(
     files: list[tuple[str, Path]] = []
     skipped: list[Skipped] = []
     nested: list[Path] = []
-    for entry in listed(folder):
+    entries = listed(folder)
+    skipped += unusable_entries(entries, suffixes)
+    for entry in entries:
         if entry.name.startswith("."):
             continue
-        if not entry.is_dir():
-            if entry.suffix.lower() in suffixes:
+        if not is_folder(entry):
+            if is_visible_file(entry, suffixes):
                 skipped.append(Skipped(entry, f"{entry}: in no class. Move it into the folder of its class."))
             continue
         if not is_text(entry.name):
@@ -61,7 +64,7 @@ def find_class_files(
         inside = listed(entry)
         by_stem, several = files_by_stem(inside, suffixes)
         skipped += several
-        deeper = [folder for folder in inside if folder.is_dir() and not folder.name.startswith(".")]
+        deeper = [folder for folder in inside if is_folder(folder) and not folder.name.startswith(".")]
         if by_stem:
             skipped += skip_all(
                 deeper,
@@ -70,7 +73,7 @@ def find_class_files(
             )
         elif any(grouped_by_stem(listed(folder), suffixes) for folder in deeper):
             nested.append(entry)
-        if not grouped_by_stem(inside, suffixes):
+        if not by_stem and not grouped_by_stem(inside, suffixes):
             reason = f"{entry}: a class without {_article(kind)} file. Add {kind}s or remove the folder."
             skipped.append(Skipped(entry, reason))
         class_name = unicodedata.normalize("NFC", entry.name)
@@ -86,8 +89,14 @@ def find_class_files(
                 if nested
                 else "Check the path."
             )
+            + first_reasons(skipped)
         )
     return [ClassFile(name, path, name.partition("/")[0]) for name, path in by_name.items()], skipped
+
+
+def first_reasons(skipped: Sequence[Skipped]) -> str:
+    """Return the first ten reasons, each in a line of its own, for the end of a message."""
+    return "".join(f"\n  {entry.reason}" for entry in skipped[:10])
 
 
 def first_of_each_name(files: Iterable[tuple[str, Path]], skipped: list[Skipped]) -> dict[str, Path]:
@@ -159,7 +168,8 @@ def files_by_stem(
     """
     entries = list(entries)
     files = grouped_by_stem(entries, suffixes)
-    skipped = unusable_entries(entries, suffixes)
+    known = {file for of_stem in files.values() for file in of_stem}
+    skipped = unusable_entries(entries, suffixes, files=known)
     for stem in list(files):
         if not is_text(stem):
             skipped += skip_all(files.pop(stem), "the file name is not valid UTF-8. Rename the file.")
@@ -181,7 +191,7 @@ def grouped_by_stem(entries: Iterable[Path], suffixes: Collection[str]) -> dict[
     """
     files: dict[str, list[Path]] = {}
     for entry in entries:
-        if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file():
+        if is_visible_file(entry, suffixes):
             # Composed and decomposed accents (file names from macOS) are one name.
             files.setdefault(unicodedata.normalize("NFC", entry.stem), []).append(entry)
     return files

@@ -18,10 +18,11 @@ from typing import IO, Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from data_prep.files.entries import is_visible_file
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
 """Suffixes, in lower case, of the files that `read_image` and `read_mask` take."""
@@ -66,7 +67,7 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 def is_image_file(path: Path) -> bool:
     """Whether a path is a visible file with one of `IMAGE_SUFFIXES` (in upper or lower case)."""
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".") and path.is_file()
+    return is_visible_file(path, IMAGE_SUFFIXES)
 
 
 def read_image(path: Path) -> npt.NDArray[np.uint8]:
@@ -151,7 +152,7 @@ def read_alpha(path: Path) -> npt.NDArray[np.uint8] | None:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with opened_image(path) as image:
+    with _opened_image(path) as image:
         _require_few_pixels(image, path)
         image.load()
         if "A" not in image.getbands() and "transparency" not in image.info:
@@ -184,8 +185,28 @@ def has_several_pages(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with opened_image(path) as image:
+    with _opened_image(path) as image:
         return _seek(image, 1)
+
+
+def has_deep_colour(path: Path) -> bool:
+    """Whether a file has three channels of 16 bits, which Pillow cuts to 8.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _opened_image(path) as image:
+        return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
+
+
+def exif_orientation(path: Path) -> int:
+    """Return the number by which EXIF says how a file lies, 1 where it is upright or nothing is said.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _opened_image(path) as image:
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
 
 
 def read_pages(path: Path, first: int = 0) -> Iterator[npt.NDArray[np.uint8] | npt.NDArray[np.uint16]]:
@@ -322,25 +343,15 @@ def encode_picture(picture: npt.NDArray[Any], suffix: str = ".png", parameters: 
 
 
 @contextmanager
-def opened_image(path: Path) -> Iterator[ImageFile.ImageFile]:
-    """Open an image file, whose pixels are not loaded yet, for what only Pillow knows of it.
-
-    Args:
-        path: A PNG, JPEG, WebP, BMP or TIFF file.
-
-    Yields:
-        The image. Decoding it makes no remarks, and raises the errors named here, as well.
-
-    Raises:
-        InputError: The file cannot be read, as in `read_image`.
-    """
+def _opened_image(path: Path) -> Iterator[ImageFile.ImageFile]:
+    """Open an image file whose pixels are not loaded yet; whatever fails meanwhile is taken for its fault."""
     with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
         yield image
 
 
 @contextmanager
 def _decoding(path: Path) -> Iterator[None]:
-    """Decode without remarks, and with errors that name the file; nothing may be yielded meanwhile."""
+    """Decode without remarks, and with errors that name the file; no generator may stop meanwhile."""
     with _explained(path), _no_remarks():
         yield
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import grouped_by_stem, is_text, skip_all
+from data_prep.files.class_folders import first_reasons, grouped_by_stem, is_text, skip_all
+from data_prep.files.entries import is_folder
 from data_prep.files.images import IMAGE_SUFFIXES
 from data_prep.files.unusable import unusable_entries
 
@@ -27,7 +28,8 @@ class Pair:
 def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
     """Match the image files of two folders by stem.
 
-    Hidden files, files without an image suffix and subfolders are passed over.
+    Hidden files, files without an image suffix and subfolders are passed over, but for images in formats that
+    are not read.
 
     Args:
         images: Folder of images.
@@ -78,12 +80,14 @@ def _by_stem(folder: Path, skipped: list[Skipped]) -> dict[str, list[Path]]:
             f"{folder}: cannot be listed ({error.strerror}). Expected a folder of images. Check the path."
         ) from error
     files = grouped_by_stem(entries, IMAGE_SUFFIXES)
+    known = {file for of_stem in files.values() for file in of_stem}
+    unusable = unusable_entries(entries, IMAGE_SUFFIXES, files=known)
     if not files:
-        subfolders = [entry.name for entry in entries if entry.is_dir()]
+        subfolders = [entry.name for entry in entries if is_folder(entry)]
         hint = f"It has subfolders ({', '.join(subfolders[:5])}): give one of these. " if subfolders else ""
         raise InputError(
             f"{folder}: no image file found. {hint}Expected files with a suffix of "
-            f"{', '.join(sorted(IMAGE_SUFFIXES))}."
+            f"{', '.join(sorted(IMAGE_SUFFIXES))}.{first_reasons(unusable)}"
         )
-    skipped += unusable_entries(entries, IMAGE_SUFFIXES)
+    skipped += unusable
     return files

@@ -32,7 +32,7 @@ def write_table(
     """
     with atomic_file(path) as temporary:
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        # Bytes of a path that are not UTF-8 are written as numbers: the table is UTF-8 whatever it names.
+        # A byte of a path that is not UTF-8 is written like \udcff, so that the table is UTF-8.
         with temporary.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
             writer = csv.DictWriter(file, header)
             writer.writeheader()

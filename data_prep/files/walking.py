@@ -5,6 +5,7 @@ from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import listed
+from data_prep.files.entries import is_folder
 
 
 def walked_folders(
@@ -47,4 +48,4 @@ def walked_folders(
 
 
 def _is_visible_folder(path: Path) -> bool:
-    return not path.name.startswith(".") and path.is_dir()
+    return not path.name.startswith(".") and is_folder(path)

@@ -137,6 +137,8 @@ class _Places:
         return self.rows * self.columns
 
     def __getitem__(self, number: int) -> Place:
+        if not 0 <= number < len(self):
+            raise IndexError(f"place {number} of {len(self)}")
         row, column = divmod(number, self.columns)
         top = min(int(row * self.sides[0]), self.whole[0] - self.extent[0])
         left = min(int(column * self.sides[1]), self.whole[1] - self.extent[1])

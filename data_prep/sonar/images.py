@@ -8,7 +8,6 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import tifffile
-from PIL import ExifTags
 
 from data_prep.errors import InputError
 from data_prep.files import images
@@ -54,7 +53,7 @@ def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     if path.suffix.lower() in _TIFF_SUFFIXES and _is_very_large(path):
         return _map_tiff(path)
     levels = read_levels(path)
-    return _read_deep_colour(path) if _is_deep_colour(path) else levels
+    return _read_deep_colour(path) if images.has_deep_colour(path) else levels
 
 
 def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Levels:
@@ -108,15 +107,8 @@ def _is_very_large(path: Path) -> bool:
         return False  # `read_levels` says what is wrong with the file
 
 
-def _is_deep_colour(path: Path) -> bool:
-    """Whether a file, known to be readable, has three channels of 16 bits, which Pillow cuts to 8."""
-    with images.opened_image(path) as image:
-        return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
-
-
 def _read_deep_colour(path: Path) -> Levels:
-    with images.opened_image(path) as image:
-        orientation = image.getexif().get(ExifTags.Base.Orientation, _UPRIGHT)
+    orientation = images.exif_orientation(path)
     try:
         content = _as_stored(path) if path.suffix.lower() in _TIFF_SUFFIXES else path.read_bytes()
     except TIFFFILE_ERRORS as error:

@@ -45,13 +45,11 @@ class SonarSource:
 def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
     """List the image files of a folder's subfolders, each of which is a class.
 
-    Hidden files and folders and files of other kinds are passed over.
-
     Args:
         images: Folder of class folders.
 
     Returns:
-        The sources in the order of their names, and folders without an image file.
+        The sources in the order of their names, and what cannot be used, as `find_class_files` has it.
 
     Raises:
         InputError: The folder cannot be listed, or fewer than two subfolders have image files.
@@ -71,8 +69,8 @@ def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSo
             names in a file there or beside it) or of masks, with the stems of the images.
 
     Returns:
-        The sources in the order of their names, and what has no counterpart. An image that shows no object
-        needs an annotation that says so.
+        The sources in the order of their names, and what has no counterpart or only looks like a file to
+        read, see `data_prep.files.unusable`. An image that shows no object needs an annotation that says so.
 
     Raises:
         InputError: A folder cannot be listed or has none of these files, or the CSV file is not as expected.

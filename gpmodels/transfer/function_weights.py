@@ -15,7 +15,7 @@ from gpmodels.transfer.rows import FloatArray
 from gpmodels.transfer.seen_rows import SeenSource, SeenTarget, inverse_root
 
 NO_WEIGHT = 1e-12
-"""Posterior weight of a node below which what it leaves open is not asked."""
+"""Nodes with less posterior weight are left out of the covariance."""
 
 
 def function_weights(
@@ -62,7 +62,7 @@ def _open_by_rows(
     """Return π_i A_i C⁻¹ r at each node, `[J, F, C]`, and the average covariance of π_i w_i, `[F, F]`.
 
     The nodes differ in matrices over rows alone: block (i, j) of the covariance is Σ_n p_n π_i² R_i R_iᵀ
-    where i = j, less A_i (Σ_n p_n π_i² π_j² C_n⁻¹) A_jᵀ, so that products with features are formed once.
+    where i = j, minus A_i (Σ_n p_n π_i² π_j² C_n⁻¹) A_jᵀ, so that products with features are formed once.
     """
     seen_by = [
         one.T if root is None else root @ one.T for one, root in zip(target.roots, roots, strict=True)
@@ -101,9 +101,9 @@ def _open_by_features(
     node_weight: FloatArray,
     roots: Sequence[FloatArray | None],
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what `_open_by_rows` does, where the target has more rows than there are features.
+    """Return π_i A_i C⁻¹ r at each node and the average covariance, where there are more rows than features.
 
-    With H = I + Π Bᵀ D B Π, π_i B_iᵀ C⁻¹ r is a part of H⁻¹ Π Bᵀ D r, and I - Π Bᵀ C⁻¹ B Π = H⁻¹.
+    With H = I + Π Bᵀ (D/σ²) B Π, π_i B_iᵀ C⁻¹ r is a part of H⁻¹ Π Bᵀ (D/σ²) r, and I - Π Bᵀ C⁻¹ B Π = H⁻¹.
     """
     sizes = [one.shape[1] for one in target.roots]
     ends = np.cumsum(sizes)

@@ -1,4 +1,4 @@
-"""The rows of each domain as the exact limit sees them: sources once, the target's at each value of π.
+"""What the exact limit computes of the rows once, and what of it is needed at each value of π.
 
 With R_k a root of the covariance that a source's rows leave of its weights, V_k = R_k R_kᵀ, and
 B_k = Φ_k R_k, B_t = Φ_t at the target's rows, the covariance of the target's codes is a sum of squares,
@@ -64,7 +64,7 @@ class Inverse(NamedTuple):
 
 @dataclass(frozen=True)
 class SeenTarget:
-    """The target's rows as the nodes see them.
+    """What is computed of the target's rows once for all values of π.
 
     Attributes:
         codes: `[N_t, C]`.
@@ -139,7 +139,7 @@ def see_target(
     groups: npt.NDArray[np.intp] | None,
     noise: float,
 ) -> SeenTarget:
-    """Return the target's rows as all values of π see them.
+    """Return what is computed of the target's rows once for all values of π.
 
     Args:
         rows: The target's rows.

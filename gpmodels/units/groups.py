@@ -51,7 +51,7 @@ def make_groups(unit: tf.Tensor, num_units: int) -> Groups:
         >>> make_groups(tf.constant([1, 0, 1]), 2).point_of_row.numpy().tolist()
         [1, 0, 2]
     """
-    # A partition needs one pass, which a sort of a large batch takes several times as long as.
+    # A partition is one pass; sorting a large batch takes several times as long.
     parts = tf.dynamic_partition(tf.range(tf.size(unit)), unit, num_units)
     point_of_row = tf.ensure_shape(tf.concat(parts, axis=0), unit.shape)
     return Groups(

@@ -61,11 +61,14 @@ def lane_overlay(
         image: `[H, W, 3]`.
         lane: Whether each pixel is lane, `[H, W]`.
         unfamiliar: Whether each pixel is unfamiliar, `[H, W]`; None where that is not to be shown.
-        in_place: Draw on the image itself, of which a copy takes as much memory again.
+        in_place: Draw on the image itself, of which a copy takes as much memory again. It must be writable,
+            and its memory in C order.
 
     Raises:
-        ValueError: Sizes differ.
+        ValueError: Sizes differ; nothing is drawn then.
     """
+    for region in (lane, *([] if unfamiliar is None else [unfamiliar])):
+        _require_one_size(image, region)
     picture = image if in_place else image.copy()
     _tint(picture, lane, LANE_COLOUR)
     _outline(picture, lane, LANE_COLOUR)
@@ -222,12 +225,16 @@ def _hatched(region: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
     return hatched
 
 
+def _require_one_size(image: Picture, region: NDArray[np.bool_]) -> None:
+    if image.ndim != 3 or image.shape[:2] != region.shape:
+        raise ValueError(
+            f"image {image.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
+        )
+
+
 def _tint(picture: Picture, region: NDArray[np.bool_], colour: tuple[int, int, int]) -> None:
     """Mix the pixels of a region with a colour, in place."""
-    if picture.ndim != 3 or picture.shape[:2] != region.shape:
-        raise ValueError(
-            f"image {picture.shape} and mask {region.shape} must be [H, W, 3] and [H, W] of one size"
-        )
+    _require_one_size(picture, region)
     for rows in stripes(*region.shape):
         mixed = (1.0 - _TINT) * picture[rows][region[rows]] + _TINT * np.array(colour)
         picture[rows][region[rows]] = np.round(mixed).astype(np.uint8)

@@ -399,7 +399,11 @@ def _checkpoint(model: HybridModel, state: StageState, folder: Path, *, is_best:
 
 
 class _WeightsInMemory(io.BytesIO):
-    """A file in memory with a name of the kind that Keras insists on."""
+    """A file in memory with a name of the kind that Keras insists on.
+
+    Keras documents paths alone. What it opens, `H5IOStore`, takes a `BytesIO` too, and of a path
+    `save_weights` checks the text.
+    """
 
     def __str__(self) -> str:
         return f"memory{_WEIGHTS_SUFFIX}"

@@ -29,7 +29,9 @@ def commands(monkeypatch):
 def test_every_data_set_has_what_its_command_is_given(tmp_path, commands, name):
     tried = try_folder(name, tmp_path / "try", 8, 0)
     ((arguments, folder),) = commands
-    assert (tried.files, tried.faults) == (8, [])
+    assert tried.files == 8
+    # Files that are not altered were among them, or not.
+    assert all("refused, though there are good files: nothing can be used" in fault for fault in tried.faults)
     for argument in arguments[: arguments.index("--out")]:
         if argument in {"data", "masks", "boxes.csv", "labels.csv"}:
             assert (folder / argument).exists()
@@ -56,6 +58,15 @@ def test_files_that_are_passed_over_and_bad_ends_are_noticed(tmp_path, monkeypat
     assert row["with faults"] == 3
     for part in ("neither used nor named", "on the screen: x.py:1: UserWarning", "a peak of 3000 MiB"):
         assert part in row["faults"]
+
+
+@pytest.mark.parametrize(("kind", "faults"), [("good", 1), ("noise", 0)])
+def test_a_data_set_with_good_files_may_not_be_refused(tmp_path, monkeypatch, commands, kind, faults):
+    folder = Folder(("a", "step"), {kind: IMAGES[kind]}, classes=("a",))
+    monkeypatch.setattr(hostile_folders, "FOLDERS", {"a step": folder})
+    tried = try_folder("a step", tmp_path / "try", 3, 0)
+    assert len(commands) == 1
+    assert len(tried.faults) == faults
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_a_table_appears_when_its_last_row_is_computed(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_names_that_are_not_utf_8_keep_their_bytes(tmp_path: Path) -> None:
+def test_bytes_of_names_that_are_not_utf_8_are_escaped(tmp_path: Path) -> None:
     write_table(tmp_path / "table.csv", ["file"], [[b"\xff.png".decode("utf-8", "surrogateescape")]])
     assert (tmp_path / "table.csv").read_bytes() == b"file\r\n\\udcff.png\r\n"
 

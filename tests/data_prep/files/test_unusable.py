@@ -1,12 +1,15 @@
 """What is named like a file to read, and is none, is said wherever files are listed."""
 
+import errno
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from data_prep.cells.sequences import find_sequences
-from data_prep.files.class_folders import find_class_files
+from data_prep.errors import InputError
+from data_prep.files.class_folders import files_by_stem, find_class_files
 from data_prep.files.images import IMAGE_SUFFIXES, write_picture
 from data_prep.files.pairing import find_pairs
 from data_prep.files.unusable import unusable_entries
@@ -31,12 +34,30 @@ def entries(tmp_path):
 def test_links_to_nothing_pipes_and_other_formats_are_reported(entries):
     found = {entry.file.name: entry.reason for entry in unusable_entries(entries, IMAGE_SUFFIXES)}
     assert found.keys() == {"2.GIF", "4.png", "8.jpg"}
-    assert "is no file, but a link to nothing, a pipe or a device" in found["4.png"]
+    assert "is no file, but a link to nothing or to where you may not look, a pipe" in found["4.png"]
     assert found["2.GIF"].endswith("2.GIF: .GIF files are not read. Save the image as JPEG or PNG.")
 
 
 def test_where_no_images_are_read_their_other_formats_are_of_no_interest(entries):
     assert [entry.file.name for entry in unusable_entries(entries, VIDEO_SUFFIXES)] == ["5.avi"]
+
+
+def test_a_link_to_where_one_may_not_look_ends_nothing(tmp_path, monkeypatch):
+    for name in ("1.png", "2.png", "closed.png", "closed.txt"):
+        write_picture(tmp_path / name, GREY, suffix=".png")
+    look = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.stem == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return look(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    files, skipped = files_by_stem(sorted(tmp_path.iterdir()), IMAGE_SUFFIXES)
+    assert files.keys() == {"1", "2"}
+    assert [entry.file.name for entry in skipped] == ["closed.png"]
+    with pytest.raises(InputError, match="closed"):
+        find_class_files(tmp_path, IMAGE_SUFFIXES, "image")
 
 
 def test_class_folders_pairs_and_sequences_report_them(tmp_path):
@@ -58,8 +79,29 @@ def test_class_folders_pairs_and_sequences_report_them(tmp_path):
 def test_a_class_of_nothing_that_can_be_read_is_reported_with_its_files(tmp_path):
     for folder in ("a", "b"):
         write_picture(tmp_path / folder / "1.png", GREY)
+    (tmp_path / "2.gif").touch()
+    (tmp_path / "3.png").symlink_to(tmp_path / "gone")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1.gif").touch()
     _, skipped = find_class_files(tmp_path, IMAGE_SUFFIXES, "image")
-    assert [entry.file.name for entry in skipped] == ["1.gif", "c"]
-    assert "a class without an image file" in skipped[1].reason
+    assert [entry.file.name for entry in skipped] == ["2.gif", "3.png", "1.gif", "c"]
+    assert "is no file" in skipped[1].reason
+    assert "a class without an image file" in skipped[3].reason
+
+
+def test_folders_of_nothing_but_other_formats_say_so(tmp_path):
+    for folder in ("classes/a", "classes/b", "images", "masks"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "1.heic").touch()
+    with pytest.raises(InputError, match=r"0 class folders(.|\n)*a/1\.heic: \.heic files are not read"):
+        find_class_files(tmp_path / "classes", IMAGE_SUFFIXES, "image")
+    with pytest.raises(InputError, match=r"no image file found(.|\n)*1\.heic: \.heic files are not read"):
+        find_pairs(tmp_path / "images", tmp_path / "masks")
+
+
+def test_a_frame_that_cannot_be_read_for_two_reasons_is_reported_once(tmp_path):
+    for name in ("1.png", "2.png"):
+        write_picture(tmp_path / "one" / name, GREY)
+    (tmp_path / "one" / os.fsdecode(b"\xff.gif")).touch()
+    _, skipped = find_sequences(tmp_path)
+    assert len(skipped) == 1

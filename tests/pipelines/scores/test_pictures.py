@@ -117,6 +117,11 @@ def test_lane_and_unfamiliar_regions_are_drawn_on_a_copy_or_in_place():
     picture = lane_overlay(image, lane, unfamiliar)
     np.testing.assert_array_equal(image, before)
     np.testing.assert_array_equal(picture, unfamiliar_outline(lane_overlay(image, lane), unfamiliar))
+    with pytest.raises(ValueError, match="of one size"):
+        lane_overlay(image, lane, unfamiliar[1:], in_place=True)
+    np.testing.assert_array_equal(image, before)
+    reversed_view = np.ascontiguousarray(image[..., ::-1])[..., ::-1]  # as frames are
+    np.testing.assert_array_equal(lane_overlay(reversed_view, lane, unfamiliar), picture)
     assert lane_overlay(image, lane, unfamiliar, in_place=True) is image
     np.testing.assert_array_equal(image, picture)
 
