@@ -227,7 +227,7 @@ class LanePredictor:
             del values
             with looking:
                 familiar, unfamiliar = self._familiarity(maps)
-            # Of a photograph nothing else is wanted any more; on a frame, a reversed view, OpenCV cannot draw.
+            # Nothing else is wanted of a photograph; on a frame, a reversed view, OpenCV cannot draw.
             overlay = lane_overlay(image, lane, unfamiliar, in_place=smooth is None)
             if found is not None:
                 overlay = corridor_overlay(overlay, found, self._view)
