@@ -11,7 +11,7 @@ from data_prep.cells.manifest import SequenceFacts
 from data_prep.cells.sequences import CellSequence, find_sequences
 from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError, Skipped
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, with_complaints

@@ -17,15 +17,8 @@ import tifffile
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text, listed
-from data_prep.files.entries import is_file
-from data_prep.files.images import (
-    IMAGE_SUFFIXES,
-    TIFFFILE_ERRORS,
-    has_several_pages,
-    is_image_file,
-    read_levels,
-    read_pages,
-)
+from data_prep.files.entries import IMAGE_SUFFIXES, is_file
+from data_prep.files.images import TIFFFILE_ERRORS, has_several_pages, is_image_file, read_levels, read_pages
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.videos import VIDEO_SUFFIXES, Video
 from data_prep.splits.groups import natural_order

@@ -8,7 +8,7 @@ from typing import Literal
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import find_class_files
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.tables import read_table
 from data_prep.splits.divide import example_name
 

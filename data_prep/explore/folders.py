@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
-from data_prep.files.images import IMAGE_SUFFIXES, is_image_file, read_image
+from data_prep.files.images import is_image_file, read_image
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped

@@ -1,11 +1,17 @@
-"""What an entry of a folder is; a link into a folder that may not be entered is neither file nor folder."""
+"""What an entry of a folder is, by its suffix and by a look at it."""
 
 from collections.abc import Collection
 from pathlib import Path
 
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
+"""Suffixes, in lower case, of the files that `data_prep.files.images` reads."""
+
+OTHER_IMAGE_SUFFIXES = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
+"""Suffixes, in lower case, of image files that are not read: half of a phone's photographs may be of one."""
+
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a file, or a link to one; `Path.is_file` raises where one may not look."""
+    """Whether a path is a file, or a link to one; False where one may not look, and `Path.is_file` raises."""
     try:
         return path.is_file()
     except PermissionError:
@@ -13,7 +19,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is a folder, or a link to one; `Path.is_dir` raises where one may not look."""
+    """Whether a path is a folder, or a link to one; False where one may not look."""
     try:
         return path.is_dir()
     except PermissionError:

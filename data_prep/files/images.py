@@ -22,13 +22,7 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
-from data_prep.files.entries import is_visible_file
-
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
-"""Suffixes, in lower case, of the files that `read_image` and `read_mask` take."""
-
-OTHER_IMAGE_SUFFIXES = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
-"""Suffixes, in lower case, of image files that are not read: half of a phone's photographs may be of one."""
+from data_prep.files.entries import IMAGE_SUFFIXES, is_visible_file
 
 MAX_PIXELS = 80_000_000
 """Images of more pixels are refused: a small file can decompress to more memory than the machine has."""

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import first_reasons, grouped_by_stem, is_text, skip_all
-from data_prep.files.entries import is_folder
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES, is_folder
 from data_prep.files.unusable import unusable_entries
 
 

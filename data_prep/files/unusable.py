@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from data_prep.errors import Skipped
-from data_prep.files.entries import is_file, is_folder
-from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES, is_file, is_folder
 
 _NO_FILE = (
     "is no file, but a link to nothing or to where you may not look, a pipe or a device. Put the file itself "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import files_by_stem, first_of_each_name
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.tables import number, read_table
 from data_prep.files.walking import walked_folders
 from data_prep.histopathology.settings import HistopathologyPrepareSettings

@@ -20,7 +20,8 @@ import tifffile
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.images import IMAGE_SUFFIXES, TIFFFILE_ERRORS, read_image, resize_image
+from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.images import TIFFFILE_ERRORS, read_image, resize_image
 
 Pixels = npt.NDArray[np.uint8]
 """Pixels of an image, [height, width, 3], red, green, blue."""

@@ -11,7 +11,8 @@ import tifffile
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.images import IMAGE_SUFFIXES, TIFFFILE_ERRORS, read_levels
+from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.images import TIFFFILE_ERRORS, read_levels
 from data_prep.sonar.levels import Levels
 from data_prep.sonar.xtf import XTF_SUFFIX, read_xtf
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import files_by_stem, find_class_files, listed
-from data_prep.files.images import IMAGE_SUFFIXES, read_mask
+from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.images import read_mask
 from data_prep.sonar.box_files import is_class_file, read_box_table, read_class_names, read_voc, read_yolo
 from data_prep.sonar.box_masks import component_boxes
 from data_prep.sonar.boxes import Box

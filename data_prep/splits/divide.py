@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from data_prep.errors import InputError
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.tables import read_text
 from data_prep.prepared.manifest import LabelledManifest, Manifest
 from data_prep.splits.stratified import stratified_parts

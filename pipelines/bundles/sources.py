@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.images import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
 from pipelines.command.folders import PREDICTIONS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.prepared.workers import Cluster
 from pipelines.bundles.sources import find_sources, say_unsearched
 from pipelines.classify.prediction import ImagePrediction, contact_sheet, make_predictor

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.tables import number, read_table
 from data_prep.files.videos import VIDEO_SUFFIXES
 

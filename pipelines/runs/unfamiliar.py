@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from data_prep.errors import InputError
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from gpmodels.unfamiliar import flagged
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.sources import find_sources

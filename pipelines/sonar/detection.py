@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.tables import write_table
 from data_prep.sonar.boxes import Box, inside_image
 from data_prep.sonar.settings import SonarPrepareSettings

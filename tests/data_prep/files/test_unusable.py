@@ -10,7 +10,8 @@ import pytest
 from data_prep.cells.sequences import find_sequences
 from data_prep.errors import InputError
 from data_prep.files.class_folders import files_by_stem, find_class_files
-from data_prep.files.images import IMAGE_SUFFIXES, write_picture
+from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.images import write_picture
 from data_prep.files.pairing import find_pairs
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.videos import VIDEO_SUFFIXES

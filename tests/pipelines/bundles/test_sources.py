@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.images import IMAGE_SUFFIXES
+from data_prep.files.entries import IMAGE_SUFFIXES
 from pipelines.bundles import sources
 from pipelines.bundles.sources import find_sources, say_unsearched
 
