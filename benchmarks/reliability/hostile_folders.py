@@ -38,6 +38,7 @@ _DATA, _OUT, _EXPLORED = "data", "out", "embedding.csv"
 
 _GOOD = "good"  # the kind of files that are not altered
 _REFUSED = 2
+_SMALL = (8, 8)
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,18 @@ def _masks(place: Path, files: Files) -> None:
     """Write a mask of its size for each image that can be read, and a small one for the others."""
     (place / "masks").mkdir()
     for path in files:
-        size = (8, 8)
-        try:
-            if path.is_file():
-                size = read_image(path).shape[:2]
-        except InputError:
-            pass  # the command is to say what is wrong with the image
+        size = _size_of(path)
         mask = np.zeros(size, np.uint8)
         mask[:, : size[1] // 2] = 255
         Image.fromarray(mask).save(place / "masks" / f"{path.stem}.png")
+
+
+def _size_of(path: Path) -> tuple[int, ...]:
+    """Return height and width of an image; a small size where there is none that can be read."""
+    try:
+        return read_image(path).shape[:2] if path.is_file() else _SMALL
+    except InputError:
+        return _SMALL  # it is the command that is to say what is wrong with the image
 
 
 FOLDERS: Mapping[str, Folder] = {

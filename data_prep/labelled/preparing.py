@@ -283,7 +283,7 @@ def _relabelled(
 ) -> list[tuple[ExampleFacts, "Position"]]:
     """Write the shards anew with the labels of the classes that are left, without examples of the others."""
     from data_prep.labelled.dataset import LABEL, stored_label  # noqa: PLC0415 - workers do without TensorFlow
-    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - imports TensorFlow, too
+    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - imports TensorFlow
 
     with TemporaryDirectory(dir=folder) as former:
         for name in {position.shard for _, position in stored}:
