@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,11 +17,16 @@ from gpmodels import replicas
 from gpmodels.batches import batches, untuned
 from gpmodels.familiarity import Familiarity
 from gpmodels.heads.base import Head, Latent, flatten_points
+from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
 from gpmodels.sampling import mixture_of_samples, samples
 from gpmodels.units.gradients import apply_gradients
+
+LOGGER = logging.getLogger(__name__)
+
+NO_POINT = "initialize() was given no data point of positive weight; pass inputs or a dataset."
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -104,6 +110,8 @@ class HybridModel(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if not isinstance(head, Head):
+            raise TypeError(f"head must be a head of gpmodels, such as SVGPHead(), but is {head!r}.")
         if num_data < 1:
             raise ValueError(
                 f"num_data must be the number of training points, at least 1, but is {num_data}."
@@ -189,6 +197,22 @@ class HybridModel(keras.Model):
         It is `Head.logits`; where predictions average over samples, it is the logits of their average.
         """
         return logits_of(outputs) if samples(self.network) else self.head.logits(outputs)
+
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as `keras.Model.fit` does; log a warning where `initialize` has not placed the head."""
+        if not self._is_placed():
+            LOGGER.warning(
+                "%s was not placed by initialize(data): its inducing points and lengthscales know nothing of "
+                "the features, and it may learn nothing. Call initialize with the training data before fit.",
+                self.head.name,
+            )
+        return super().fit(*args, **kwargs)
+
+    def _is_placed(self) -> bool:
+        """Whether the head has no kernel, or lengthscales that are no longer the 1 they are made with."""
+        if not isinstance(self.head, GPHead):
+            return True
+        return self.head.built and any(np.any(values != 1.0) for values in self.head.lengthscales())
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the optimiser on the batch's estimate of the bound."""
@@ -335,9 +359,7 @@ class HybridModel(keras.Model):
             if y is not None:
                 labels.append(np.asarray(y).reshape(-1)[chosen])
         if not sum(map(len, features)):
-            raise ValueError(
-                "initialize() was given no data point of positive weight; pass inputs or a dataset."
-            )
+            raise ValueError(NO_POINT)
         stacked = np.concatenate(features)[:max_points]
         if not np.isfinite(stacked).all():
             raise ValueError(
@@ -370,7 +392,9 @@ class HybridModel(keras.Model):
             ValueError: No usable point, features that are not finite, or head steps without labels.
         """
         if not self.built:
-            first = next(batches(data))[0]
+            first = next((inputs for inputs, _, _ in batches(data)), None)
+            if first is None:
+                raise ValueError(NO_POINT)
             self.build(tf.TensorShape([None, *first.shape[1:]]).as_list())
         sample = self.sample(data, max_points, seed=seed)
         self.head.initialize(sample.features, seed=seed)
@@ -548,7 +572,12 @@ class HybridModel(keras.Model):
             filepath: Folder to write.
             **kwargs: `input_signature` (list of `tf.TensorSpec`), by default the shape the model was
                 built with.
+
+        Raises:
+            ValueError: The model is not built.
         """
+        if not self.built:
+            raise ValueError("The model has no weights yet to export. Call initialize or fit first.")
         signature = kwargs.pop("input_signature", None) or [
             tf.TensorSpec([None, *self._build_shape[1:]], self.network.compute_dtype)
         ]

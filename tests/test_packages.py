@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = {
     "gpmodels": (
         *(
+            {"counts"},
             {"effective"},
             {"paired"},
             {"batches"},

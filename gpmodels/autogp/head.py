@@ -14,6 +14,7 @@ from check_shapes import check_shapes
 
 from gpmodels.autogp.left_out import diagonal_without_sites, precision_roots
 from gpmodels.autogp.posterior import ENTROPIES, POSTERIORS, MixturePosterior
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate import HeadFeatures, Sites, UnitFeatures, sites_at
 from gpmodels.heads.gp import GPHead, Points
@@ -34,7 +35,7 @@ LARGEST_SHARE = 0.99
 """β v_g of a training point stays below this while q is held and the kernel learns by leaving out."""
 
 START_DEVIATION = 0.1
-"""Standard deviation of the means of several components at the start; equal ones would stay equal."""
+"""How far several components' means are set apart, in deviations of q; equal ones would stay equal."""
 
 
 class HeldPosterior(NamedTuple):
@@ -108,9 +109,7 @@ class AutoGPHead(GPHead):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        for name, value in (("num_inducing", num_inducing), ("num_components", num_components)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, but is {value}.")
+        check_counts(num_inducing=num_inducing, num_components=num_components)
         for name, choice, choices in (
             ("posterior", posterior, POSTERIORS),
             ("entropy", entropy, ENTROPIES),
@@ -187,8 +186,15 @@ class AutoGPHead(GPHead):
         rng = np.random.default_rng(seed)
         self.unit.place(*place_global(features, self.num_inducing, rng))
         if self.num_components > 1:
-            shape = self.posterior.q_mean.shape
-            self.posterior.q_mean.assign(START_DEVIATION * rng.standard_normal(shape))
+            self.posterior.q_mean.assign(np.zeros(self.posterior.q_mean.shape))
+            self.set_apart(rng)
+
+    def set_apart(self, rng: np.random.Generator) -> None:
+        """Move the means of several components apart, by little where q is sure: m + 0.1 L_S ε."""
+        if self.num_components > 1:
+            mean = self.posterior.q_mean
+            steps = tf.constant(START_DEVIATION * rng.standard_normal(mean.shape), self.variable_dtype)
+            mean.assign(mean + tf.linalg.matvec(self.posterior.dense_roots(), steps))
 
     def prior_kl(self) -> tf.Tensor:
         """Return -H[q] - E_q[log p(v)] with a lower bound of the entropy H, nats, `[1]`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from gpmodels.counts import check_counts
 from gpmodels.deep_gp.layers import SparseLayer
 from gpmodels.heads.gp import CLASS_KERNELS
 from gpmodels.heads.layered import LayeredHead
@@ -58,8 +59,7 @@ class DeepGPHead(LayeredHead):
         if inner_kernels not in CLASS_KERNELS:
             raise ValueError(f"inner_kernels must be one of {CLASS_KERNELS}, but is {inner_kernels!r}.")
         self.inner_kernels = inner_kernels
-        if num_inducing < 1:
-            raise ValueError(f"num_inducing must be at least 1, but is {num_inducing}.")
+        check_counts(num_inducing=num_inducing)
         self.num_inducing = num_inducing
 
     def get_config(self) -> dict[str, Any]:

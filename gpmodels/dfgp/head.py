@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.dfgp.placement import (
     fit_hidden_means,
     label_targets,
@@ -114,13 +115,11 @@ class DFGPHead(GPHead):
             raise ValueError(f"likelihood must be one of {DFGP_LIKELIHOODS}, but is {likelihood!r}.")
         super().__init__(likelihood=likelihood, **kwargs)
         self.num_hidden_inducing = num_inducing if num_hidden_inducing is None else num_hidden_inducing
-        for name, value in (
-            ("num_hidden", 1 if num_hidden is None else num_hidden),
-            ("num_inducing", num_inducing),
-            ("num_hidden_inducing", self.num_hidden_inducing),
-        ):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, but is {value}.")
+        check_counts(
+            num_hidden=1 if num_hidden is None else num_hidden,
+            num_inducing=num_inducing,
+            num_hidden_inducing=self.num_hidden_inducing,
+        )
         for setting, text, allowed in (
             ("hidden_posterior", hidden_posterior, HIDDEN_POSTERIORS),
             ("hidden_lengthscales", hidden_lengthscales, HIDDEN_LENGTHSCALES),

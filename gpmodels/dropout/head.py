@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent
 from gpmodels.heads.linear import LinearHead
 from gpmodels.likelihoods import mixture
@@ -67,8 +68,7 @@ class DropoutHead(LinearHead):
         super().__init__(num_classes=num_classes, dtype=dtype, **kwargs)
         if not 0.0 <= rate < 1.0:
             raise ValueError(f"rate must be at least 0 and below 1, but is {rate}.")
-        if num_samples < 1:
-            raise ValueError(f"num_samples must be at least 1, but is {num_samples}.")
+        check_counts(num_samples=num_samples)
         self.rate = rate
         self.num_samples = num_samples
         self.seed = seed

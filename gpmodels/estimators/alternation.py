@@ -30,15 +30,12 @@ class LeaveOneOutStep:
 
     Raises:
         TypeError: The engine's head is another.
-        ValueError: The likelihood has no such term as the paper's.
     """
 
     def __init__(self, engine: Engine, *, is_papers: bool) -> None:
         if not isinstance(engine.head, AutoGPHead):
             raise TypeError(f"Learning by leaving out needs an AutoGPHead, but got {engine.head.name}.")
         self.head = engine.head
-        if is_papers:
-            _probe_papers_term(self.head)
         self._engine = engine
         self._is_papers = is_papers
         with tf.init_scope():
@@ -80,8 +77,11 @@ class LeaveOneOutStep:
         return loss
 
 
-def _probe_papers_term(head: AutoGPHead) -> None:
-    """Refuse a likelihood without the paper's term before anything is trained.
+def require_papers_term(head: AutoGPHead) -> None:
+    """Refuse a likelihood without the paper's term, before anything is trained.
+
+    Args:
+        head: That shall learn by it.
 
     Raises:
         ValueError: It has none.

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from gpmodels.autogp.head import AutoGPHead
-from gpmodels.estimators.alternation import OBJECTIVES, AlternatingSteps
-from gpmodels.estimators.base import ConjugateEstimator, is_count
+from gpmodels.counts import is_count
+from gpmodels.estimators.alternation import OBJECTIVES, AlternatingSteps, require_papers_term
+from gpmodels.estimators.base import ConjugateEstimator
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier, LeavesOneOutRegressor
@@ -38,7 +39,7 @@ from gpmodels.estimators.temperature import (
     temperature_by_folds,
     tempered,
 )
-from gpmodels.heads.gp import Points
+from gpmodels.heads.gp import GPHead, Points
 from gpmodels.paired import paired_gain
 from gpmodels.units.sparse import InducingUnits
 
@@ -158,6 +159,8 @@ class _AutoGP(ConjugateEstimator):
         self, engine: Engine, rows: Rows, monitor: FitMonitor, total: int, rng: np.random.Generator
     ) -> int:
         """Learn with rows held out, then from all few rows for as long as those held out chose."""
+        if self.objective == "loo_paper":
+            require_papers_term(_autogp_head(engine))
         placed = engine.head.get_weights()
         training, held_out = self._divided(rows, rng)
         learns_again = held_out is not None and len(rows) <= ROWS_LEARNED_AGAIN
@@ -165,7 +168,6 @@ class _AutoGP(ConjugateEstimator):
             # Of few rows many have an inducing input near them: held-out rows would judge places where the
             # posterior is tame, unlike those of new rows.
             engine.head.initialize(training.standardised, seed=int(rng.integers(2**31 - 1)))
-        apart = _autogp_head(engine).posterior.q_mean.numpy()
         kept = self._learn(engine, training, held_out, monitor, total, rng)
         if held_out is not None:
             densities, self._held_temperature = self._judged(engine, held_out)
@@ -173,13 +175,10 @@ class _AutoGP(ConjugateEstimator):
                 self.posterior_is_solved_ = self._solving_is_no_worse(engine, training, held_out, densities)
             if learns_again:
                 engine.set_weights(placed)
-                apart = _autogp_head(engine).posterior.q_mean.numpy()
                 # As many epochs of as many blocks, at the same learning rates: more rows take more steps.
                 longer = _steps_per_epoch(rows, self.batch_size) / _steps_per_epoch(training, self.batch_size)
                 steps, quiet = round(longer * kept), quiet_monitor(engine, len(rows))
                 self._learn(engine, rows, None, quiet, round(longer * total), rng, stop_after=steps)
-        if not kept:
-            _join_components(_autogp_head(engine), apart)
         if self.posterior_is_solved_:
             refit_posterior_by_chunks(engine, rows)
             self._fit_temperature_by_folds(engine, rows, int(rng.integers(2**31 - 1)))
@@ -212,6 +211,28 @@ class _AutoGP(ConjugateEstimator):
         """Return the log density of each held-out row, nats, and the temperature of it: 1 in regression."""
         return log_densities(engine, rows), 1.0
 
+    def _before_steps(self, engine: Engine, rng: np.random.Generator) -> Callable[[], None] | None:
+        """Return what sets several components apart; held-out rows judge the start as the SVGP it is."""
+        head = _autogp_head(engine)
+        return lambda: head.set_apart(rng)
+
+    def _engine_to_leave_out_by(self) -> Engine:
+        """Return the trained engine, or one of a single component with its kernel and likelihood.
+
+        A site cannot be divided out of several components that no solution of the bound's conditions has
+        placed: β v_g may be above 1. `_before_leaving_out` finds the best single one.
+        """
+        engine = self._trained_engine()
+        if self.num_components == 1:
+            return engine
+        head = _autogp_head(engine)
+        single = engine_for(self._model, {**self.head_settings_, "num_components": 1}, self.n_features_in_)
+        single.reset()
+        target = _autogp_head(single)
+        _copy_kernel(head.unit, target.unit)
+        _copy_likelihood(head, target)
+        return single
+
     def _training_steps(self, engine: Engine, steps_per_epoch: float, total: int) -> TrainingSteps:
         if self.objective == "elbo":
             return BoundSteps(engine.adam_step)
@@ -226,11 +247,6 @@ def _autogp_head(engine: Engine) -> AutoGPHead:
     return engine.head
 
 
-def _join_components(head: AutoGPHead, apart: FloatArray) -> None:
-    """Take off what `initialize` set the components of the start apart by, which no step has used."""
-    head.posterior.q_mean.assign(head.posterior.q_mean.numpy() - apart)
-
-
 def _steps_per_epoch(rows: Rows, batch_size: int) -> float:
     return len(rows) / min(batch_size, len(rows))
 
@@ -242,14 +258,19 @@ def _copy_kernel(source: InducingUnits, target: InducingUnits) -> None:
             getattr(target, name).assign(value.numpy())
 
 
+def _copy_likelihood(source: GPHead, target: GPHead) -> None:
+    """Give a head the likelihood's parameters of another."""
+    for ours, theirs in zip(target.likelihood.parameters, source.likelihood.parameters, strict=True):
+        ours.assign(theirs.numpy())
+
+
 def _copy_start(start: Engine, head: AutoGPHead) -> None:
-    """Give a head the kernel, likelihood and posterior of a fitted SVGP, for every component alike."""
+    """Give a head the kernel, likelihood and posterior of a fitted SVGP, every component the same."""
     unit = start.head.posterior_units[0]
     _copy_kernel(unit, head.unit)
-    for ours, theirs in zip(head.likelihood.parameters, start.head.likelihood.parameters, strict=True):
-        ours.assign(theirs.numpy())
-    apart = head.posterior.q_mean.numpy()  # what `initialize` set the components apart by
-    head.posterior.q_mean.assign(apart + unit.q_mean.numpy()[0][:, None])
+    _copy_likelihood(start.head, head)
+    means = np.broadcast_to(unit.q_mean.numpy()[0][:, None], head.posterior.q_mean.shape)
+    head.posterior.q_mean.assign(means)
     roots = np.broadcast_to(unit.q_sqrt.numpy()[0][:, None], head.posterior.dense_roots().shape)
     if head.posterior.is_diagonal:
         roots = np.linalg.norm(roots, axis=-1)

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from gpmodels.counts import is_count
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
@@ -207,11 +208,20 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             may_replace_start=self._may_replace_start(),
             first_look=self._first_look,
             stop_after=stop_after,
+            begin=self._before_steps(engine, rng),
         )
 
     def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
         """Start a fit by mini-batches from one of a sample of the rows."""
         warm_start(engine, rows, rng)
+
+    def _before_steps(
+        self,
+        engine: Engine,  # noqa: ARG002 - subclasses need it
+        rng: np.random.Generator,  # noqa: ARG002 - as above
+    ) -> Callable[[], None] | None:
+        """Return what changes the start for the first step on a mini-batch: nothing."""
+        return None
 
     def _judge(self) -> Judge:
         """Return what is looked at of the held-out rows: the log density of each."""
@@ -441,16 +451,6 @@ def default_num_inducing(setting: int | str, num_rows: int) -> int:
     if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 1:
         raise ValueError(f'num_inducing must be "auto" or a positive integer, but is {setting!r}.')
     return min(int(setting), num_rows)
-
-
-def is_count(value: object) -> bool:
-    """Whether a setting is a positive integer.
-
-    Example:
-        >>> is_count(3), is_count(0), is_count(True), is_count(2.0)
-        (True, False, False, False)
-    """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) > 0
 
 
 def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:

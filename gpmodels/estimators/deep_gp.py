@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gpmodels.estimators.base import SparseGPEstimator, default_num_inducing, is_count
+from gpmodels.counts import is_count
+from gpmodels.estimators.base import SparseGPEstimator, default_num_inducing
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, engine_for
 from gpmodels.estimators.mini_batch import CHUNK, BoundSteps, Rows, TrainingSteps

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from gpmodels.estimators.base import is_count
+from gpmodels.counts import is_count
 from gpmodels.gplvm.data import FloatArray
 from gpmodels.gplvm.kernels import KERNELS
 from gpmodels.gplvm.start import Scaling

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from gpmodels.effective import effective_observations
 from gpmodels.estimators.engine import FloatArray
@@ -41,8 +40,13 @@ def checked_groups(groups: Any, num_rows: int) -> npt.NDArray[np.intp] | None:
                 f"groups must name the group of each row, but row {row}, counted from 0, has {name!r}. Give "
                 "such rows groups of their own, or leave them out."
             )
-    names = column_or_1d(groups)
-    check_consistent_length(names, np.empty(num_rows))
+    names = np.asarray(groups)
+    if names.shape not in ((num_rows,), (num_rows, 1)):
+        raise ValueError(
+            f"groups must hold the group of each of the {num_rows} rows, `[{num_rows}]`, but its shape is "
+            f"{list(names.shape)}."
+        )
+    names = names.reshape(-1)
     return np.unique(names, return_inverse=True)[1].reshape(-1)
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import is_classifier
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
+from gpmodels.estimators.row_digest import row_digest
 from gpmodels.estimators.temperature import tempered
 from gpmodels.heads.gp import Points
 
@@ -26,6 +28,17 @@ from gpmodels.heads.gp import Points
 @dataclass(kw_only=True, repr=False, eq=False)
 class _LeavesOneOut(SparseGPEstimator, abc.ABC):
     """What classifiers and regressors share."""
+
+    def _fit(
+        self,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
+        callback: Callable[[Any, int], None] | None,
+    ) -> Self:
+        self.rows_digest_ = row_digest(x, targets)
+        return super()._fit(x, targets, weight, groups, callback)
 
     def _left_out(
         self, X: Any, y: Any, sample_weight: Any, of_points: Callable[[Engine, Points, Any], FloatArray]
@@ -39,6 +52,12 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
             raise ValueError(
                 f"These are {len(x)} rows, but the fit had {fitted}. Pass the rows of the fit, with "
                 "their weights: each is left out of what all of them taught."
+            )
+        digest = row_digest(x, self._targets(labels) if is_classifier(self) else labels.astype(np.float64))
+        if digest != getattr(self, "rows_digest_", digest):
+            raise ValueError(
+                "These are not the rows of the fit: inputs or targets differ. Pass both as `fit` had them, "
+                "in any order but together: each row is left out of what all of them taught."
             )
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         weight = self._row_weight(labels, weight)
@@ -54,7 +73,7 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
     ) -> FloatArray:
         """Return a function of the left-out marginals of checked rows, whose weights are those of the fit."""
         weight = weight * (self.effective_observations_ / weight.sum())
-        engine = self._trained_engine()
+        engine = self._engine_to_leave_out_by()
         if prepare is not None:
             prepare(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_))
         points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
@@ -65,6 +84,10 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
             part = Points(*(value[start : start + rows] for value in points))
             parts.append(of_points(engine, part, left_out(part)))
         return np.concatenate(parts)
+
+    def _engine_to_leave_out_by(self) -> Engine:
+        """Return an engine with the posterior that rows are left out of: the trained one."""
+        return self._trained_engine()
 
     def _before_leaving_out(self, engine: Engine, rows: Rows) -> None:
         """Bring the posterior to the best one at the rows, where the fit may have left another."""
@@ -96,6 +119,7 @@ class LeavesOneOutRegressor(_LeavesOneOut, abc.ABC):
         Raises:
             sklearn.exceptions.NotFittedError: The estimator is not fitted.
             NotImplementedError: Its posterior is not one of sites.
+            ValueError: The rows are others than those of the fit.
 
         Source:
             `gpmodels.heads.leave_one_out`.
@@ -130,7 +154,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
         Raises:
             sklearn.exceptions.NotFittedError: The estimator is not fitted.
             NotImplementedError: Its posterior is not one of sites.
-            ValueError: A label was not seen in `fit`, or there are more or fewer rows than it had.
+            ValueError: A label was not seen in `fit`, or the rows are others than those of the fit.
 
         Source:
             `gpmodels.heads.leave_one_out`.

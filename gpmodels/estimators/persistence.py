@@ -39,7 +39,7 @@ BEFORE = {"lengthscale_spread": None, "temperature": 1.0, "kernel_depth": 1}
 LISTS = ("views", "widths")
 """Settings of a head that are lists."""
 
-NUMBERS = ("effective_observations", "temperature", "num_rows")
+NUMBERS = ("effective_observations", "temperature", "num_rows", "rows_digest")
 """Positive numbers that a fit finds, and that earlier files lack."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -75,6 +75,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "effective_observations": getattr(estimator, "effective_observations_", None),
         "temperature": getattr(estimator, "temperature_", None),
         "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
+        "rows_digest": getattr(estimator, "rows_digest_", None),
         **{name.rstrip("_"): bool(getattr(estimator, name)) for name in estimator._learned_flags},
         "labels_are_objects": False,
     }
@@ -133,7 +134,7 @@ def check_header(description: Mapping[str, Any], cls: type[BaseEstimator]) -> No
         )
     if description.get("class") != cls.__name__:
         raise ValueError(
-            f"holds a {description.get('class')}, not a {cls.__name__}. Call {description.get('class')}.load."
+            f"is of {description.get('class')}, not of {cls.__name__}. Call {description.get('class')}.load."
         )
     if not isinstance(description.get("parameters"), dict):
         raise ValueError("its description lacks parameters.")

@@ -16,9 +16,11 @@ from matplotlib.lines import Line2D
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from gpmodels.autogp.head import AutoGPHead
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.engine import FloatArray
-from gpmodels.estimators.summary import describe
+from gpmodels.estimators.summary import describe, feature_names
+from gpmodels.heads.conjugate import GlobalLocalHead
 from gpmodels.heads.gp import GPHead
 
 GRID_POINTS = 500
@@ -77,12 +79,18 @@ def _span(values: FloatArray) -> tuple[float, float]:
 
 
 def _inducing_inputs(estimator: SparseGPEstimator) -> dict[int | None, FloatArray]:
-    """Return inducing inputs `[M, D]` in the data's units by expert in use, None for the global unit."""
+    """Return inducing inputs `[M, D]` in the data's units by expert in use, None for the global unit.
+
+    Heads of several layers have none among the data.
+    """
     head = _trained_head(estimator)
     inputs: dict[int | None, FloatArray] = {}
-    if "global" in head.unit_names:
-        inputs[None] = head.global_unit.inducing_inputs.numpy()[0]
-    inputs |= {int(k): head.experts.inducing_inputs.numpy()[k] for k in head.active_experts}
+    if isinstance(head, AutoGPHead):
+        inputs[None] = head.unit.inducing_inputs.numpy()[0]
+    elif isinstance(head, GlobalLocalHead):
+        if "global" in head.unit_names:
+            inputs[None] = head.global_unit.inducing_inputs.numpy()[0]
+        inputs |= {int(k): head.experts.inducing_inputs.numpy()[k] for k in head.active_experts}
     return {k: value * estimator.input_scale_ + estimator.input_mean_ for k, value in inputs.items()}
 
 
@@ -159,7 +167,7 @@ def plot_regression(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes | Non
             inside, np.full(inside.shape, height), "|", color=colour, ms=5, transform=ax.get_xaxis_transform()
         )
     ax.set_xlim(grid[0], grid[-1])
-    ax.set_xlabel(describe(estimator).feature_names[0])
+    ax.set_xlabel(feature_names(estimator)[0])
     return ax
 
 
@@ -220,8 +228,8 @@ def plot_classification(estimator: SparseGPEstimator, X: Any, y: Any, ax: Axes |
         ax.plot(*inputs.T, "+", color=colour, ms=5, mew=0.8)
     ax.set_xlim(first.min(), first.max())
     ax.set_ylim(second.min(), second.max())
-    ax.set_xlabel(describe(estimator).feature_names[0])
-    ax.set_ylabel(describe(estimator).feature_names[1])
+    ax.set_xlabel(feature_names(estimator)[0])
+    ax.set_ylabel(feature_names(estimator)[1])
     ax.legend(fontsize="small")
     return ax
 

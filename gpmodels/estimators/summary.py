@@ -146,6 +146,22 @@ class ModelSummary:
         return aligned(rows) + ([f"and {hidden} less relevant features"] if hidden else [])
 
 
+def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
+    """Return the names of the columns that an estimator was fitted to; x0, x1 and so on where they had none.
+
+    Args:
+        estimator: Fitted.
+
+    Example:
+        >>> from gpmodels import SVGPRegressor
+        >>> X = np.linspace(0.0, 10.0, 40)[:, None]
+        >>> feature_names(SVGPRegressor(num_inducing=8, max_iterations=10).fit(X, np.sin(X[:, 0])))
+        ('x0',)
+    """
+    unnamed = [f"x{d}" for d in range(estimator.n_features_in_)]
+    return tuple(str(name) for name in getattr(estimator, "feature_names_in_", unnamed))
+
+
 def describe(estimator: BaseEstimator) -> ModelSummary:
     """Return what a fitted estimator has learned.
 
@@ -168,10 +184,9 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
     descriptions = head.describe()
     if descriptions is None:
         raise TypeError(
-            f"{type(estimator).__name__} has no units on the features alone, which is what this describes. "
-            "Call its summary(), or read view_weights_."
+            f"{type(estimator).__name__} has no unit on the features alone, whose lengthscales would say "
+            "what each feature counts. Call its summary(), which tells what it has."
         )
-    names = getattr(estimator, "feature_names_in_", [f"x{d}" for d in range(estimator.n_features_in_)])
     units = _units(estimator, head, descriptions)
     in_use = {unit.name for unit in units}
     curve = estimator.learning_curve_
@@ -180,7 +195,7 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
         estimator=type(estimator).__name__,
         kernel=head.kernel_name,
         likelihood=head.likelihood_name,
-        feature_names=tuple(str(name) for name in names),
+        feature_names=feature_names(estimator),
         units=units,
         dropped=tuple(name for name in head.unit_names if name not in in_use),
         bound_per_point=bound,

@@ -28,6 +28,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from gpmodels.counts import check_counts, is_count
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.layers import (
@@ -101,12 +102,7 @@ class LayeredHead(GPHead, abc.ABC):
     ) -> None:
         super().__init__(**kwargs)
         self.num_layers, self.widths = checked_layers(num_layers, widths)
-        for name, count in (
-            ("num_samples", num_samples),
-            ("num_prediction_samples", num_prediction_samples),
-        ):
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1, but is {count}.")
+        check_counts(num_samples=num_samples, num_prediction_samples=num_prediction_samples)
         if mean_function not in MEAN_FUNCTIONS:
             raise ValueError(f"mean_function must be one of {MEAN_FUNCTIONS}, but is {mean_function!r}.")
         if not 0.0 < kernel_variance < math.inf:
@@ -322,7 +318,7 @@ class LayeredHead(GPHead, abc.ABC):
         return Latent(mean, tf.reshape(variance, shape), log_weight)
 
 
-def checked_layers(num_layers: int, widths: Sequence[Any] | None) -> tuple[int, tuple[int, ...] | None]:
+def checked_layers(num_layers: int, widths: object) -> tuple[int, tuple[int, ...] | None]:
     """Return L and the widths of its inner layers as a tuple.
 
     Raises:
@@ -332,16 +328,19 @@ def checked_layers(num_layers: int, widths: Sequence[Any] | None) -> tuple[int, 
         >>> checked_layers(3, [5, 2])
         (3, (5, 2))
     """
-    if num_layers < 1:
-        raise ValueError(f"num_layers must be at least 1, but is {num_layers}.")
+    check_counts(num_layers=num_layers)
     if widths is None:
         return num_layers, None
+    if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
+        raise ValueError(
+            f"widths must be a list of {num_layers - 1} numbers, one for each inner layer, but is {widths!r}."
+        )
     if len(widths) != num_layers - 1:
         raise ValueError(
             f"widths must hold one number for each of the {num_layers - 1} inner layers of {num_layers}, but "
             f"is {list(widths)}. The last layer's width follows from the likelihood; None takes the default."
         )
-    if not all(isinstance(width, int | np.integer) and width >= 1 for width in widths):
+    if not all(is_count(width) for width in widths):
         raise ValueError(f"Each of widths must be at least 1, and whole, but they are {list(widths)}.")
     return num_layers, tuple(int(width) for width in widths)
 

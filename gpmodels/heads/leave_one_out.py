@@ -61,7 +61,8 @@ def without_site(
         variance: v_g.
         site: Sites, `[..., P]` each.
         most: Largest v_- that can be: |b|² at the best q, whose other sites leave no more open than the prior
-            does. It is a bound for rounding, where β v_g is nearly 1, and for a q that is not the best one.
+            does. It is a bound for rounding, where β v_g is nearly 1, and for a q that is not the best one,
+            whose β v_g may be above 1: mean and variance are then those of a smaller β at the same slope.
 
     Example:
         >>> one = tf.ones([1, 1])
@@ -72,7 +73,9 @@ def without_site(
     """
     least = tf.minimum(tf.math.divide_no_nan(variance, most), 1.0)  # then v_- = v_g/left is `most` at most
     left = tf.maximum(1.0 - site.precision * variance, least)
-    return (mean - variance * site.linear) / left, variance / left
+    slope = site.linear - site.precision * mean
+    # (μ - v_g r)/left where `left` is 1 - β v_g; where it is not, that would keep a β which v_- has lost.
+    return mean - variance * slope / left, variance / left
 
 
 @check_shapes("b: [J, N, M]", "return: [N, J]")

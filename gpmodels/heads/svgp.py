@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import Points
@@ -56,8 +57,7 @@ class SVGPHead(ConjugateHead):
 
     def __init__(self, *, num_inducing: int = 50, kernel_variance: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if num_inducing < 1:
-            raise ValueError(f"num_inducing must be at least 1, but is {num_inducing}.")
+        check_counts(num_inducing=num_inducing)
         if not 0.0 < kernel_variance < math.inf:
             raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.num_inducing = num_inducing

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import BestPosterior, Points
@@ -64,8 +65,7 @@ class ExpertsHead(ConjugateHead, abc.ABC):
     ) -> None:
         if num_experts < 0:
             raise ValueError(f"num_experts must not be negative, but is {num_experts}.")
-        if num_expert_inducing < 1:
-            raise ValueError(f"num_expert_inducing must be at least 1, but is {num_expert_inducing}.")
+        check_counts(num_expert_inducing=num_expert_inducing)
         if e_step not in E_STEPS:
             raise ValueError(f"e_step must be one of {E_STEPS}, but is {e_step!r}.")
         self.num_experts = num_experts

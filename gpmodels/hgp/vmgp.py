@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.hgp.experts import ExpertsHead, GatedLatent
 from gpmodels.units.sparse import FoldedUnits, UnitMarginal
@@ -38,8 +39,7 @@ class VMGPHead(ExpertsHead):
     """
 
     def __init__(self, *, num_experts: int = 9, num_inducing: int = 50, **kwargs: Any) -> None:
-        if num_experts < 1:
-            raise ValueError(f"num_experts must be at least 1, but is {num_experts}.")
+        check_counts(num_experts=num_experts)
         kwargs.pop("num_expert_inducing", None)  # as `get_config` of the base class has it
         super().__init__(num_experts=num_experts, num_expert_inducing=num_inducing, **kwargs)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.layered import LayeredHead
 from gpmodels.random_features.features import FEATURE_KERNELS, FREQUENCIES
 from gpmodels.random_features.layers import FeatureLayer
@@ -56,11 +57,10 @@ class RandomFeatureHead(LayeredHead):
         if kwargs.get("kernel_depth", 1) != 1:
             raise ValueError(
                 f"Random features approach kernels of kernel_depth 1, but it is {kwargs['kernel_depth']!r}. "
-                "For depth take more layers, or DeepGPHead."
+                "For depth take more layers; DeepGPHead, or approximation='sparse', has such kernels."
             )
         super().__init__(**kwargs)
-        if num_features < 1:
-            raise ValueError(f"num_features must be at least 1, but is {num_features}.")
+        check_counts(num_features=num_features)
         if kernel not in FEATURE_KERNELS:
             raise ValueError(f"kernel must be one of {FEATURE_KERNELS}, but is {kernel!r}.")
         if frequencies not in FREQUENCIES:

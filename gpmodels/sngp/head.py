@@ -13,6 +13,7 @@ import scipy.special
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gaussian_logits import GaussianLogits, marginal_variance
 from gpmodels.heads.points import PointBatch
@@ -67,8 +68,7 @@ class SNGPHead(GaussianLogits):
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        if num_features < 1:
-            raise ValueError(f"num_features must be at least 1, but is {num_features}.")
+        check_counts(num_features=num_features)
         self._set_classes(num_classes)
         self.num_features = num_features
         self.seed = seed

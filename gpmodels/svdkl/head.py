@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.gp import GPHead
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
@@ -40,6 +42,7 @@ class SVDKLHead(GPHead):
         groups: Columns of each GP: column indices or a slice for each; a column may be in several.
         num_gps: J, GPs on as many groups of consecutive columns; None takes one for each feature, at most 32.
         num_inducing: M of each GP.
+        kernel_variance: σ² of each GP at the start.
         seed: Of A at the start.
         **kwargs: `kernel`, `kernel_depth`, `num_classes`, `likelihood` (probit, logistic, softmax or
             Gaussian) and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
@@ -62,14 +65,13 @@ class SVDKLHead(GPHead):
         groups: Sequence[Sequence[int] | slice] | None = None,
         num_gps: int | None = None,
         num_inducing: int = 20,
+        kernel_variance: float = 1.0,
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        for name, value in (("num_gps", num_gps), ("num_inducing", num_inducing)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, but is {value}.")
-        self.groups = None if groups is None else normalised_views(groups)
+        check_counts(num_inducing=num_inducing, num_gps=1 if num_gps is None else num_gps)
+        self.groups = None if groups is None else normalised_views(groups, "group")
         if self.groups is not None and num_gps not in (None, len(self.groups)):
             raise ValueError(
                 f"num_gps is {num_gps}, but there are {len(self.groups)} groups, and each has one GP. Leave "
@@ -86,7 +88,10 @@ class SVDKLHead(GPHead):
                 f"{self.class_kernels!r}."
             )
         self.num_gps = num_gps
+        if not 0.0 < kernel_variance < math.inf:
+            raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.num_inducing = num_inducing
+        self.kernel_variance = kernel_variance
         self.seed = seed
 
     def get_config(self) -> dict[str, Any]:
@@ -96,6 +101,7 @@ class SVDKLHead(GPHead):
             "groups": None if self.groups is None else [list(group) for group in self.groups],
             "num_gps": self.num_gps,
             "num_inducing": self.num_inducing,
+            "kernel_variance": self.kernel_variance,
             "seed": self.seed,
         }
 
@@ -116,6 +122,7 @@ class SVDKLHead(GPHead):
             num_features=self._width,
             kernel=self.kernel_name,
             kernel_depth=self.kernel_depth,
+            kernel_variance=self.kernel_variance,
             dtype=self.variable_dtype,
             role=f"GPs of {self.name}",
         )

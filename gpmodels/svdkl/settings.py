@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pydantic import Field
 
-from pydantic import BaseModel, ConfigDict, Field
+from gpmodels.heads.settings import UnitSettings
 
 
-class SVDKLSettings(BaseModel):
+class SVDKLSettings(UnitSettings):
     """Settings of an SVDKL head in a run, in the table `svdkl`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     num_gps: int | None = Field(
         default=None,
@@ -19,6 +17,3 @@ class SVDKLSettings(BaseModel):
         "feature, at most 32.",
     )
     num_inducing: int = Field(default=20, ge=1, description="Inducing points of each Gaussian process.")
-    kernel: Literal["squared_exponential", "matern12", "matern32", "matern52"] = Field(
-        default="squared_exponential", description="Kernel of every Gaussian process."
-    )

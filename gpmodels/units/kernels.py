@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 
+from gpmodels.counts import check_counts
 from gpmodels.units.arc_cosine import length_part, normalised_kernel
 from gpmodels.units.gradients import custom_gradient
 from gpmodels.units.numerics import row_products
@@ -286,8 +287,7 @@ def make_kernel(name: str, depth: int = 1, dtype: str = "float64") -> Kernel:
         >>> float(kernel.diagonal(tf.constant([[2.0]]))[0])
         4.0
     """
-    if depth != int(depth) or depth < 1:
-        raise ValueError(f"kernel_depth must be a positive integer, but is {depth!r}.")
+    check_counts(kernel_depth=depth)
     if name in _DEGREES:
         degree = _DEGREES[name]
         if degree == 2 and depth > 2:

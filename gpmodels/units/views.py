@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,38 +14,42 @@ Views = tuple[tuple[int, ...], ...]
 """Columns of each unit's view."""
 
 
-def normalised_views(views: Sequence[Sequence[int] | slice]) -> Views:
+def normalised_views(views: Any, what: str = "view") -> Views:
     """Return the views as tuples of column indices.
 
     Args:
-        views: Column indices, or a slice with an end, for each view.
+        views: A list with column indices, or a slice with an end, for each view.
+        what: What messages call a view.
 
     Raises:
-        ValueError: There is no view, one is empty, or names something that is no column.
+        ValueError: It is no list, there is no view, one is empty, or names something that is no column.
 
     Example:
         >>> normalised_views([[0, 2], slice(3, 5)])
         ((0, 2), (3, 4))
     """
+    if not isinstance(views, Sequence | np.ndarray):
+        raise ValueError(f"{what}s must be a list of the columns of each {what}, but is {views!r}.")
     if not len(views):
-        raise ValueError(f"views must name the columns of at least one view, but is {views!r}.")
-    columns = tuple(_columns(view) for view in views)
+        raise ValueError(f"{what}s must name the columns of at least one {what}, but is {views!r}.")
+    columns = tuple(_columns(view, what) for view in views)
     for view in columns:
         if not view or min(view) < 0 or len(set(view)) < len(view):
             raise ValueError(
-                f"Each view must hold different column indices from 0, at least one, but one is {list(view)}."
+                f"Each {what} must hold different column indices from 0, at least one, but one is "
+                f"{list(view)}."
             )
     return columns
 
 
-def _columns(view: Sequence[int] | slice) -> tuple[int, ...]:
+def _columns(view: Sequence[int] | slice, what: str) -> tuple[int, ...]:
     if isinstance(view, slice):
         if view.stop is None or view.stop < 0 or (view.start or 0) < 0:
-            raise ValueError(f"A view given as a slice needs an end, counted from 0, but is {view}.")
+            raise ValueError(f"A {what} given as a slice needs an end, counted from 0, but is {view}.")
         return tuple(range(view.start or 0, view.stop, view.step or 1))
     values = np.asarray(view)
     if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
-        raise ValueError(f"A view must be a sequence of column indices or a slice, but is {view!r}.")
+        raise ValueError(f"A {what} must be a sequence of column indices or a slice, but is {view!r}.")
     return tuple(int(value) for value in values)
 
 

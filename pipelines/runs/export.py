@@ -111,7 +111,11 @@ def export_run(
             soft_wrap=True,
         )
     check = f"gpimaging verify {shlex.quote(str(out))}"
-    job.say(f"The {head} head is written as a bundle to {out}. Check it with: {check}", soft_wrap=True)
+    others = run.heads[:-1] if settings.head is None else ()
+    choice = f", the last of the run (--set head={others[-1]} takes another)," if others else ""
+    job.say(
+        f"The {head} head{choice} is written as a bundle to {out}. Check it with: {check}", soft_wrap=True
+    )
 
 
 def _fitted(model: HybridModel, temperature: float | None) -> dict[str, str]:

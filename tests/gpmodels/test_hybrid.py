@@ -346,6 +346,29 @@ def test_initialize_refuses_data_it_cannot_use():
         model.initialize((x, y))
 
 
+def test_what_has_no_weights_or_no_rows_says_so():
+    with pytest.raises(TypeError, match="head must be a head of gpmodels, such as SVGPHead"):
+        HybridModel(keras.layers.Identity(), "autogp", num_data=3)
+    model = HybridModel(keras.layers.Identity(), SVGPHead(num_inducing=4), num_data=3)
+    with pytest.raises(ValueError, match=r"no weights yet to export\. Call initialize or fit first"):
+        model.export("nowhere")
+    with pytest.raises(ValueError, match="no data point of positive weight"):
+        model.initialize((np.zeros([0, 2], "float32"), np.zeros(0)))
+
+
+@pytest.mark.slow
+def test_fit_tells_of_a_head_that_nobody_placed(caplog):
+    x, y = blobs()
+    for places in (False, True):
+        caplog.clear()
+        model = identity_model(SVGPHead(num_inducing=5))
+        if places:
+            model.initialize(x)
+        model.compile(optimizer="adam")
+        model.fit(x, y, epochs=1, verbose=0)
+        assert ("was not placed by initialize(data)" in caplog.text) != places
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -196,6 +196,22 @@ def test_closed_forms_against_quadrature(name, num_classes):
         assert ours[n] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["softmax", "robust_max"])
+def test_closed_forms_of_three_classes_against_sampling(name):
+    likelihood = make_likelihood(name, num_classes=3, num_units=1, dtype="float64")
+    mean, variance = np.array([0.4, -0.3, 0.9]), np.array([0.5, 0.2, 0.3])
+    f = mean + np.sqrt(variance) * np.random.default_rng(0).normal(size=(400_000, 3))
+    wins = np.eye(3)[f.argmax(axis=1)]
+    error = 1e-3  # of robust max
+    samples = (
+        scipy.special.softmax(f, axis=1) if name == "softmax" else (1 - error) * wins + error / 2 * (1 - wins)
+    )
+    for label in range(3):
+        arguments = tf.constant([mean]), tf.constant([variance]), tf.constant([label]), tf.constant([0])
+        found = float(likelihood.log_expected_inverse(*arguments)[0])
+        assert found == pytest.approx(np.log((1.0 / samples[:, label]).mean()), abs=0.02)
+
+
 def test_gaussian_is_infinite_from_the_noise_on_and_probit_refuses():
     gaussian = make_likelihood("gaussian", num_classes=2, num_units=1, dtype="float64")
     noise = float(gaussian.noise_variance.numpy()[0])
@@ -211,7 +227,9 @@ def test_gaussian_is_infinite_from_the_noise_on_and_probit_refuses():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_components": 0}, "num_components must be at least 1, but is 0"),
+        ({"num_components": 0}, "num_components must be at least 1, and a whole number, but is 0"),
+        ({"num_components": 1.5}, "num_components must be at least 1, and a whole number, but is 1.5"),
+        ({"num_inducing": "8"}, "num_inducing must be at least 1, and a whole number, but is '8'"),
         ({"posterior": "banded"}, "posterior must be one of .*, but is 'banded'"),
         ({"entropy": "exact"}, "entropy must be one of .*, but is 'exact'"),
         ({"kernel_variance": 0.0}, "kernel_variance must be positive and finite"),

@@ -204,7 +204,7 @@ def test_number_of_hidden_units():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_hidden": 0}, "num_hidden must be at least 1, but is 0"),
+        ({"num_hidden": 0}, "num_hidden must be at least 1, and a whole number, but is 0"),
         ({"num_inducing": 0}, "num_inducing must be at least 1"),
         ({"num_hidden_inducing": -1}, "num_hidden_inducing must be at least 1"),
         ({"output_kernel": "matern32"}, "'matern32' under a Gaussian have no closed form"),

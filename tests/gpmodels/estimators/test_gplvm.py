@@ -489,7 +489,7 @@ def test_damaged_files_are_refused(change, message, model, tmp_path):
 def test_other_files_are_refused(model, tmp_path):
     path = tmp_path / "model.npz"
     model.save(path)
-    with pytest.raises(ValueError, match="holds a BayesianGPLVM, not a HGPClassifier"):
+    with pytest.raises(ValueError, match="is of BayesianGPLVM, not of HGPClassifier"):
         HGPClassifier.load(path)
     (tmp_path / "half.npz").write_bytes(path.read_bytes()[:2000])
     with pytest.raises(ValueError, match=r"half\.npz: is not a complete file"):

@@ -69,6 +69,22 @@ def test_a_column_of_labels_and_some_of_the_rows(iris):
         model.leave_one_out(iris[0][:10], iris[1][:10])
 
 
+@pytest.mark.parametrize("make", [SVGPClassifier, SVGPRegressor])
+def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path):
+    """As many other rows, or labels in another order, would give numbers that look right."""
+    x, y = iris
+    model = make(num_inducing=5, max_iterations=5, random_state=0).fit(x, y)
+    expected, order = model.leave_one_out(x, y), np.random.default_rng(0).permutation(150)
+    np.testing.assert_allclose(model.leave_one_out(x[order], y[order]), expected[order], atol=1e-8)
+    model.save(tmp_path / "model.npz")
+    loaded = make.load(tmp_path / "model.npz")
+    np.testing.assert_allclose(loaded.leave_one_out(x, y), expected)
+    for one in (model, loaded):
+        for rows in ((x, y[order]), (x + 1e-9, y)):
+            with pytest.raises(ValueError, match="These are not the rows of the fit: inputs or targets"):
+                one.leave_one_out(*rows)
+
+
 @pytest.mark.slow
 def test_weights_count_as_in_the_fit(iris):
     weight = np.ones(150)

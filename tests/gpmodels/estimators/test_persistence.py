@@ -174,7 +174,7 @@ def test_an_interrupted_save_keeps_the_former_file(classifier, tmp_path, monkeyp
 def test_a_file_of_another_class_is_refused(classifier, tmp_path):
     classifier.save(tmp_path / "model.npz")
     with pytest.raises(
-        ValueError, match=r"holds a SVGPClassifier, not a VMGPClassifier\. Call SVGPClassifier"
+        ValueError, match=r"is of SVGPClassifier, not of VMGPClassifier\. Call SVGPClassifier"
     ):
         VMGPClassifier.load(tmp_path / "model.npz")
     with pytest.raises(FileNotFoundError):

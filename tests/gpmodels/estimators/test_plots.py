@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import gpmodels
 from gpmodels import HGPClassifier, HGPRegressor, SVGPRegressor
 from gpmodels.estimators.plots import (
     expert_means,
@@ -123,6 +124,20 @@ def test_relevance_has_a_bar_for_each_unit_and_feature(classifier, ax):
     plot_relevance(model, ax)
     assert len(ax.patches) == 3 * 2
     assert {tick.get_text() for tick in ax.get_yticklabels()} == {"x0", "x1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "with_inducing"), [("AutoGP", True), ("DeepGP", False), ("DFGP", False)])
+def test_every_family_has_pictures_with_inducing_inputs_where_these_lie_among_the_data(kind, with_inducing):
+    first, second = Figure().add_subplot(), Figure().add_subplot()
+    x, y = line_data()
+    plot_regression(getattr(gpmodels, f"{kind}Regressor")(**SMALL).fit(x, y), x, y, first)
+    plot_classification(
+        getattr(gpmodels, f"{kind}Classifier")(**SMALL).fit(*plane_data(2)), *plane_data(2), second
+    )
+    assert first.get_xlabel() == second.get_xlabel() == "x0"
+    assert any(line.get_marker() == "|" for line in first.lines) == with_inducing
+    assert any(line.get_marker() == "+" for line in second.lines) == with_inducing
 
 
 @pytest.mark.slow

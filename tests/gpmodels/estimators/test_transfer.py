@@ -301,7 +301,7 @@ def test_saved_and_copied_estimators_predict_the_same(kind, tmp_path):
     for other in others:
         np.testing.assert_array_equal(model.predict(judged), other.predict(judged))
         assert model.summary() == other.summary()
-    with pytest.raises(ValueError, match="holds a ATLDGP"):
+    with pytest.raises(ValueError, match="is of ATLDGP"):
         ({ATLDGPClassifier, ATLDGPRegressor} - {kind}).pop().load(tmp_path / "model.npz")
 
 

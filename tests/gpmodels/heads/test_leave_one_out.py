@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import DFGPHead, SVGPHead
-from gpmodels.heads.conjugate import gaussian_posterior
+from gpmodels.heads.conjugate import Sites, gaussian_posterior
 from gpmodels.heads.gp import Points
+from gpmodels.heads.leave_one_out import without_site
 from tests.gpmodels.heads.test_conjugate import HEADS, make_head, make_problem
 
 
@@ -57,6 +58,18 @@ def test_exact_gp_equals_rasmussen_and_williams():
     variance = 1.0 / np.diag(inverse)
     expected = -0.5 * np.log(2 * np.pi * variance) - 0.5 * (y - mean) ** 2 / variance
     np.testing.assert_allclose(densities(head, points), expected, atol=2e-4)  # but for the jitter
+
+
+def test_mean_and_variance_belong_together_where_a_share_is_bounded():
+    """A posterior that is not the best one has β v_g above 1; a row that it fits exactly keeps its mean."""
+    one = tf.ones([1, 1], tf.float64)
+    for share in (0.5, 0.995, 1.1, 3.0):
+        site = Sites(share * one, share * one)  # of slope r - βμ = 0 at μ = 1
+        mean, variance = without_site(one, one, site, 100.0 * one)
+        assert float(mean[0, 0]) == pytest.approx(1.0)
+        assert float(variance[0, 0]) == pytest.approx(1.0 / max(1.0 - share, 0.01))
+    above = Sites(3.0 * one, 3.5 * one)  # of slope ½, which the row has pulled its mean up by
+    assert float(without_site(one, one, above, 100.0 * one)[0][0, 0]) == pytest.approx(1.0 - 0.5 * 100.0)
 
 
 def refit_classes(head, points, steps=60):

@@ -137,7 +137,7 @@ def test_heads_without_experts_have_none_to_report():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_inducing": 0}, "num_inducing must be at least 1, but is 0"),
+        ({"num_inducing": 0}, "num_inducing must be at least 1, and a whole number, but is 0"),
         ({"kernel_variance": 0.0}, "kernel_variance must be positive and finite, but is 0.0"),
         ({"kernel": "rbf"}, "Kernel 'rbf' is not known"),
     ],

@@ -232,8 +232,11 @@ def test_initialize_gives_each_expert_its_cloud():
     ("settings", "message"),
     [
         ({"num_experts": -1}, "num_experts must not be negative, but is -1"),
-        ({"num_inducing": 0, "num_expert_inducing": 3}, "num_inducing must be at least 1, but is 0"),
-        ({"num_expert_inducing": 0}, "num_expert_inducing must be at least 1, but is 0"),
+        (
+            {"num_inducing": 0, "num_expert_inducing": 3},
+            "num_inducing must be at least 1, and a whole number, but is 0",
+        ),
+        ({"num_expert_inducing": 0}, "num_expert_inducing must be at least 1, and a whole number, but is 0"),
         ({"global_weight": -0.1}, "global_weight must not be negative, but is -0.1"),
         ({"global_weight": float("nan")}, "global_weight must not be negative, but is nan"),
         ({"expert_variance": "both"}, r"one of \('full', 'thesis'\), but is 'both'"),

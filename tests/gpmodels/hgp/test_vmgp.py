@@ -187,5 +187,5 @@ def test_there_is_no_global_unit():
     head = mixture()
     assert head.unit_names == ("expert_1", "expert_2", "expert_3")
     assert not any(weight.name.startswith("global") for weight in head.weights)
-    with pytest.raises(ValueError, match="num_experts must be at least 1, but is 0"):
+    with pytest.raises(ValueError, match="num_experts must be at least 1, and a whole number, but is 0"):
         VMGPHead(num_experts=0)

@@ -146,11 +146,14 @@ def test_a_network_with_features_times_100_trains_alike():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_gps": 0}, "num_gps must be at least 1, but is 0"),
-        ({"num_inducing": 0}, "num_inducing must be at least 1, but is 0"),
+        ({"num_gps": 0}, "num_gps must be at least 1, and a whole number, but is 0"),
+        ({"num_gps": 1.5}, "num_gps must be at least 1, and a whole number, but is 1.5"),
+        ({"groups": [[0], []]}, "Each group must hold different column indices"),
+        ({"groups": [slice(0, None)]}, "A group given as a slice needs an end"),
+        ({"num_inducing": 0}, "num_inducing must be at least 1, and a whole number, but is 0"),
         ({"num_gps": 5}, "num_gps is 5, but there are only 3 features"),
         ({"groups": [[0], [3]]}, "names column 3, but there are 3 features"),
-        ({"groups": []}, "must name the columns of at least one view"),
+        ({"groups": []}, "groups must name the columns of at least one group"),
         ({"groups": [[0], [1]], "num_gps": 3}, "num_gps is 3, but there are 2 groups"),
         ({"likelihood": "robust_max", "num_classes": 3}, "must be one of .*, but is 'robust_max'"),
         ({"class_kernels": "separate"}, "must be 'shared'"),
