@@ -7,6 +7,7 @@ YAML is read as `data_prep.files.yaml_text` does, without what surprises; number
 
 import difflib
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -286,6 +287,11 @@ def _explain_one(
         involved = {given.source for given in sources.values() if given.key[: len(key)] == key}
         return f"{': '.join([', '.join(sorted(involved)), *key])}: {reason}."
     given = sources[key]
+    if detail["type"] == "literal_error" and detail["input"] != given.value:  # an entry of a list
+        nearest = difflib.get_close_matches(str(detail["input"]), re.findall("'(.+?)'", reason), n=1)
+        reason = f"{detail['input']!r} is none of these" + (
+            f"; the nearest is {nearest[0]!r}" if nearest else ""
+        )
     expected = f"{known[key].type} ({reason})"
     if isinstance(given.value, str) and known[key].type == _NAMES[str] and reason.startswith(_EXPECTATION):
         expected = reason.removeprefix(_EXPECTATION)  # it is text, but none of those that are known

@@ -147,7 +147,11 @@ def test_yaml_means_what_it_looks_like(config, text, expected):
         ("shuffle=yes", "--set: shuffle is yes; expected true or false"),
         ("name=3", "--set: name is 3; expected text"),
         ("heads=hgp", "--set: heads is hgp; expected list of linear | hgp (at least 1)"),
-        ("heads=[hgp, softmax]", '--set: heads is ["hgp", "softmax"]; expected list of linear | hgp'),
+        (
+            "heads=[hgp, softmax]",
+            """["hgp", "softmax"]; expected list of linear | hgp (at least 1) ('softmax' is none of these)""",
+        ),
+        ("heads=[hgp, linaer]", "('linaer' is none of these; the nearest is 'linear')"),
         ("heads=[]", "--set: heads is []; expected list of linear | hgp (at least 1)"),
         ("size=[1]", "--set: size is [1]; expected list [whole number, whole number]"),
         ("blur=no", "--set: blur is no; expected mapping or null"),
