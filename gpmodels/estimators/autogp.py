@@ -211,7 +211,7 @@ class _AutoGP(ConjugateEstimator):
         """Return the log density of each held-out row, nats, and the temperature of it: 1 in regression."""
         return log_densities(engine, rows), 1.0
 
-    def _before_steps(self, engine: Engine, rng: np.random.Generator) -> Callable[[], None] | None:
+    def _before_first_step(self, engine: Engine, rng: np.random.Generator) -> Callable[[], None] | None:
         """Return what sets several components apart; held-out rows judge the start as the SVGP it is."""
         head = _autogp_head(engine)
         return lambda: head.set_apart(rng)
@@ -223,7 +223,7 @@ class _AutoGP(ConjugateEstimator):
         placed: β v_g may be above 1. `_before_leaving_out` finds the best single one.
         """
         engine = self._trained_engine()
-        if self.num_components == 1:
+        if self.head_settings_["num_components"] == 1:
             return engine
         head = _autogp_head(engine)
         single = engine_for(self._model, {**self.head_settings_, "num_components": 1}, self.n_features_in_)

@@ -208,14 +208,14 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             may_replace_start=self._may_replace_start(),
             first_look=self._first_look,
             stop_after=stop_after,
-            begin=self._before_steps(engine, rng),
+            before_first_step=self._before_first_step(engine, rng),
         )
 
     def _warm_start(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> None:
         """Start a fit by mini-batches from one of a sample of the rows."""
         warm_start(engine, rows, rng)
 
-    def _before_steps(
+    def _before_first_step(
         self,
         engine: Engine,  # noqa: ARG002 - subclasses need it
         rng: np.random.Generator,  # noqa: ARG002 - as above

@@ -164,7 +164,7 @@ def fit_mini_batch(
     may_replace_start: MayReplaceStart | None = None,
     first_look: int | None = None,
     stop_after: int | None = None,
-    begin: Callable[[], None] | None = None,
+    before_first_step: Callable[[], None] | None = None,
 ) -> int:
     """Maximise the bound by Adam with a cosine schedule; keep the best weights on the held-out rows.
 
@@ -184,7 +184,7 @@ def fit_mini_batch(
         first_look: Held-out rows are looked at after so many steps, too, and after twice as many and so on,
             before the looks at equal distances begin; None for these alone.
         stop_after: Ends a fit of that schedule after so many steps; None for all.
-        begin: Changes the start for the first step, after the held-out rows have judged it; None leaves it.
+        before_first_step: Changes the start after the held-out rows have judged it; None leaves it.
 
     Returns:
         After how many steps the weights that are kept were there.
@@ -205,8 +205,8 @@ def fit_mini_batch(
     patience = PATIENCE + steps.cycle // interval
     early = set() if first_look is None else _doublings(first_look, interval)
     num_steps, last = 0, max_iterations if stop_after is None else min(stop_after, max_iterations)
-    if begin is not None and last > 0:
-        begin()
+    if before_first_step is not None and last > 0:
+        before_first_step()
     for done in range(last):
         rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / max_iterations)) + 1e-3 * learning_rate
         batch = training.take(next(batches), engine.dtype)

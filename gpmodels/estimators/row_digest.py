@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
+import numpy.typing as npt
 
 from gpmodels.estimators.engine import FloatArray
 
-_CHUNK = 65_536
-_DIGITS = 52
+_CHUNK_VALUES: Final = 1_000_000
+_DIGITS: Final = 52
 """Bits that a float64 holds exactly, and a file of JSON numbers with it."""
+
+_COLUMN: Final = 0x9E3779B97F4A7C15
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+"""Constants of SplitMix64; a digest in a file must not depend on a release of NumPy."""
 
 
 def row_digest(x: FloatArray, targets: FloatArray) -> float:
     """Return a positive number that is equal for the same rows in any order, and else hardly ever.
 
-    Each row, with its target, becomes 64 bits by multiplication with odd random numbers and mixing; their
-    sum does not depend on the order. Targets that are exchanged between rows change it.
+    Each value is mixed with the number of its column, the values of a row with each other, and the rows are
+    added up, so that their order makes no difference, but whose target is whose does.
 
     Args:
         x: Inputs, `[N, D]`.
         targets: `[N]`.
+
+    Source:
+        Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators, for the mixing.
 
     Example:
         >>> x, y = np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([0.0, 1.0])
         >>> row_digest(x, y) == row_digest(x[::-1], y[::-1]), row_digest(x, y) == row_digest(x, y[::-1])
         (True, False)
     """
-    keys = np.random.default_rng(0).integers(2**64, size=x.shape[1] + 1, dtype=np.uint64) | np.uint64(1)
-    total = np.uint64(0)
-    for start in range(0, len(x), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        rows = np.ascontiguousarray(np.column_stack([x[part], targets[part]]), np.float64)
+    columns = x.shape[1] + 1
+    keys = np.array([_COLUMN * number % 2**64 for number in range(1, columns + 1)], np.uint64)
+    rows_at_once = max(_CHUNK_VALUES // columns, 1)
+    total = 0
+    for start in range(0, len(x), rows_at_once):
+        part = slice(start, start + rows_at_once)
+        rows = np.column_stack([x[part], targets[part]]).astype("<f8", order="C", copy=False)
         rows += 0.0  # -0 and 0 are equal, but not their bits
-        mixed = (rows.view(np.uint64) * keys).sum(axis=1, dtype=np.uint64)
-        mixed = (mixed ^ (mixed >> np.uint64(32))) * keys[0]
-        mixed = (mixed ^ (mixed >> np.uint64(29))) * keys[-1]
-        total = total + mixed.sum(dtype=np.uint64)
-    return float(int(total) >> (64 - _DIGITS)) + 1.0
+        values = _mixed(rows.view(np.uint64) ^ keys)
+        total += int(_mixed(values.sum(axis=1, dtype=np.uint64)).sum(dtype=np.uint64))
+    return float(total % 2**64 >> (64 - _DIGITS)) + 1.0
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return 64 bits of which each depends on all bits of a value: the end of SplitMix64."""
+    values = (values ^ (values >> np.uint64(30))) * _FIRST
+    values = (values ^ (values >> np.uint64(27))) * _SECOND
+    return values ^ (values >> np.uint64(31))

@@ -199,16 +199,19 @@ def _left_out_means(
     (beta_z, r_z), (beta_0, r_0) = sites
     zz, z0, oo = _joint_covariance(features, means)
     mean_z, mean_0 = both_means
-    # (I - C B) m = μ - C r, solved by Cramer's rule
+    # (I - C B)(μ - m) = C (r - B μ), solved by Cramer's rule; of m itself a bounded determinant would leave
+    # less than μ where the slopes r - B μ are 0.
+    slope_z, slope_0 = r_z - beta_z * mean_z, r_0 - beta_0 * mean_0
     a, b = 1.0 - zz * beta_z, -z0 * beta_0
     c, d = -z0 * beta_z, 1.0 - oo * beta_0
-    first = mean_z - zz * r_z - z0 * r_0
-    second = mean_0 - z0 * r_z - oo * r_0
+    first = zz * slope_z + z0 * slope_0
+    second = z0 * slope_z + oo * slope_0
     # |I - C B| = |C|/|C_-|, and C_- is below the covariance under the prior.
     least = tf.math.divide_no_nan(tf.nn.relu(zz * oo - tf.square(z0)), most)
     smallest = np.finfo(zz.dtype.as_numpy_dtype).eps
     determinant = tf.maximum(a * d - b * c, tf.maximum(least, smallest))
-    return (first * d - b * second) / determinant, (a * second - c * first) / determinant
+    change_z, change_0 = first * d - b * second, a * second - c * first
+    return mean_z - change_z / determinant, mean_0 - change_0 / determinant
 
 
 def _joint_covariance(features: HeadFeatures, means: JointMeans) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -28,7 +28,7 @@ def normalised_views(views: Any, what: str = "view") -> Views:
         >>> normalised_views([[0, 2], slice(3, 5)])
         ((0, 2), (3, 4))
     """
-    if not isinstance(views, Sequence | np.ndarray):
+    if not isinstance(views, Sequence | np.ndarray) or (isinstance(views, np.ndarray) and not views.ndim):
         raise ValueError(f"{what}s must be a list of the columns of each {what}, but is {views!r}.")
     if not len(views):
         raise ValueError(f"{what}s must name the columns of at least one {what}, but is {views!r}.")

@@ -261,6 +261,24 @@ def test_the_start_of_several_components_is_judged_as_the_svgp_that_it_is(little
 
 
 @pytest.mark.slow
+def test_components_that_learn_are_set_apart_before_the_first_step(little_noise):
+    settings = {"num_components": 2, "num_inducing": 10, "max_iterations": 5, "random_state": 0}
+    model = AutoGPRegressor(early_stopping=False, objective="elbo", **settings).fit(*little_noise)
+    means = model._trained_engine().head.posterior.q_mean.numpy()
+    assert np.abs(means[:, 0] - means[:, 1]).max() > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("counts", [(1, 2), (2, 1)])
+def test_leaving_out_goes_by_the_components_of_the_fit(little_noise, counts):
+    settings = {"num_inducing": 10, "max_iterations": 5, "random_state": 0}
+    model = AutoGPRegressor(num_components=counts[0], **settings).fit(*little_noise)
+    expected = model.leave_one_out(*little_noise)
+    model.set_params(num_components=counts[1])
+    np.testing.assert_allclose(model.leave_one_out(*little_noise), expected, atol=1e-8)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "diagonal"])
 def test_rows_are_left_out_of_a_single_component_whatever_several_have_become(little_noise, posterior):
     settings = {"num_inducing": 40, "max_iterations": 20, "random_state": 0, "posterior": posterior}

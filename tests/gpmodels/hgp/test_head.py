@@ -231,7 +231,8 @@ def test_initialize_gives_each_expert_its_cloud():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_experts": -1}, "num_experts must not be negative, but is -1"),
+        ({"num_experts": -1}, "num_experts must be a whole number from 0, but is -1"),
+        ({"num_experts": 1.5}, "num_experts must be a whole number from 0, but is 1.5"),
         (
             {"num_inducing": 0, "num_expert_inducing": 3},
             "num_inducing must be at least 1, and a whole number, but is 0",
