@@ -26,7 +26,7 @@ from gpmodels.units.gradients import apply_gradients
 
 LOGGER = logging.getLogger(__name__)
 
-NO_POINT = "initialize() was given no data point of positive weight; pass inputs or a dataset."
+_NO_POINT = "initialize() was given no data point of positive weight; pass inputs or a dataset."
 
 MAX_SAMPLED_BATCHES = 32
 """Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
@@ -359,7 +359,7 @@ class HybridModel(keras.Model):
             if y is not None:
                 labels.append(np.asarray(y).reshape(-1)[chosen])
         if not sum(map(len, features)):
-            raise ValueError(NO_POINT)
+            raise ValueError(_NO_POINT)
         stacked = np.concatenate(features)[:max_points]
         if not np.isfinite(stacked).all():
             raise ValueError(
@@ -394,7 +394,7 @@ class HybridModel(keras.Model):
         if not self.built:
             first = next((inputs for inputs, _, _ in batches(data)), None)
             if first is None:
-                raise ValueError(NO_POINT)
+                raise ValueError(_NO_POINT)
             self.build(tf.TensorShape([None, *first.shape[1:]]).as_list())
         sample = self.sample(data, max_points, seed=seed)
         self.head.initialize(sample.features, seed=seed)

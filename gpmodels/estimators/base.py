@@ -101,7 +101,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     ) -> Self:
         """Train on checked `x [N, D]`, class indices or targets as given, weights and groups, `[N]`."""
         self._check_settings()
-        self.num_rows_ = len(x)
+        self._remember_rows(x, targets)
         self.effective_observations_ = counted_observations(self, x, targets, weight, groups)
         x, targets, weight, groups = merged_rows(x, targets, weight, groups)
         targets = self._scaled_targets(targets, weight)
@@ -142,6 +142,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self.learning_curve_: list[CurvePoint] = monitor.curve
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
         return self
+
+    def _remember_rows(self, x: FloatArray, targets: FloatArray) -> None:  # noqa: ARG002 - those who leave rows out need the targets
+        """Keep what later calls with the rows of the fit are checked by."""
+        self.num_rows_ = len(x)
 
     def _fit_temperature(
         self, engine: Engine, points: Points, groups: npt.NDArray[np.intp] | None, seed: int
@@ -218,7 +222,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _before_first_step(
         self,
         engine: Engine,  # noqa: ARG002 - subclasses need it
-        rng: np.random.Generator,  # noqa: ARG002 - as above
+        rng: np.random.Generator,  # noqa: ARG002 - subclasses need it
     ) -> Callable[[], None] | None:
         """Return what changes the start for the first step on a mini-batch: nothing."""
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +29,9 @@ from gpmodels.heads.gp import Points
 class _LeavesOneOut(SparseGPEstimator, abc.ABC):
     """What classifiers and regressors share."""
 
-    def _fit(
-        self,
-        x: FloatArray,
-        targets: FloatArray,
-        weight: FloatArray,
-        groups: npt.NDArray[np.intp] | None,
-        callback: Callable[[Any, int], None] | None,
-    ) -> Self:
+    def _remember_rows(self, x: FloatArray, targets: FloatArray) -> None:
+        super()._remember_rows(x, targets)
         self.rows_digest_ = row_digest(x, targets)
-        return super()._fit(x, targets, weight, groups, callback)
 
     def _left_out(
         self, X: Any, y: Any, sample_weight: Any, of_points: Callable[[Engine, Points, Any], FloatArray]
