@@ -16,7 +16,7 @@ from gpmodels.comparison.base import Array, Report, SparseRegressor, Trained, ch
 from gpmodels.comparison.fitc import fitc_posterior, make_fitc
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
-from gpmodels.estimators.base import default_num_inducing
+from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.hgp.gate import Gate, assign_experts, make_gate
 from gpmodels.units.numerics import precision
 from gpmodels.units.placement import place_experts

@@ -12,7 +12,7 @@ import tensorflow as tf
 from gpmodels.comparison.base import INITIAL_NOISE_VARIANCE, Array, Report, SparseRegressor, Trained
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import SparsePosterior
-from gpmodels.estimators.base import default_num_inducing
+from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.units.placement import place_global
 from gpmodels.units.transforms import exponential
 

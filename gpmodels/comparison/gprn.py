@@ -35,7 +35,7 @@ from gpmodels.comparison.base import (
 )
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import VARIANCE_FLOOR
-from gpmodels.estimators.base import default_num_inducing
+from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI
 from gpmodels.units.kernels import make_kernel
 from gpmodels.units.numerics import precision

@@ -22,7 +22,7 @@ from gpmodels.comparison.base import (
 )
 from gpmodels.comparison.lbfgs import LBFGS
 from gpmodels.comparison.posterior import VARIANCE_FLOOR, SparsePosterior, squared_exponential
-from gpmodels.estimators.base import default_num_inducing
+from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.placement import place_global, split_into_regions
 from gpmodels.units.transforms import exponential

@@ -35,6 +35,7 @@ from gpmodels.estimators.mini_batch import (
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.persistence import load_estimator, save_estimator
 from gpmodels.estimators.repeated import merged_rows
+from gpmodels.estimators.sizes import default_num_experts, default_num_inducing, expert_size
 from gpmodels.estimators.summary import describe
 from gpmodels.heads.gp import Points
 
@@ -438,55 +439,6 @@ class HierarchicalEstimator(ExpertsEstimator, abc.ABC):
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)
-
-
-def default_num_inducing(setting: int | str, num_rows: int) -> int:
-    """Return M, the number asked for, at most N; `"auto"` takes 2.5 % of N as the thesis, within 50 and 250.
-
-    Raises:
-        ValueError: The setting is neither `"auto"` nor a positive integer.
-
-    Example:
-        >>> default_num_inducing("auto", 4000)
-        100
-    """
-    if setting == "auto":
-        setting = int(np.clip(round(num_rows / 40), 50, 250))
-    if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 1:
-        raise ValueError(f'num_inducing must be "auto" or a positive integer, but is {setting!r}.')
-    return min(int(setting), num_rows)
-
-
-def expert_size(setting: int | None, num_rows: int) -> dict[str, int]:
-    """Return the head's setting for M of each expert, empty where it is that of the global unit."""
-    if setting is None:
-        return {}
-    if not is_count(setting):
-        raise ValueError(f"num_expert_inducing must be a positive integer or None, but is {setting!r}.")
-    return {"num_expert_inducing": min(int(setting), num_rows)}
-
-
-FEWEST_ROWS_FOR_EXPERTS = 1000
-"""Below, `num_experts="auto"` takes none: a few hundred rows cannot feed several sets of lengthscales."""
-
-
-def default_num_experts(setting: int | str, num_rows: int, *, fewest: int = 0) -> int:
-    """Return T at the start: as asked for; `"auto"` is √N/10 within 3 and 30, `fewest` below 1000 rows.
-
-    Raises:
-        ValueError: The setting is neither `"auto"` nor an integer from 0.
-
-    Example:
-        >>> default_num_experts("auto", 10_000), default_num_experts("auto", 500)
-        (10, 0)
-    """
-    if setting == "auto":
-        if num_rows < FEWEST_ROWS_FOR_EXPERTS:
-            return min(fewest, num_rows)
-        return int(np.clip(round(math.sqrt(num_rows) / 10), 3, 30))
-    if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 0:
-        raise ValueError(f'num_experts must be "auto" or an integer from 0, but is {setting!r}.')
-    return min(int(setting), num_rows)
 
 
 def weighted_moments(values: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,12 +12,13 @@ import tensorflow as tf
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gpmodels.counts import is_count
-from gpmodels.estimators.base import SparseGPEstimator, default_num_inducing
+from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, engine_for
 from gpmodels.estimators.mini_batch import CHUNK, BoundSteps, Rows, TrainingSteps
 from gpmodels.estimators.natural_gradient import natural_gradient_step
 from gpmodels.estimators.regressors import _GPRegressor
+from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.estimators.summary import aligned, told_bound
 from gpmodels.heads.layered import MAX_DEFAULT_WIDTH, checked_layers
 from gpmodels.likelihoods.gaussian import GaussianLikelihood

@@ -13,13 +13,8 @@ from gpmodels import (
     VMGPClassifier,
     VMGPRegressor,
 )
-from gpmodels.estimators.base import (
-    FULL_BATCH_VALUES,
-    default_num_experts,
-    default_num_inducing,
-    expert_size,
-    weighted_moments,
-)
+from gpmodels.estimators.base import FULL_BATCH_VALUES, weighted_moments
+from gpmodels.estimators.sizes import default_num_experts, default_num_inducing, expert_size
 
 SMALL = {"num_inducing": 6, "max_iterations": 5, "random_state": 0}
 CLASSIFIERS = (HGPClassifier, SVGPClassifier, VMGPClassifier)
