@@ -24,7 +24,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -44,7 +43,7 @@ from pipelines.histopathology.transfer_methods import (
 )
 from pipelines.scores.bootstrap import summarise_values
 from pipelines.scores.definitions import FloatArray
-from pipelines.scores.figures import STYLE, svg_text
+from pipelines.scores.figures import figure_style, svg_text
 from pipelines.scores.metrics import METRICS_SCHEMA_VERSION, plain
 from pipelines.scores.tables import format_number, markdown_table, mean_and_spread, titled
 
@@ -353,7 +352,7 @@ def curves_figure(curves: Curves) -> str:
     counts = list(curves.settings.labels)
     shown = [score for score in CURVE_SCORES if score.key in {"auc", "image_auc", "nll"}]
     shown = [score for score in shown if np.isfinite(curves.values(WITH, counts[0], score.key)).all()]
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(3.4 * len(shown) + 0.4, 3.9), layout="constrained")
         panels = np.atleast_1d(figure.subplots(1, len(shown)))
         for axes, score in zip(panels, shown, strict=True):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -19,7 +21,7 @@ from pipelines.scores.uncertainty import bin_edges, referral_accuracy
 
 COLOURS = ("#7a7a7a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-STYLE: Any = {
+_STYLE: Any = {
     "svg.hashsalt": "gpimaging",  # the same file for the same results
     "text.parse_math": False,  # a class may be called $5_$
     "font.size": 10.0,
@@ -33,6 +35,19 @@ STYLE: Any = {
 }
 _UNCERTAINTY_BARS = 28
 _MOST_REFERRED = 0.6
+_ONE_DRAWS = threading.Lock()
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw in the project's style, one thread at a time, since Matplotlib keeps styles for the whole process.
+
+    Example:
+        >>> with figure_style():
+        ...     figure = Figure()
+    """
+    with _ONE_DRAWS, mpl.rc_context(_STYLE):
+        yield
 
 
 def reliability_figure(results: Sequence[MethodResult]) -> str:
@@ -41,7 +56,7 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
     Args:
         results: The methods.
     """
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(5.6, 5.8), layout="constrained")
         diagram, shares = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         num_classes = results[0].statistics.dense["confusion"].shape[-1]
@@ -109,7 +124,7 @@ def _shares_figure(
     """Draw a line for each method over shares of the examples; None if there is no line."""
     if all(line is None for line in lines):
         return None
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(5.6, 3.8), layout="constrained")
         axes = figure.subplots()
         for index, (result, line) in enumerate(zip(results, lines, strict=True)):
@@ -136,7 +151,7 @@ def shifts_figure(results: Mapping[str, Sequence[ShiftedScores]]) -> str | None:
     if not results:
         return None
     panels = {"nll": "NLL", "ece": "ECE", "kept": "share kept"}
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(9.6, 3.6), layout="constrained")
         for axes, (key, label) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
             for index, (name, scores) in enumerate(results.items()):
@@ -163,7 +178,7 @@ def confusion_figure(result: MethodResult, class_names: Sequence[str]) -> str:
     confusion = result.confusion()
     shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1.0)
     side = max(3.4, 0.42 * len(class_names) + 1.6)
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(side, side), layout="constrained")
         axes = figure.subplots()
         axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
@@ -194,7 +209,7 @@ def uncertainty_figure(result: MethodResult) -> str | None:
     edges = bin_edges(num_classes)
     centres = 0.5 * (edges[:-1] + edges[1:])
     bars = np.linspace(0.0, np.log(num_classes), _UNCERTAINTY_BARS + 1)
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(5.6, 3.8), layout="constrained")
         axes = figure.subplots()
         for label, colour, count in zip(("right", "wrong"), ("#0072b2", "#d55e00"), counts, strict=True):
@@ -211,7 +226,7 @@ def uncertainty_figure(result: MethodResult) -> str | None:
 def _decades_of_percent(axes: Axes) -> None:
     """Make the vertical axis logarithmic over whole decades of percent, with no label between them.
 
-    Matplotlib labels the minor ticks of about one decade with formulas, and `STYLE` draws none.
+    Matplotlib labels the minor ticks of about one decade with formulas, and `figure_style` draws none.
     """
     axes.set_yscale("log")
     lowest, highest = (np.log10(limit) for limit in axes.get_ylim())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from lifelines import KaplanMeierFitter
 from matplotlib.figure import Figure
@@ -13,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from data_prep.files.atomic import atomic_file
-from pipelines.scores.figures import COLOURS, STYLE, svg_text
+from pipelines.scores.figures import COLOURS, figure_style, svg_text
 from pipelines.scores.tables import format_number, markdown_table, mean_and_spread, titled
 from pipelines.survival.data import SurvivalData
 from pipelines.survival.models import Floats
@@ -111,7 +110,7 @@ def survival_figure(data: SurvivalData, predicted: Mapping[str, Floats]) -> str:
     interval = observed.confidence_interval_
     times = np.linspace(0, data.months.max(), _TIMES)
     censored = np.sort(data.months[~data.event])
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         axes = figure.subplots()
         low, high = interval.iloc[:, 0], interval.iloc[:, 1]

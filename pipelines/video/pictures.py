@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import cv2
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -17,7 +16,7 @@ from data_prep.files.fitting import fit_within
 from data_prep.files.videos import Video, require_text
 from pipelines.bundles.prediction_lines import is_referred
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
-from pipelines.scores.figures import COLOURS, STYLE, legend_text
+from pipelines.scores.figures import COLOURS, figure_style, legend_text
 from pipelines.scores.pictures import REFERRED_COLOUR, Picture, write_label
 from pipelines.video.timeline import Timeline
 
@@ -61,7 +60,7 @@ def timeline_plot(timeline: Timeline, class_names: Sequence[str], *, refer_above
         class_names: Names of the classes in the order of the labels.
         refer_above: Entropy above which a window is referred and shaded; None shades nothing.
     """
-    with mpl.rc_context(STYLE):
+    with figure_style():
         figure = Figure(figsize=(9.0, 4.6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
         for label, colour in class_colours(timeline).items():

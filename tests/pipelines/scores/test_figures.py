@@ -1,3 +1,5 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -7,6 +9,7 @@ import pytest
 from pipelines.scores.classification import classification_record
 from pipelines.scores.figures import (
     confusion_figure,
+    figure_style,
     referral_figure,
     reliability_figure,
     risk_coverage_figure,
@@ -30,6 +33,23 @@ def test_figures_are_drawn_alike_each_time(evaluation):
     assert _is_svg(confusion_figure(evaluation.results[-1], names))
     assert _is_svg(uncertainty_figure(evaluation.results[-1]))
     assert uncertainty_figure(evaluation.results[-1]) != uncertainty_figure(evaluation.results[0])
+
+
+def test_threads_draw_one_at_a_time_and_leave_no_style_behind():
+    before = dict(mpl.rcParams)
+    drawing = []
+
+    def most_at_once(number):
+        with figure_style():
+            drawing.append(number)
+            time.sleep(0.002)
+            found = len(drawing)
+            drawing.remove(number)
+            return found, mpl.rcParams["text.parse_math"]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(most_at_once, range(12))) == [(1, False)] * 12
+    assert dict(mpl.rcParams) == before
 
 
 def _few_snapshots(name: str) -> MethodResult:
