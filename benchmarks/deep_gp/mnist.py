@@ -12,9 +12,9 @@ import tensorflow as tf
 from benchmarks.deep_gp.plan import BATCH, INDUCING, MNIST_STEPS, MNIST_WIDTH, Cell
 from gpmodels.estimators.deep_gp import SOFTMAX_VARIANCE
 from gpmodels.estimators.engine import Engine
-from gpmodels.estimators.mini_batch import BoundSteps, Rows, fit_mini_batch
+from gpmodels.estimators.mini_batch import Rows, fit_mini_batch
 from gpmodels.estimators.monitoring import FitMonitor
-from gpmodels.estimators.natural_gradient import natural_gradient_step
+from gpmodels.estimators.natural_gradient import NaturalGradientSteps, natural_gradient_step
 
 PLACEMENT_ROWS = 10_000
 
@@ -38,8 +38,9 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
     rng = np.random.default_rng(cell.seed)
     sample = rng.choice(len(x), PLACEMENT_ROWS, replace=False)
     engine.head.initialize(x[sample].astype(np.float64), seed=cell.seed)
-    natural = natural_gradient_step(engine)
-    length = tf.constant(0.1, engine.dtype)
+    steps = NaturalGradientSteps(
+        natural_gradient_step(engine), length=0.1, steps_per_epoch=len(x) / BATCH, total=MNIST_STEPS
+    )
     # Pixels share one scale: standardised alone, the rarest of them would decide distances.
     no_change = np.zeros(x.shape[1]), np.ones(x.shape[1])
     rows = Rows(x, y, np.ones(len(x)), *no_change)
@@ -63,7 +64,7 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
             max_iterations=MNIST_STEPS,
             learning_rate=0.01,
             rng=rng,
-            steps=BoundSteps(lambda batch, num_data, rate: natural(batch, num_data, rate, length)),
+            steps=steps,
         )
     seconds = time.process_time() - started
     errors, nll = 0, 0.0

@@ -16,7 +16,7 @@ from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, engine_for
 from gpmodels.estimators.mini_batch import CHUNK, BoundSteps, Rows, TrainingSteps
-from gpmodels.estimators.natural_gradient import natural_gradient_step
+from gpmodels.estimators.natural_gradient import NaturalGradientSteps, natural_gradient_step
 from gpmodels.estimators.regressors import _GPRegressor
 from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.estimators.summary import aligned, told_bound
@@ -133,14 +133,17 @@ class _DeepGPEstimator(SparseGPEstimator):
     def _training_steps(
         self,
         engine: Engine,
-        steps_per_epoch: float,  # noqa: ARG002 - the base class has it
-        total: int,  # noqa: ARG002 - as above
+        steps_per_epoch: float,
+        total: int,
     ) -> TrainingSteps:
         """Return steps by natural gradients for the last layer's q, or by Adam on everything."""
         if self.natural_gradient > 0.0:
-            natural = natural_gradient_step(engine)
-            length = tf.constant(self.natural_gradient, engine.dtype)
-            return BoundSteps(lambda batch, num_data, rate: natural(batch, num_data, rate, length))
+            return NaturalGradientSteps(
+                natural_gradient_step(engine),
+                length=float(self.natural_gradient),
+                steps_per_epoch=steps_per_epoch,
+                total=total,
+            )
 
         def adam(batch: Any, num_data: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
             loss = engine.adam_step(batch, num_data, rate)
@@ -246,8 +249,8 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
         inner_noise: Whether inner layers add independent noise to each row.
         num_samples: Samples of each row in a training step.
         num_prediction_samples: Fixed nodes that a prediction averages over.
-        natural_gradient: Length γ of the natural-gradient steps of the last layer's q, up to 1; 0 leaves it
-            to Adam.
+        natural_gradient: Length γ of the natural-gradient steps of the last layer's q at the start, up to 1.
+            It falls to one over the batches of an epoch, where that is less; 0 leaves q to Adam.
         likelihood: `"auto"`, or of more than two classes `"softmax"` or `"robust_max"`.
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class in a sparse last layer.
         optimizer: `"auto"` or `"adam"`, which is the same here.

@@ -7,7 +7,11 @@ import tensorflow as tf
 
 from gpmodels import DeepGPHead
 from gpmodels.estimators.engine import Engine
-from gpmodels.estimators.natural_gradient import NaturalGradientStep, natural_gradient_step
+from gpmodels.estimators.natural_gradient import (
+    NaturalGradientStep,
+    NaturalGradientSteps,
+    natural_gradient_step,
+)
 from gpmodels.likelihoods.probit import log_normal_cdf
 from tests.gpmodels.random_units import as_reference, randomize
 
@@ -100,6 +104,47 @@ def test_step_of_two_layers_raises_the_bound_and_counts(num_classes):
     losses = [float(step((x, y, weight), *scalars)) for _ in range(200)]
     assert np.mean(losses[-20:]) < np.mean(losses[:5]) - 0.5
     assert int(engine.head.steps) == 200
+
+
+def test_length_falls_until_q_averages_over_an_epoch():
+    step = natural_gradient_step(engine_of(num_layers=1, likelihood="gaussian"))
+    falling = NaturalGradientSteps(step, length=0.1, steps_per_epoch=60.0, total=100)
+    lengths = [falling.length_at(number) for number in range(101)]
+    assert lengths[0] == pytest.approx(0.1)
+    assert lengths[50] == pytest.approx((0.1 + 1.0 / 60.0) / 2.0)
+    assert lengths[100] == pytest.approx(1.0 / 60.0)
+    assert lengths == sorted(lengths, reverse=True)
+    for steps_per_epoch in (10.0, 1.0, 0.2):  # an epoch has no more batches than q remembers
+        constant = NaturalGradientSteps(step, length=0.1, steps_per_epoch=steps_per_epoch, total=100)
+        assert [constant.length_at(number) for number in (0, 50, 100)] == pytest.approx([0.1] * 3)
+
+
+@pytest.mark.slow
+def test_q_is_nearer_to_the_best_one_with_a_length_that_falls():
+    rows, size, total = 1000, 10, 300
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(rows, 2))
+    y = np.sin(3.0 * x[:, 0]) + rng.normal(size=rows)
+    engine = engine_of(num_layers=1, likelihood="gaussian")
+    start = engine.head.get_weights()
+    step = natural_gradient_step(engine)
+    num_data, rate = tf.constant(float(rows), tf.float64), tf.constant(0.0, tf.float64)
+
+    def take(steps: NaturalGradientSteps, number: int, index: np.ndarray) -> None:
+        data = tf.constant(x[index]), tf.constant(y[index]), tf.ones(len(index), tf.float64)
+        steps.take(number, data, num_data, rate)
+
+    take(NaturalGradientSteps(step, length=1.0, steps_per_epoch=1.0, total=1), 0, np.arange(rows))
+    best = engine.head.stack[0].q_mean.numpy()
+    distances = []
+    for steps_per_epoch in (rows / size, 1.0):  # the second never falls
+        engine.set_weights(start)
+        steps = NaturalGradientSteps(step, length=0.1, steps_per_epoch=steps_per_epoch, total=total)
+        batches = np.random.default_rng(7)
+        for number in range(total):
+            take(steps, number, batches.choice(rows, size, replace=False))
+        distances.append(np.linalg.norm(engine.head.stack[0].q_mean.numpy() - best))
+    assert distances[0] < 0.6 * distances[1]
 
 
 def test_head_without_layers_is_refused():
