@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from pipelines.scores.figures import COLOURS, STYLE
+from pipelines.scores.figures import COLOURS, figure_style
 from pipelines.scores.risk_control import SelectiveErrors, referral_threshold
 
 IMAGES = Path(__file__).parent / "images"
@@ -21,7 +21,7 @@ MAX_ERROR = 0.02
 def promise_picture(path: Path) -> None:
     """Draw the error among the kept predictions on 1500 held-out and 20,000 new ones, and the threshold."""
     generator = np.random.default_rng(4)
-    with mpl.rc_context({**STYLE, "svg.fonttype": "path"}):
+    with figure_style(), mpl.rc_context({"svg.fonttype": "path"}):
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         axes = figure.subplots()
         for number, label, colour in (
@@ -50,7 +50,7 @@ def familiarity_picture(path: Path) -> None:
     generator = np.random.default_rng(5)
     held_out, unknown = generator.gamma(6, 0.02, 1000), generator.gamma(30, 0.012, 1000)
     limit = np.sort(held_out)[-10]
-    with mpl.rc_context({**STYLE, "svg.fonttype": "path"}):
+    with figure_style(), mpl.rc_context({"svg.fonttype": "path"}):
         figure = Figure(figsize=(7.2, 3.0), layout="constrained")
         axes = figure.subplots()
         bins = np.linspace(0, 0.6, 61)

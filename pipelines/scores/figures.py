@@ -35,7 +35,7 @@ _STYLE: Any = {
 }
 _UNCERTAINTY_BARS = 28
 _MOST_REFERRED = 0.6
-_ONE_DRAWS = threading.Lock()
+_ONE_DRAWS = threading.RLock()
 
 
 @contextmanager
