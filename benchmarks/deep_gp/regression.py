@@ -44,8 +44,12 @@ def judged(means: FloatArray, variances: FloatArray, target: FloatArray) -> dict
 
 def compute(cell: Cell, data: Path) -> dict[str, Any]:
     """Fit and judge one model."""
-    parts = load(data, cell.data)
-    if cell.method == "gpytorch":
+    return fit_and_judge(cell, load(data, cell.data))
+
+
+def fit_and_judge(cell: Cell, parts: dict[str, FloatArray]) -> dict[str, Any]:
+    """Fit one model to the training part, and judge it by the test part."""
+    if cell.model == "gpytorch":
         return _gpytorch(cell, parts)
     # One thread, as the peer.
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -77,17 +81,18 @@ def _own(cell: Cell) -> Any:
         "random_state": cell.seed,
         "dtype": "float32",
     }
-    if cell.method.startswith("svgp"):
-        return SVGPRegressor(num_inducing=int(cell.method.split("_")[1]), **shared)
-    if cell.method == "dfgp":
+    if cell.model.startswith("svgp"):
+        return SVGPRegressor(num_inducing=int(cell.model.split("_")[1]), **shared)
+    if cell.model == "dfgp":
         return DFGPRegressor(num_hidden=8, num_inducing=INDUCING, **shared)
     return DeepGPRegressor(
-        approximation="random_features" if cell.method == "random_features" else "sparse",
+        approximation="random_features" if cell.model == "random_features" else "sparse",
         num_layers=cell.layers,
         num_inducing=INDUCING,
         num_features=DRAWS,
-        inner_kernels="separate" if cell.method == "deep_gp_separate" else "shared",
-        natural_gradient=0.0 if cell.method == "deep_gp_adam" else 0.1,
+        learning_rate=cell.learning_rate,
+        inner_kernels="separate" if cell.model == "deep_gp_separate" else "shared",
+        natural_gradient=0.0 if cell.model == "deep_gp_adam" else 0.1,
         **shared,
     )
 
@@ -108,7 +113,7 @@ def gpytorch_peer(cell: Cell, parts: dict[str, FloatArray]) -> Any:
         num_layers=cell.layers,
         num_inducing=INDUCING,
         steps=STEPS,
-        learning_rate=0.01,
+        learning_rate=cell.learning_rate,
         batch_size=BATCH,
         seed=cell.seed,
     )

@@ -22,7 +22,7 @@ TITLES = {
 
 def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
     """Return the rows of a part's table."""
-    if part == "regression":
+    if part in {"regression", "rates"}:
         return _regression(records)
     if part == "mnist":
         return [
@@ -53,12 +53,12 @@ def rows_of(part: str, records: list[Record]) -> list[dict[str, Any]]:
 def _regression(records: list[Record]) -> list[dict[str, Any]]:
     rows = []
     keys = dict.fromkeys((record["data"], record["method"], record["layers"]) for record in records)
-    for data, method, layers in sorted(keys, key=lambda key: (key[0], list(TITLES).index(key[1]), key[2])):
+    for data, method, layers in sorted(keys, key=_place):
         own = [r for r in records if (r["data"], r["method"], r["layers"]) == (data, method, layers)]
         rows.append(
             {
                 "data": data,
-                "method": TITLES[method],
+                "method": _title(method),
                 "layers": layers,
                 "seeds": ", ".join(str(record["seed"]) for record in own),
                 "NLP": _mean_and_all([record["nlp"] for record in own], 3),
@@ -67,6 +67,18 @@ def _regression(records: list[Record]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _place(key: tuple[str, str, int]) -> tuple[str, int, str, int]:
+    """Return where a row stands: by data, model, learning rate and layers."""
+    data, method, layers = key
+    model, _, rate = method.partition("@")
+    return data, list(TITLES).index(model), rate, layers
+
+
+def _title(method: str) -> str:
+    model, _, rate = method.partition("@")
+    return f"{TITLES[model]}, learning rate {rate}" if rate else TITLES[model]
 
 
 def _seconds(records: list[Record]) -> str:

@@ -147,26 +147,34 @@ def bhattacharyya_distances(mean: tf.Tensor, roots: tf.Tensor, *, is_diagonal: b
     Source:
         Kolchinsky and Tracey (2017), Estimating mixture entropy with pairwise distances, (11).
     """
+    dtype = mean.dtype
+    mean, roots = _in_float64(mean, roots)
     log_det = log_determinants(roots, is_diagonal=is_diagonal)  # [P, K]
     first, second = _pairs(mean)
     quadratic, log_det_pooled = _of_pairs(mean, roots, first, second, 0.5, is_diagonal=is_diagonal)
     own = 0.25 * (tf.gather(log_det, first, axis=1) + tf.gather(log_det, second, axis=1))
     distance = tf.reduce_sum(0.125 * quadratic + 0.5 * log_det_pooled - own, axis=0)
-    return _symmetric(distance, first, second, mean.shape[1])
+    return tf.cast(_symmetric(distance, first, second, mean.shape[1]), dtype)
 
 
 @check_shapes("mean: [P, K, M]", "return: [K, K]")
 def log_overlap_densities(mean: tf.Tensor, roots: tf.Tensor, *, is_diagonal: bool) -> tf.Tensor:
     """Return log Π_p N(m_kp | m_lp, S_kp + S_lp); arguments as for `bhattacharyya_distances`."""
+    dtype = mean.dtype
+    mean, roots = _in_float64(mean, roots)
     first, second = _pairs(mean)
     quadratic, log_det = _of_pairs(mean, roots, first, second, 1.0, is_diagonal=is_diagonal)
     dimension = tf.cast(tf.shape(mean)[-1], mean.dtype)
     apart = -0.5 * tf.reduce_sum(quadratic + log_det + dimension * _LOG_TWO_PI, axis=0)
     # N(m_k | m_k, 2 S_k)
     own = log_determinants(roots, is_diagonal=is_diagonal) + dimension * (_LOG_TWO_PI + math.log(2.0))
-    return tf.linalg.set_diag(
-        _symmetric(apart, first, second, mean.shape[1]), -0.5 * tf.reduce_sum(own, axis=0)
-    )
+    densities = _symmetric(apart, first, second, mean.shape[1])
+    return tf.cast(tf.linalg.set_diag(densities, -0.5 * tf.reduce_sum(own, axis=0)), dtype)
+
+
+def _in_float64(mean: tf.Tensor, roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return them in float64: the terms of a distance are far larger than what is left of them."""
+    return tf.cast(mean, tf.float64), tf.cast(roots, tf.float64)
 
 
 def _pairs(mean: tf.Tensor) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -201,7 +209,16 @@ def _of_pairs(
         pooled = sum_of(tf.square(roots))
         quadratic = tf.reduce_sum(tf.square(difference) / pooled, axis=-1)
         return quadratic, tf.reduce_sum(tf.math.log(pooled), axis=-1)
-    pooled = tf.linalg.cholesky(sum_of(tf.matmul(roots, roots, transpose_b=True)))
-    solved = tf.linalg.triangular_solve(pooled, difference[..., None])[..., 0]
-    log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(pooled)), axis=-1)
-    return tf.reduce_sum(tf.square(solved), axis=-1), log_det
+    # P = factor R_k (I + T Tᵀ) R_kᵀ, T = R_k⁻¹ R_l: where noise is small, S_k + S_l has no factor in rounding
+    root, other = tf.gather(roots, first, axis=1), tf.gather(roots, second, axis=1)
+    ratio = tf.linalg.triangular_solve(root, other)
+    identity = tf.eye(tf.shape(mean)[-1], dtype=mean.dtype)
+    relative = tf.linalg.cholesky(identity + tf.matmul(ratio, ratio, transpose_b=True))
+    solved = tf.linalg.triangular_solve(relative, tf.linalg.triangular_solve(root, difference[..., None]))
+    dimension = tf.cast(tf.shape(mean)[-1], mean.dtype)
+    log_det = (
+        dimension * math.log(factor)
+        + log_determinants(root, is_diagonal=False)
+        + 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(relative)), axis=-1)
+    )
+    return tf.reduce_sum(tf.square(solved), axis=[-2, -1]) / factor, log_det

@@ -101,7 +101,7 @@ class AlternatingSteps:
     """
 
     def __init__(self, engine: Engine, *, is_papers: bool, block: int) -> None:
-        self._engine = engine
+        self._engine, self._is_papers = engine, is_papers
         self._leave_one_out = engine.once(
             f"leave one out, is_papers={is_papers}", lambda: LeaveOneOutStep(engine, is_papers=is_papers)
         )
@@ -130,7 +130,7 @@ class AlternatingSteps:
         self._holds = holds
         if holds:
             loss = float(self._leave_one_out.take(batch, rate))
-            if math.isinf(loss):
+            if self._is_papers and math.isinf(loss):
                 raise ValueError(
                     "E[1/p(y | f)] is infinite where the posterior's variance reaches that of the noise, so "
                     "that objective='loo_paper' does not exist here. Choose objective='loo'."

@@ -6,7 +6,7 @@ import scipy.special
 import scipy.stats
 import tensorflow as tf
 
-from gpmodels.autogp.posterior import MixturePosterior
+from gpmodels.autogp.posterior import MixturePosterior, bhattacharyya_distances, log_overlap_densities
 
 
 def random_posterior(seed, num_components, *, covariance="full", spread=1.0, p=2, m=3):
@@ -121,3 +121,26 @@ def test_gradients_are_finite_where_components_coincide():
         value = posterior.prior_kl("pairwise")
     gradients = tape.gradient(value, posterior.trainable_variables)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_distances_of_sharp_posteriors_are_right_in_float32():
+    """Little noise makes S ill-conditioned, here by 1e10, and components that start from it nearly equal."""
+    rng = np.random.default_rng(4)
+    m = 20
+    shared = np.linalg.qr(rng.normal(size=(m, m)))[0] * np.logspace(-5, 0, m)
+    roots = np.stack([np.linalg.cholesky(s * shared @ shared.T) for s in (1.0, 1.5)])[None]  # [1, 2, M, M]
+    mean = 1e-3 * rng.normal(size=(1, 2, m))
+    roots, mean = tf.constant(roots, tf.float32), tf.constant(mean, tf.float32)
+    exact_roots = roots.numpy()[0].astype(np.float64)
+    first, second = exact_roots @ np.swapaxes(exact_roots, -1, -2)
+    pooled = 0.5 * (first + second)
+    difference = np.diff(mean.numpy()[0].astype(np.float64), axis=0)[0]
+    log_det = {name: np.linalg.slogdet(s)[1] for name, s in {"k": first, "l": second, "p": pooled}.items()}
+    quadratic = difference @ np.linalg.solve(pooled, difference)
+    distance = 0.125 * quadratic + 0.5 * log_det["p"] - 0.25 * (log_det["k"] + log_det["l"])
+    found = bhattacharyya_distances(mean, roots, is_diagonal=False)
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, distance * (1.0 - np.eye(2)), rtol=1e-4)
+    density = -0.5 * (0.5 * quadratic + log_det["p"] + m * np.log(2.0) + m * np.log(2.0 * np.pi))
+    overlaps = log_overlap_densities(mean, roots, is_diagonal=False).numpy()
+    assert overlaps[0, 1] == overlaps[1, 0] == pytest.approx(density, rel=1e-4)
