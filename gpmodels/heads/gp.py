@@ -118,6 +118,18 @@ class GPHead(Head):
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Place the units by a sample of feature vectors `[N, D]`; each subclass places its own."""
 
+    def is_placed(self) -> bool:
+        """Whether `initialize` or training has moved the head from where it is made."""
+        if not self.built:
+            return False
+        if any(np.any(values != 1.0) for values in self.lengthscales()):
+            return True
+        # Features can ask for lengthscales of 1, as new ones are: two values that are equally frequent do.
+        new = type(self).from_config(self.get_config())
+        new.build_from_config(self.get_build_config())
+        pairs = zip(self.get_weights(), new.get_weights(), strict=True)
+        return any(np.any(own != made) for own, made in pairs)
+
     def total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
         """Return the sum of both parts of a unit's variance; rounding can take it a little below 0."""
         return tf.maximum(marginal.conditional_variance + marginal.inducing_variance, self.variance_floor)
