@@ -17,6 +17,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from gpmodels.counts import is_count
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
@@ -173,7 +174,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
             Row numbers.
 
         Raises:
-            ValueError: The limit is below 1; or as `leave_one_out`.
+            ValueError: The limit is no whole number from 1; or as `leave_one_out`.
 
         Example:
             >>> from sklearn.datasets import load_iris
@@ -184,8 +185,8 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
             >>> int(model.suspicious_labels(X, y, limit=1)[0])
             3
         """
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit must be at least 1, or None for all rows, but is {limit}.")
+        if limit is not None and not is_count(limit):
+            raise ValueError(f"limit must be at least 1 and whole, or None for all rows, but is {limit!r}.")
         logs = self._left_out_log_probabilities(X, y, sample_weight)
         own = logs[np.arange(len(logs)), self._class_indices(y)]
         contradicted = np.flatnonzero(own < logs.max(axis=1))

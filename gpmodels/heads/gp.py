@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
@@ -74,8 +75,7 @@ class GPHead(Head):
         super().__init__(dtype=dtype, **kwargs)
         # A wrong name or depth is an error here, not when the head is built.
         make_kernel(kernel, kernel_depth, self.variable_dtype)
-        if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, but is {num_classes}.")
+        check_counts(least=2, num_classes=num_classes)
         if likelihood is None:
             likelihood = "bernoulli" if num_classes == 2 else DEFAULT_MULTI_CLASS
         if class_kernels not in CLASS_KERNELS:

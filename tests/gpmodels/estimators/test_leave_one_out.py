@@ -125,8 +125,9 @@ def test_says_what_is_wrong(iris):
     with pytest.raises(NotFittedError):
         model.leave_one_out(*iris)
     model.fit(*iris)
-    with pytest.raises(ValueError, match="limit must be at least 1, or None for all rows, but is 0"):
-        model.suspicious_labels(*iris, limit=0)
+    for limit in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"limit must be at least 1 and whole, or .*, but is {limit}"):
+            model.suspicious_labels(*iris, limit=limit)
     with pytest.raises(ValueError, match="were not seen in fit"):
         model.leave_one_out(iris[0], iris[1] + 1)
     assert not hasattr(DFGPClassifier(), "leave_one_out")

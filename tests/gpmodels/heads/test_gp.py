@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from gpmodels import HGPHead, HybridModel, RandomFeatureHead, SVDKLHead, SVGPHead
+from gpmodels import HGPHead, HybridModel, LinearHead, RandomFeatureHead, SVDKLHead, SVGPHead
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_head_steps_on_binary_features_warn_of_nothing(caplog):
     model = HybridModel(keras.layers.Identity(), SVGPHead(num_inducing=3), num_data=40)
     model.initialize((x[:, None], x), head_steps=1)
     assert "was not placed" not in caplog.text
+
+
+@pytest.mark.parametrize("head", [SVGPHead, LinearHead])
+@pytest.mark.parametrize("num_classes", [1, 2.5, None, True])
+def test_a_number_of_classes_is_whole_and_at_least_two(head, num_classes):
+    message = f"num_classes must be at least 2, and a whole number, but is {num_classes}"
+    with pytest.raises(ValueError, match=message):
+        head(num_classes=num_classes)
