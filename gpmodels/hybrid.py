@@ -200,19 +200,13 @@ class HybridModel(keras.Model):
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `keras.Model.fit` does; log a warning where `initialize` has not placed the head."""
-        if not self._is_placed():
+        if isinstance(self.head, GPHead) and not self.head.is_placed():
             LOGGER.warning(
                 "%s was not placed by initialize(data): its inducing points and lengthscales know nothing of "
                 "the features, and it may learn nothing. Call initialize with the training data before fit.",
                 self.head.name,
             )
         return super().fit(*args, **kwargs)
-
-    def _is_placed(self) -> bool:
-        """Whether the head has no kernel, or lengthscales that are no longer the 1 they are made with."""
-        if not isinstance(self.head, GPHead):
-            return True
-        return self.head.built and any(np.any(values != 1.0) for values in self.head.lengthscales())
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the optimiser on the batch's estimate of the bound."""

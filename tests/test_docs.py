@@ -50,14 +50,27 @@ def commands() -> list:
     return [pytest.param(line, id=f"{name_of(page)}: {' '.join(line.split())[:70]}") for page, line in found]
 
 
-@pytest.fixture(scope="module")
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+def imported(script: Path) -> ModuleType:
+    """The script as a module, of which nothing is run."""
+    spec = importlib.util.spec_from_file_location(f"docs_{script.stem}", script)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    return imported(DOCS / "generate.py")
+
+
+SCRIPTS = [path for path in sorted(DOCS.glob("*.py")) if "__main__" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=name_of)
+def test_every_script_finds_the_names_that_it_imports(script):
+    imported(script)
 
 
 def parse(line: str) -> typer.Context:

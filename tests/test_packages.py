@@ -1,6 +1,7 @@
 """The three packages as a whole: what imports what, and how quickly the command line can answer."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -99,6 +100,21 @@ def test_a_room_imports_those_below_it_alone(package):
             if other[0] != package or other[1] == parts[1]:
                 continue
             assert height[other[1]] < height[parts[1]], f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_the_document_on_architecture_names_the_rooms_in_this_order(package):
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| `{package}` \| (`.*) \|$", page, re.MULTILINE)[1]
+    named = re.findall(r"`(\w+)`", row)
+    height = {
+        room: number
+        for number, rooms in enumerate(ROOMS[package])
+        if len(rooms) == 1 or "applications" not in row  # which are not named there one by one
+        for room in rooms
+    }
+    assert set(named) == set(height)
+    assert [height[room] for room in named] == sorted(height.values())
 
 
 @pytest.mark.parametrize("package", ROOMS)

@@ -102,7 +102,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     ) -> Self:
         """Train on checked `x [N, D]`, class indices or targets as given, weights and groups, `[N]`."""
         self._check_settings()
-        self._remember_rows(x, targets)
+        self._remember_rows(x, targets, weight)
         self.effective_observations_ = counted_observations(self, x, targets, weight, groups)
         x, targets, weight, groups = merged_rows(x, targets, weight, groups)
         targets = self._scaled_targets(targets, weight)
@@ -144,7 +144,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
         return self
 
-    def _remember_rows(self, x: FloatArray, targets: FloatArray) -> None:  # noqa: ARG002 - those who leave rows out need the targets
+    def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:  # noqa: ARG002 - those who leave rows out need all
         """Keep what later calls with the rows of the fit are checked by."""
         self.num_rows_ = len(x)
 

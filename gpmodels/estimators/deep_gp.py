@@ -251,7 +251,8 @@ class DeepGPClassifier(_DeepGPEstimator, _GPClassifier):
         num_prediction_samples: Fixed nodes that a prediction averages over.
         natural_gradient: Length γ of the natural-gradient steps of the last layer's q at the start, up to 1.
             It falls to one over the batches of an epoch, where that is less; 0 leaves q to Adam.
-        likelihood: `"auto"`, or of more than two classes `"softmax"` or `"robust_max"`.
+        likelihood: `"auto"`; of two classes `"bernoulli"` or `"logistic"`, of more `"softmax"` or
+            `"robust_max"`.
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class in a sparse last layer.
         optimizer: `"auto"` or `"adam"`, which is the same here.
         max_iterations: Steps; None takes 10,000.

@@ -17,10 +17,11 @@ from sklearn.base import is_classifier
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from gpmodels.counts import is_count
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
-from gpmodels.estimators.row_digest import row_digest
+from gpmodels.estimators.row_digest import row_digest, weighted_row_digest
 from gpmodels.estimators.temperature import tempered
 from gpmodels.heads.gp import Points
 
@@ -29,9 +30,10 @@ from gpmodels.heads.gp import Points
 class _LeavesOneOut(SparseGPEstimator, abc.ABC):
     """What classifiers and regressors share."""
 
-    def _remember_rows(self, x: FloatArray, targets: FloatArray) -> None:
-        super()._remember_rows(x, targets)
+    def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:
+        super()._remember_rows(x, targets, weight)
         self.rows_digest_ = row_digest(x, targets)
+        self.weights_digest_ = weighted_row_digest(x, targets, weight)
 
     def _left_out(
         self, X: Any, y: Any, sample_weight: Any, of_points: Callable[[Engine, Points, Any], FloatArray]
@@ -46,7 +48,9 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
                 f"These are {len(x)} rows, but the fit had {fitted}. Pass the rows of the fit, with "
                 "their weights: each is left out of what all of them taught."
             )
-        digest = row_digest(x, self._targets(labels) if is_classifier(self) else labels.astype(np.float64))
+        labels = labels if is_classifier(self) else labels.astype(np.float64)  # as `fit` has them
+        given = self._targets(labels) if is_classifier(self) else labels
+        digest = row_digest(x, given)
         if digest != getattr(self, "rows_digest_", digest):
             raise ValueError(
                 "These are not the rows of the fit: inputs or targets differ. Pass both as `fit` had them, "
@@ -54,6 +58,12 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
             )
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         weight = self._row_weight(labels, weight)
+        digest = weighted_row_digest(x, given, weight)
+        if digest != getattr(self, "weights_digest_", digest):  # files of earlier versions have none
+            raise ValueError(
+                "These are the rows of the fit, but not with their weights. Pass the sample_weight that "
+                "`fit` had, or none if it had none."
+            )
         return self._left_out_rows(x, self._targets(labels), weight, of_points, self._before_leaving_out)
 
     def _left_out_rows(
@@ -112,7 +122,7 @@ class LeavesOneOutRegressor(_LeavesOneOut, abc.ABC):
         Raises:
             sklearn.exceptions.NotFittedError: The estimator is not fitted.
             NotImplementedError: Its posterior is not one of sites.
-            ValueError: The rows are others than those of the fit.
+            ValueError: The rows, or their weights, are others than those of the fit.
 
         Source:
             `gpmodels.heads.leave_one_out`.
@@ -147,7 +157,8 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
         Raises:
             sklearn.exceptions.NotFittedError: The estimator is not fitted.
             NotImplementedError: Its posterior is not one of sites.
-            ValueError: A label was not seen in `fit`, or the rows are others than those of the fit.
+            ValueError: A label was not seen in `fit`, or the rows, or their weights, are others than
+                those of the fit.
 
         Source:
             `gpmodels.heads.leave_one_out`.
@@ -173,7 +184,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
             Row numbers.
 
         Raises:
-            ValueError: The limit is below 1; or as `leave_one_out`.
+            ValueError: The limit is no whole number from 1; or as `leave_one_out`.
 
         Example:
             >>> from sklearn.datasets import load_iris
@@ -184,8 +195,8 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
             >>> int(model.suspicious_labels(X, y, limit=1)[0])
             3
         """
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit must be at least 1, or None for all rows, but is {limit}.")
+        if limit is not None and not is_count(limit):
+            raise ValueError(f"limit must be at least 1 and whole, or None for all rows, but is {limit!r}.")
         logs = self._left_out_log_probabilities(X, y, sample_weight)
         own = logs[np.arange(len(logs)), self._class_indices(y)]
         contradicted = np.flatnonzero(own < logs.max(axis=1))

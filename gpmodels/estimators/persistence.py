@@ -39,7 +39,7 @@ BEFORE = {"lengthscale_spread": None, "temperature": 1.0, "kernel_depth": 1}
 LISTS = ("views", "widths")
 """Settings of a head that are lists."""
 
-NUMBERS = ("effective_observations", "temperature", "num_rows", "rows_digest")
+NUMBERS = ("effective_observations", "temperature", "num_rows", "rows_digest", "weights_digest")
 """Positive numbers that a fit finds, and that earlier files lack."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -76,6 +76,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "temperature": getattr(estimator, "temperature_", None),
         "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
         "rows_digest": getattr(estimator, "rows_digest_", None),
+        "weights_digest": getattr(estimator, "weights_digest_", None),
         **{name.rstrip("_"): bool(getattr(estimator, name)) for name in estimator._learned_flags},
         "labels_are_objects": False,
     }

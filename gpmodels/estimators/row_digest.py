@@ -50,6 +50,25 @@ def row_digest(x: FloatArray, targets: FloatArray) -> float:
     return float(total % 2**64 >> (64 - _DIGITS)) + 1.0
 
 
+def weighted_row_digest(x: FloatArray, targets: FloatArray, weight: FloatArray) -> float:
+    """Return `row_digest` of rows with their weights, of which only the ratios count.
+
+    Args:
+        x: Inputs, `[N, D]`.
+        targets: `[N]`.
+        weight: `[N]`; not negative.
+
+    Example:
+        >>> x, y, weight = np.eye(2), np.array([0.0, 1.0]), np.array([1.0, 3.0])
+        >>> digests = [weighted_row_digest(x, y, w) for w in (weight, 0.7 * weight, weight[::-1])]
+        >>> digests[0] == digests[1], digests[0] == digests[2]
+        (True, False)
+    """
+    ratios = weight / (weight.max() or 1.0)
+    ratios = ratios.astype(np.float32).astype(np.float64)  # without the digits that a common factor can move
+    return row_digest(np.column_stack([x, targets]), ratios)
+
+
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return 64 bits of which each depends on all bits of a value: the end of SplitMix64."""
     values = (values ^ (values >> np.uint64(30))) * _FIRST

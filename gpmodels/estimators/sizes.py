@@ -53,6 +53,6 @@ def default_num_experts(setting: int | str, num_rows: int, *, fewest: int = 0) -
         if num_rows < FEWEST_ROWS_FOR_EXPERTS:
             return min(fewest, num_rows)
         return int(np.clip(round(math.sqrt(num_rows) / 10), 3, 30))
-    if not isinstance(setting, int | np.integer) or isinstance(setting, bool) or setting < 0:
+    if not is_count(setting, least=0):
         raise ValueError(f'num_experts must be "auto" or an integer from 0, but is {setting!r}.')
     return min(int(setting), num_rows)

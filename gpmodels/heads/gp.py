@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
@@ -74,8 +75,7 @@ class GPHead(Head):
         super().__init__(dtype=dtype, **kwargs)
         # A wrong name or depth is an error here, not when the head is built.
         make_kernel(kernel, kernel_depth, self.variable_dtype)
-        if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, but is {num_classes}.")
+        check_counts(least=2, num_classes=num_classes)
         if likelihood is None:
             likelihood = "bernoulli" if num_classes == 2 else DEFAULT_MULTI_CLASS
         if class_kernels not in CLASS_KERNELS:
@@ -117,6 +117,18 @@ class GPHead(Head):
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Place the units by a sample of feature vectors `[N, D]`; each subclass places its own."""
+
+    def is_placed(self) -> bool:
+        """Whether `initialize` or training has moved the head from where it is made."""
+        if not self.built:
+            return False
+        if any(np.any(values != 1.0) for values in self.lengthscales()):
+            return True
+        # Features can ask for lengthscales of 1, as new ones are: two values that are equally frequent do.
+        new = type(self).from_config(self.get_config())
+        new.build_from_config(self.get_build_config())
+        pairs = zip(self.get_weights(), new.get_weights(), strict=True)
+        return any(np.any(own != made) for own, made in pairs)
 
     def total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
         """Return the sum of both parts of a unit's variance; rounding can take it a little below 0."""

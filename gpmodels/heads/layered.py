@@ -331,7 +331,9 @@ def checked_layers(num_layers: int, widths: object) -> tuple[int, tuple[int, ...
     check_counts(num_layers=num_layers)
     if widths is None:
         return num_layers, None
-    if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
+    if isinstance(widths, np.ndarray):
+        widths = widths.tolist()  # of an array without axes a number
+    if not isinstance(widths, Sequence) or isinstance(widths, str):
         raise ValueError(
             f"widths must be a list of {num_layers - 1} numbers, one for each inner layer, but is {widths!r}."
         )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
 from gpmodels.likelihoods.probit import bernoulli_entropy
@@ -37,7 +38,7 @@ class LinearHead(Head):
         **kwargs: Passed to `keras.layers.Layer`.
 
     Raises:
-        ValueError: There are fewer than two classes.
+        ValueError: `num_classes` is no whole number from 2.
 
     Example:
         >>> sorted(LinearHead()(tf.zeros([2, 3])))[:3]
@@ -48,8 +49,7 @@ class LinearHead(Head):
 
     def __init__(self, *, num_classes: int = 2, dtype: Any = None, **kwargs: Any) -> None:
         super().__init__(dtype=dtype, **kwargs)
-        if num_classes < 2:
-            raise ValueError(f"num_classes must be at least 2, but is {num_classes}.")
+        check_counts(least=2, num_classes=num_classes)
         self.num_classes = num_classes
         self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
 

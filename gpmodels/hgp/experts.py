@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts, is_count
+from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import BestPosterior, Points
@@ -63,8 +63,7 @@ class ExpertsHead(ConjugateHead, abc.ABC):
     def __init__(
         self, *, num_experts: int, num_expert_inducing: int, e_step: str = "hard", **kwargs: Any
     ) -> None:
-        if not is_count(num_experts) and num_experts != 0:
-            raise ValueError(f"num_experts must be a whole number from 0, but is {num_experts!r}.")
+        check_counts(least=0, num_experts=num_experts)
         check_counts(num_expert_inducing=num_expert_inducing)
         if e_step not in E_STEPS:
             raise ValueError(f"e_step must be one of {E_STEPS}, but is {e_step!r}.")

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from gpmodels.counts import is_count
+
 Views = tuple[tuple[int, ...], ...]
 """Columns of each unit's view."""
 
@@ -44,9 +46,14 @@ def normalised_views(views: Any, what: str = "view") -> Views:
 
 def _columns(view: Sequence[int] | slice, what: str) -> tuple[int, ...]:
     if isinstance(view, slice):
-        if view.stop is None or view.stop < 0 or (view.start or 0) < 0:
-            raise ValueError(f"A {what} given as a slice needs an end, counted from 0, but is {view}.")
-        return tuple(range(view.start or 0, view.stop, view.step or 1))
+        start = 0 if view.start is None else view.start
+        step = 1 if view.step is None else view.step
+        if not (is_count(start, least=0) and is_count(view.stop, least=0) and is_count(step)):
+            raise ValueError(
+                f"A {what} given as a slice needs an end, whole numbers from 0, and a step from 1, but is "
+                f"{view}."
+            )
+        return tuple(range(start, view.stop, step))
     values = np.asarray(view)
     if values.ndim != 1 or (values.size and not np.issubdtype(values.dtype, np.integer)):
         raise ValueError(f"A {what} must be a sequence of column indices or a slice, but is {view!r}.")

@@ -231,6 +231,7 @@ def test_inner_layers_start_by_passing_on_what_they_see(mean_function):
         ({"num_layers": 0}, "num_layers must be at least 1, and a whole number, but is 0"),
         ({"num_layers": 1.5}, "num_layers must be at least 1, and a whole number, but is 1.5"),
         ({"widths": 3}, "widths must be a list of 1 numbers, one for each inner layer, but is 3"),
+        ({"widths": np.array(3)}, "widths must be a list of 1 numbers, one for each inner layer, but is 3"),
         ({"widths": [True]}, "at least 1, and whole, but they are"),
         ({"num_layers": 3, "widths": [4]}, "each of the 2 inner layers of 3, but is"),
         ({"widths": [0]}, "widths must be at least 1"),

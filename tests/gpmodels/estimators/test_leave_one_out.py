@@ -85,6 +85,31 @@ def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path)
                 one.leave_one_out(*rows)
 
 
+@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced"}])
+def test_other_weights_than_those_of_the_fit_are_refused(settings, iris, tmp_path):
+    x, y = iris
+    weight = np.random.default_rng(0).uniform(size=150)
+    model = SVGPClassifier(num_inducing=5, max_iterations=5, random_state=0, **settings)
+    model.fit(x, y, sample_weight=weight).save(tmp_path / "model.npz")
+    loaded = SVGPClassifier.load(tmp_path / "model.npz")
+    expected = model.leave_one_out(x, y, weight)
+    np.testing.assert_allclose(loaded.leave_one_out(x[::-1], y[::-1], 0.3 * weight[::-1])[::-1], expected)
+    for one in (model, loaded):
+        for other in (None, weight[::-1]):
+            with pytest.raises(ValueError, match="rows of the fit, but not with their weights"):
+                one.leave_one_out(x, y, other)
+    del loaded.weights_digest_  # as files of before have none
+    assert np.isfinite(loaded.leave_one_out(x, y)).all()
+
+
+def test_targets_are_converted_as_in_the_fit(iris):
+    x, y = iris
+    model = SVGPRegressor(num_inducing=5, max_iterations=5, random_state=0).fit(x, y)
+    np.testing.assert_array_equal(model.leave_one_out(x, y.astype(str)), model.leave_one_out(x, y))
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        model.leave_one_out(x, np.array(["long", "short", "wide"])[y])
+
+
 @pytest.mark.slow
 def test_weights_count_as_in_the_fit(iris):
     weight = np.ones(150)
@@ -125,8 +150,9 @@ def test_says_what_is_wrong(iris):
     with pytest.raises(NotFittedError):
         model.leave_one_out(*iris)
     model.fit(*iris)
-    with pytest.raises(ValueError, match="limit must be at least 1, or None for all rows, but is 0"):
-        model.suspicious_labels(*iris, limit=0)
+    for limit in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"limit must be at least 1 and whole, or .*, but is {limit}"):
+            model.suspicious_labels(*iris, limit=limit)
     with pytest.raises(ValueError, match="were not seen in fit"):
         model.leave_one_out(iris[0], iris[1] + 1)
     assert not hasattr(DFGPClassifier(), "leave_one_out")

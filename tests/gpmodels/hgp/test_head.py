@@ -231,8 +231,14 @@ def test_initialize_gives_each_expert_its_cloud():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_experts": -1}, "num_experts must be a whole number from 0, but is -1"),
-        ({"num_experts": 1.5}, "num_experts must be a whole number from 0, but is 1.5"),
+        ({"num_experts": -1}, "num_experts must be at least 0, and a whole number, but is -1"),
+        ({"num_experts": 1.5}, "num_experts must be at least 0, and a whole number, but is 1.5"),
+        ({"num_experts": 0.0}, "num_experts must be at least 0, and a whole number, but is 0.0"),
+        ({"num_experts": False}, "num_experts must be at least 0, and a whole number, but is False"),
+        (
+            {"num_experts": np.array([1, 2])},
+            "num_experts must be at least 0, and a whole number, but is array",
+        ),
         (
             {"num_inducing": 0, "num_expert_inducing": 3},
             "num_inducing must be at least 1, and a whole number, but is 0",
@@ -242,7 +248,7 @@ def test_initialize_gives_each_expert_its_cloud():
         ({"global_weight": float("nan")}, "global_weight must not be negative, but is nan"),
         ({"expert_variance": "both"}, r"one of \('full', 'thesis'\), but is 'both'"),
         ({"e_step": "mild"}, r"e_step must be one of \('hard', 'soft'\), but is 'mild'"),
-        ({"num_classes": 1}, "num_classes must be at least 2, but is 1"),
+        ({"num_classes": 1}, "num_classes must be at least 2, and a whole number, but is 1"),
         ({"num_classes": 3, "likelihood": "bernoulli"}, "for 2 classes, but num_classes is 3"),
         ({"likelihood": "poisson"}, "likelihood must be one of .*, but is 'poisson'"),
         ({"class_kernels": "own"}, r"class_kernels must be one of \('shared', 'separate'\), but is 'own'"),

@@ -150,6 +150,10 @@ def test_a_network_with_features_times_100_trains_alike():
         ({"num_gps": 1.5}, "num_gps must be at least 1, and a whole number, but is 1.5"),
         ({"groups": [[0], []]}, "Each group must hold different column indices"),
         ({"groups": [slice(0, None)]}, "A group given as a slice needs an end"),
+        ({"groups": [slice(0, "3")]}, "A group given as a slice needs an end, whole numbers from 0"),
+        ({"groups": [slice(0, 3, 0)]}, "a step from 1, but is"),
+        ({"kernel_variance": 0.0}, "kernel_variance must be positive and finite, but is 0.0"),
+        ({"kernel_variance": float("inf")}, "kernel_variance must be positive and finite, but is inf"),
         ({"num_inducing": 0}, "num_inducing must be at least 1, and a whole number, but is 0"),
         ({"num_gps": 5}, "num_gps is 5, but there are only 3 features"),
         ({"groups": [[0], [3]]}, "names column 3, but there are 3 features"),
@@ -162,6 +166,14 @@ def test_a_network_with_features_times_100_trains_alike():
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         SVDKLHead(**arguments).build((None, 3))
+
+
+def test_each_gp_starts_with_the_kernel_variance():
+    head = SVDKLHead(num_inducing=3, num_gps=2, kernel_variance=4.0)
+    head.build((None, 3))
+    np.testing.assert_allclose([unit.kernel_variance for unit in head.describe()], 4.0, rtol=1e-6)
+    prior = SVDKLHead(num_inducing=3, num_gps=2)(tf.zeros([1, 3]))["latent_variance"]
+    np.testing.assert_allclose(head(tf.zeros([1, 3]))["latent_variance"], 4.0 * prior, rtol=1e-5)
 
 
 def test_many_classes_are_predicted():

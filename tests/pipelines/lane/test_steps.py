@@ -406,12 +406,16 @@ def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run
 
 
 @pytest.mark.slow
-def test_few_held_out_groups_are_said_to_flag_nothing(lane_run, tmp_path):
+def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_nothing(lane_run, tmp_path):
     console = Console(file=StringIO(), width=200)
     lane.export(
         ExportSettings(), model=lane_run, out=tmp_path / "b", metrics=None, overwrite=False, console=console
     )
-    assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in console.file.getvalue()
+    said = console.file.getvalue()
+    assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in said
+    assert (
+        "The hgp head, the last of the run (--set head=linear takes another), is written as a bundle" in said
+    )
 
 
 @pytest.mark.slow
