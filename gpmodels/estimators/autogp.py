@@ -306,7 +306,8 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class.
         temperature: `"auto"` for the temperature that left-out rows ask for: of up to 10,000 rows by folds,
             see `gpmodels.estimators.temperature`, of more by `leave_one_out`; where the posterior was not
-            solved anew, that of the rows held out for early stopping. A number sets it.
+            solved anew, that of the rows held out for early stopping, and 1 if there are none. A number sets
+            it.
         optimizer: `"auto"` or `"adam"` for mini-batches; `"lbfgs"` for the bound on all rows.
         max_iterations: Steps; None takes 4000. The second fit, which the progress bar, TensorBoard and the
             callback do not see, takes up to as many again.
@@ -326,9 +327,10 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
     Attributes:
         classes_: Labels, sorted.
         temperature_: Temperature of the probabilities.
-        posterior_is_solved_: Whether the posterior is the best one at the rows. Where one component was held
-            instead, `leave_one_out` and `suspicious_labels` solve it for themselves, and speak of that. None
-            where an earlier release wrote the file, which does not say.
+        posterior_is_solved_: Whether the posterior is the best one at the rows, which several components
+            never are. Where it is not, `leave_one_out` and `suspicious_labels` solve one of a single
+            component for themselves, and speak of that. None where an earlier release wrote the file, which
+            does not say.
         kept_iteration_: Step whose weights the held-out rows chose, the last one where none were held out; 0
             where they chose the start.
         n_iter_: Steps done with rows held out; the second fit takes fewer.

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchmarks.deep_gp.plan import CELLS, METHODS
+from benchmarks.deep_gp.plan import CELLS, METHODS, Cell
+from benchmarks.deep_gp.rates import _without_test_part
 from benchmarks.deep_gp.regression import judged, load
 from benchmarks.deep_gp.report import TITLES, rows_of
 
@@ -13,7 +14,24 @@ def test_cells_have_files_of_their_own():
     cells = [cell for own in CELLS.values() for cell in own]
     assert len({cell.file for cell in cells}) == len(cells)
     assert all(cell.part == part for part, own in CELLS.items() for cell in own)
-    assert {method for method, _ in METHODS} == set(TITLES)
+    assert {cell.model for own in CELLS.values() for cell in own} == set(TITLES)
+    assert {method.partition("@")[0] for method, _ in METHODS} == set(TITLES)
+
+
+def test_a_method_may_name_its_learning_rate():
+    plain, other = (Cell("regression", "kin40k", method, 2, 0) for method in ("gpytorch", "gpytorch@0.03"))
+    assert (plain.model, plain.learning_rate) == ("gpytorch", 0.01)
+    assert (other.model, other.learning_rate) == ("gpytorch", 0.03)
+
+
+def test_learning_rates_are_judged_by_rows_of_the_training_part():
+    x = np.arange(2400.0)[:, None]
+    parts = {"X_train": x, "y_train": x[:, 0], "X_test": x + 1e6, "y_test": x[:, 0] + 1e6}
+    divided = _without_test_part(parts)
+    assert (len(divided["X_train"]), len(divided["X_test"])) == (1400, 1000)
+    found = np.concatenate([divided["y_train"], divided["y_test"]])
+    np.testing.assert_array_equal(np.sort(found), x[:, 0])
+    np.testing.assert_array_equal(divided["X_test"][:, 0], divided["y_test"])
 
 
 def test_density_of_a_mixture_is_the_mean_of_densities():
@@ -46,6 +64,12 @@ def test_tables_have_a_row_for_each_method_and_size():
     rows = rows_of("regression", records)
     assert [row["layers"] for row in rows] == [1, 2]
     assert rows[1]["NLP"] == "0.300 (0.250, 0.350)"
+    faster = rows_of("rates", [*records, record | {"method": "deep_gp@0.03", "layers": 2}])
+    assert [row["method"].removeprefix(TITLES["deep_gp"]) for row in faster] == [
+        "",
+        "",
+        ", learning rate 0.03",
+    ]
     times = [
         {"method": name, "milliseconds": value, "spread": 1.0}
         for name, value in (("deep_gp", 20.0), ("gpytorch", 40.0))

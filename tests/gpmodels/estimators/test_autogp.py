@@ -129,10 +129,22 @@ class Log:
         return call
 
 
-def alternating(block):
+def alternating(block, *, is_papers=False):
     steps = object.__new__(AlternatingSteps)
     steps._engine, steps._leave_one_out, steps._block, steps._holds = Log(), Log(), block, False
+    steps._is_papers = is_papers
     return steps
+
+
+def test_only_the_papers_term_is_said_not_to_exist_where_it_is_infinite():
+    for is_papers in (False, True):
+        steps = alternating(1, is_papers=is_papers)
+        steps._leave_one_out.take = lambda *_: np.inf
+        if is_papers:
+            with pytest.raises(ValueError, match="objective='loo_paper' does not exist here"):
+                steps.take(1, (), None, None)
+        else:
+            assert steps.take(1, (), None, None) == np.inf  # which ends any fit, with the advice for all
 
 
 def test_blocks_alternate_and_hold_q_of_u_between():
