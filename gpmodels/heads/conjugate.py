@@ -292,6 +292,8 @@ def collapsed_bound(
 ) -> tf.Tensor:
     """Return max_q L1 of a head with a Gaussian likelihood, nats: a function of all but q.
 
+    It is NaN where rounding has made it larger than any bound can be, as in float32 with little noise.
+
     Args:
         head: With `likelihood="gaussian"`.
         x: Features.
@@ -305,25 +307,28 @@ def collapsed_bound(
     sites = _gaussian_sites(head, y, weight, expert)
     features = head_features(head, x, expert)
     solution = best_posterior(features, sites.local, sites.shared)
-    bound = solution.fit
+    bound, peak = solution.fit, tf.zeros([], y.dtype)
     log_two_pi = math.log(2.0 * math.pi)
     if features.experts:
-        constant = weight * (log_two_pi + tf.math.log(sites.local_noise) + tf.square(y) / sites.local_noise)
-        bound -= 0.5 * tf.reduce_sum(constant)
+        density = -0.5 * weight * (log_two_pi + tf.math.log(sites.local_noise))
+        peak += tf.reduce_sum(density)
+        bound += tf.reduce_sum(density - 0.5 * weight * tf.square(y) / sites.local_noise)
         for unit in features.experts:
             precision = tf.gather(sites.local.precision[:, 0], unit.index)
             bound -= 0.5 * tf.reduce_sum(precision * unit.conditional_variance[0])
     if features.shared is not None:
         scale = head.shared_weight
-        constant = weight * (log_two_pi + tf.math.log(sites.shared_noise) + tf.square(y) / sites.shared_noise)
-        bound -= 0.5 * scale * tf.reduce_sum(constant)
+        density = -0.5 * scale * weight * (log_two_pi + tf.math.log(sites.shared_noise))
+        peak += tf.reduce_sum(density)
+        bound += tf.reduce_sum(density - 0.5 * scale * weight * tf.square(y) / sites.shared_noise)
         precision = sites.shared.precision[:, 0]
         if features.experts and head.shares_conditional_variance:
             precision += sites.local.precision[:, 0]
         bound -= 0.5 * tf.reduce_sum(precision * features.shared.conditional_variance[0])
     for posterior in solution.posteriors():
         bound -= 0.5 * posterior.log_det_precision()
-    return bound
+    # No density of the noise is larger than at its mean: above that, large terms have cancelled to rounding.
+    return tf.where(bound > peak, tf.constant(math.nan, bound.dtype), bound)
 
 
 def solved_latent(

@@ -219,3 +219,13 @@ def test_points_follow_the_gate_of_those_left():
     drop_unused_experts(head, lambda: count_assignments(head, head.assign(x).numpy()))
     assert head.active_experts.tolist() == [0, 2]
     assert head.expert_counts.numpy().tolist() == [20, 0, 30]
+
+
+@pytest.mark.parametrize("model", [SVGPRegressor, HGPRegressor])
+def test_little_noise_in_float32_does_not_end_in_a_bound_made_of_rounding(model):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (200, 2))
+    y = np.sin(3.0 * x[:, 0]) * x[:, 1] + 0.01 * rng.normal(size=200)
+    fitted = model(dtype="float32", num_inducing=40, max_iterations=30, random_state=0).fit(x, y)
+    assert max(point.bound_per_point for point in fitted.learning_curve_) < 5.0  # nats: a deviation of .003
+    assert fitted.score(x, y) > 0.99
