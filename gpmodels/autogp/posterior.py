@@ -173,7 +173,7 @@ def log_overlap_densities(mean: tf.Tensor, roots: tf.Tensor, *, is_diagonal: boo
 
 
 def _in_float64(mean: tf.Tensor, roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return them in float64: the terms of a distance are far larger than what is left of them."""
+    """Return them in float64: S_k + S_l of little noise has no factor in float32, and large terms cancel."""
     return tf.cast(mean, tf.float64), tf.cast(roots, tf.float64)
 
 
@@ -209,16 +209,7 @@ def _of_pairs(
         pooled = sum_of(tf.square(roots))
         quadratic = tf.reduce_sum(tf.square(difference) / pooled, axis=-1)
         return quadratic, tf.reduce_sum(tf.math.log(pooled), axis=-1)
-    # P = factor R_k (I + T Tᵀ) R_kᵀ, T = R_k⁻¹ R_l: where noise is small, S_k + S_l has no factor in rounding
-    root, other = tf.gather(roots, first, axis=1), tf.gather(roots, second, axis=1)
-    ratio = tf.linalg.triangular_solve(root, other)
-    identity = tf.eye(tf.shape(mean)[-1], dtype=mean.dtype)
-    relative = tf.linalg.cholesky(identity + tf.matmul(ratio, ratio, transpose_b=True))
-    solved = tf.linalg.triangular_solve(relative, tf.linalg.triangular_solve(root, difference[..., None]))
-    dimension = tf.cast(tf.shape(mean)[-1], mean.dtype)
-    log_det = (
-        dimension * math.log(factor)
-        + log_determinants(root, is_diagonal=False)
-        + 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(relative)), axis=-1)
-    )
-    return tf.reduce_sum(tf.square(solved), axis=[-2, -1]) / factor, log_det
+    pooled = tf.linalg.cholesky(sum_of(tf.matmul(roots, roots, transpose_b=True)))
+    solved = tf.linalg.triangular_solve(pooled, difference[..., None])[..., 0]
+    log_det = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(pooled)), axis=-1)
+    return tf.reduce_sum(tf.square(solved), axis=-1), log_det

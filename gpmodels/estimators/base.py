@@ -144,7 +144,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
         return self
 
-    def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:  # noqa: ARG002 - those who leave rows out need all
+    def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:  # noqa: ARG002 - estimators that leave rows out digest targets and weights, too
         """Keep what later calls with the rows of the fit are checked by."""
         self.num_rows_ = len(x)
 
@@ -222,8 +222,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 
     def _before_first_step(
         self,
-        engine: Engine,  # noqa: ARG002 - subclasses need it
-        rng: np.random.Generator,  # noqa: ARG002 - subclasses need it
+        engine: Engine,  # noqa: ARG002 - subclasses build their step on it
+        rng: np.random.Generator,  # noqa: ARG002 - AutoGP sets its components apart by it
     ) -> Callable[[], None] | None:
         """Return what changes the start for the first step on a mini-batch: nothing."""
         return None
@@ -240,7 +240,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self,
         engine: Engine,
         steps_per_epoch: float,  # noqa: ARG002 - subclasses need it
-        total: int,  # noqa: ARG002 - as above
+        total: int,  # noqa: ARG002 - deep GPs lay the fall of their steps over it
     ) -> TrainingSteps:
         """Return what an iteration on a mini-batch does."""
         return BoundSteps(engine.adam_step)
