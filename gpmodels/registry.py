@@ -21,7 +21,7 @@ from gpmodels.autogp.settings import AutoGPSettings
 from gpmodels.deep_gp.settings import DeepGPSettings
 from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.dropout.settings import DropoutSettings
-from gpmodels.heads.settings import UnitSettings
+from gpmodels.heads.settings import SVGPSettings
 from gpmodels.hgp.settings import HGPSettings, VMGPSettings
 from gpmodels.random_features.settings import RandomFeatureSettings
 from gpmodels.sngp.settings import SNGPSettings
@@ -42,7 +42,7 @@ class HeadTask:
             classes.
         views: Columns of each view of the features; None where the features come in one piece.
         seed: Seed of what a head draws once and for all, as random features and masks.
-        kernel_variance: σ² with which the global unit of an SVGP or HGP head starts.
+        kernel_variance: σ² with which the global unit of a GP head starts; None takes the head's own choice.
         domain_rows: Training points of each source, then of the run's own data; empty without a source.
     """
 
@@ -50,7 +50,7 @@ class HeadTask:
     likelihood: str | None = None
     views: tuple[slice, ...] | None = None
     seed: int = 0
-    kernel_variance: float = 1.0
+    kernel_variance: float | None = None
     domain_rows: tuple[int, ...] = ()
 
 
@@ -349,9 +349,9 @@ register(
         "svgp",
         "SVGP",
         "sparse variational Gaussian process",
-        make=_maker("svgp", _SVGP, UnitSettings, _LIKELIHOOD_OF_TASK),
+        make=_maker("svgp", _SVGP, SVGPSettings, _LIKELIHOOD_OF_TASK),
         head_class=_SVGP,
-        settings=UnitSettings,
+        settings=SVGPSettings,
         own_table=False,
         takes_likelihood=True,
     )

@@ -79,11 +79,11 @@ class AutoGPHead(GPHead):
         posterior: `"full"` or `"diagonal"` covariance of each, diagonal in the whitened inducing values.
         entropy: `"pairwise"`, the bound of the mixture's entropy that is exact for one component, or
             `"jensen"`, the paper's, see `gpmodels.autogp.posterior`.
-        kernel_variance: σ² at the start.
+        kernel_variance: σ² at the start; None takes 0.1 beside a linear mean, else 1.
         lengthscale_spread: How far the lengthscales' logarithms are expected to lie apart, see
             `gpmodels.units.priors`; None leaves each of them free.
-        **kwargs: `kernel`, `kernel_depth`, `num_classes`, `likelihood`, `class_kernels` and `dtype` of
-            `GPHead`; the rest of `keras.layers.Layer`.
+        **kwargs: `kernel`, `kernel_depth`, `num_classes`, `likelihood`, `class_kernels`, `mean` and `dtype`
+            of `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
@@ -104,7 +104,7 @@ class AutoGPHead(GPHead):
         num_components: int = 1,
         posterior: str = "full",
         entropy: str = "pairwise",
-        kernel_variance: float = 1.0,
+        kernel_variance: float | None = None,
         lengthscale_spread: float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -116,7 +116,7 @@ class AutoGPHead(GPHead):
         ):
             if choice not in choices:
                 raise ValueError(f"{name} must be one of {choices}, but is {choice!r}.")
-        if not 0.0 < kernel_variance < math.inf:
+        if kernel_variance is not None and not 0.0 < kernel_variance < math.inf:
             raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.num_inducing = num_inducing
         self.num_components = num_components
@@ -148,7 +148,7 @@ class AutoGPHead(GPHead):
             kernel=self.kernel_name,
             kernel_depth=self.kernel_depth,
             lengthscale_spread=self.lengthscale_spread,
-            kernel_variance=self.kernel_variance,
+            kernel_variance=self.start_variance(self.kernel_variance),
             dtype=self.variable_dtype,
             role=f"unit of {self.name}",
         )
@@ -215,7 +215,8 @@ class AutoGPHead(GPHead):
     def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
         """Return `latent` by the whitening that `fold` returned."""
         marginals = self._component_marginals(folded, features)
-        return self._latent(marginals.mean, marginals.inducing_variance + marginals.conditional_variance)
+        variance = marginals.inducing_variance + marginals.conditional_variance
+        return self.with_mean(self._latent(marginals.mean, variance), features)
 
     def _latent(self, mean: tf.Tensor, variance: tf.Tensor) -> Latent:
         """Return marginals `[K, B, P]` as the likelihood takes them."""
@@ -286,7 +287,7 @@ class AutoGPHead(GPHead):
                 return Latent(tf.squeeze(mean, 0), tf.squeeze(variance, 0))
             return Latent(mean, variance, tf.broadcast_to(log_weight[:, None], tf.shape(mean)[:2]))
 
-        return latent
+        return self._with_constant_mean(latent)
 
     def _folded_by_component(self, values: tf.Tensor) -> tf.Tensor:
         """Return values `[B, J Q]` as those of components, `[K, B, P]`."""
@@ -317,7 +318,8 @@ class AutoGPHead(GPHead):
             if means is not None:
                 _, change = mean_changes(self._whitened(part.x), means, None, self._slopes(part))
                 mean = marginals.mean - change
-            return self._latent(mean, variance + marginals.conditional_variance)
+            latent = self._latent(mean, variance + marginals.conditional_variance)
+            return self.shifted(latent, self.mean_at(part))
 
         return left_out
 
@@ -345,13 +347,17 @@ class AutoGPHead(GPHead):
         return b, prior_variance(b)
 
     def _sites(self, marginals: ComponentMarginals, points: Points) -> Sites:
-        """Return the sites of each component at its own marginals, `[K, B, P]` each."""
-        shape = tf.shape(marginals.mean)
-        mean, inducing, conditional = (tf.reshape(part, [-1, part.shape[-1]]) for part in marginals)
+        """Return the sites of each component's g at its own marginals, `[K, B, P]` each."""
+        shape, shift = tf.shape(marginals.mean), self.mean_at(points)
+        total = marginals.mean if shift is None else marginals.mean + shift
+        mean, inducing, conditional = (
+            tf.reshape(part, [-1, part.shape[-1]]) for part in marginals._replace(mean=total)
+        )
         variance = tf.maximum(inducing + conditional, self.variance_floor)
         label, weight = (tf.tile(part, [self.num_components]) for part in (points.y, points.weight))
-        sites = sites_at(self.likelihood, mean, variance, label, weight, tf.zeros_like(label, tf.int32))
-        return Sites(*(tf.reshape(part, shape) for part in sites))
+        found = sites_at(self.likelihood, mean, variance, label, weight, tf.zeros_like(label, tf.int32))
+        sites = Sites(*(tf.reshape(part, shape) for part in found))
+        return sites if shift is None else sites._replace(linear=sites.linear - sites.precision * shift)
 
     def _whitened(self, x: tf.Tensor) -> HeadFeatures:
         b, conditional = whitened_features(self.unit.whitening(), 0, x, self.unit.kernel)
@@ -360,6 +366,8 @@ class AutoGPHead(GPHead):
     def _slopes(self, points: Points) -> Slopes:
         """Return the slopes of the only component's expected log-likelihood."""
         mean, inducing, conditional = (part[0] for part in self.component_marginals(points.x))
+        shift = self.mean_at(points)
+        mean = mean if shift is None else mean + shift
         variance = tf.maximum(inducing + conditional, self.variance_floor)
         return slopes_at(self.likelihood, mean, variance, points.y, points.weight)
 
@@ -386,7 +394,7 @@ class AutoGPHead(GPHead):
         most = marginals.inducing_variance / (1.0 - LARGEST_SHARE)
         mean, variance = without_site(marginals.mean, marginals.inducing_variance, site, most)
         latent = self._latent(mean, variance + marginals.conditional_variance)
-        return self.log_predictive_density(latent, label)
+        return self.log_predictive_density(self.with_mean(latent, features), label)
 
     @check_shapes("features: [B, D]", "label: [B]", "return: [B]")
     def paper_leave_one_out_terms(
@@ -398,7 +406,7 @@ class AutoGPHead(GPHead):
             ValueError: The likelihood's E[1/p] is infinite or has no closed form.
         """
         mean, inducing, conditional = self.component_marginals(features, held)
-        latent = self._latent(mean, inducing + conditional)
+        latent = self.with_mean(self._latent(mean, inducing + conditional), features)
         marginals = (latent.mean, latent.variance, latent.log_weight)
         return -mixture.log_expected_inverse(
             self.likelihood, *marginals, label, self.responsible_unit(latent)

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpmodels.heads.settings import UnitSettings
+from gpmodels.heads.settings import MeanSettings, UnitSettings
 
 
-class AutoGPSettings(UnitSettings):
+class AutoGPSettings(UnitSettings, MeanSettings):
     """Settings of an AutoGP head in a run, in the table `autogp`."""
 
     num_components: int = Field(

@@ -75,7 +75,7 @@ class DeepGPHead(LayeredHead):
             kernel=self.kernel_name,
             kernel_depth=self.kernel_depth,
             shared_kernel=(self.class_kernels if is_last else self.inner_kernels) == "shared",
-            kernel_variance=self.kernel_variance if is_last else 1.0,
+            kernel_variance=self.start_variance(self.kernel_variance) if is_last else 1.0,
             dtype=self.variable_dtype,
             role=f"layer {number} of {self.name}",
         )

@@ -79,8 +79,8 @@ class DFGPHead(GPHead):
             less, 0.1 say, tempers it. The objective is then no bound; choose the value on data held out.
         likelihood: `"noisy_probit"` for classes (more than two: one against the rest), `"gaussian"`;
             None takes the first.
-        **kwargs: `kernel_depth`, `num_classes`, `class_kernels` (of the output layer), `dtype` of `GPHead`;
-            the rest of `keras.layers.Layer`.
+        **kwargs: `kernel_depth`, `num_classes`, `class_kernels` (of the output layer), `mean`, `dtype` of
+            `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
@@ -231,7 +231,8 @@ class DFGPHead(GPHead):
         self._place_outputs(features, targets, np.random.default_rng([seed, 1]))
         x = tf.constant(features, self.variable_dtype)
         y = tf.constant(labels, self.variable_dtype)
-        assign_best_posterior(self, x, y, tf.ones_like(y))
+        mean = None if self.linear_mean is None else self.linear_mean(x)
+        assign_best_posterior(self, x, y, tf.ones_like(y), mean)
 
     def _place_outputs(
         self,
@@ -249,7 +250,7 @@ class DFGPHead(GPHead):
 
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the mean and variance of the output functions at features `[B, D]`."""
-        return self._latent(self.outputs.fold(), self.hidden_marginal(features))
+        return self.with_mean(self._latent(self.outputs.fold(), self.hidden_marginal(features)), features)
 
     def fold(self) -> Any:
         """Return the hidden units and the output functions, folded."""
@@ -258,7 +259,7 @@ class DFGPHead(GPHead):
     def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
         """Return `latent` from the layers that `fold` returned."""
         hidden, outputs = folded
-        return self._latent(outputs, self.hidden.folded_marginal(hidden, features))
+        return self.with_mean(self._latent(outputs, self.hidden.folded_marginal(hidden, features)), features)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with both layers folded once."""
@@ -294,11 +295,12 @@ class DFGPHead(GPHead):
     def collapsed_bound(self, points: Points, warm_up: tf.Tensor) -> tf.Tensor:
         """Return the objective at the best q(u), nats, a scalar; `warm_up` weighs the hidden units' KL."""
         hidden_kl_weight = warm_up * self.hidden_kl_weight
-        return tf.cast(deep_collapsed_bound(self, *points[:3], hidden_kl_weight), points.x.dtype)
+        bound = deep_collapsed_bound(self, *points[:3], hidden_kl_weight, self.mean_at(points))
+        return tf.cast(bound, points.x.dtype)
 
     def set_best_posterior(self, points: Points) -> None:
         """Set q(u) to the best at all points."""
-        assign_best_posterior(self, *points[:3])
+        assign_best_posterior(self, *points[:3], self.mean_at(points))
 
     @property
     def warm_up_weights(self) -> tuple[float, ...]:

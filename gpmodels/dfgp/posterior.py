@@ -6,7 +6,8 @@ q(v) = N(m, S) is
 
     Σ_n w_n h_n(ψ_nᵀm) - ½ mᵀΛ m - ½ tr(Λ S) + ½ log|S| + const,    Λ = I + βΨ,   h_n(μ) = t_n(μ) + β μ²/2
 
-so that S = Λ⁻¹ whatever the labels (docs/theory.md: S⁻¹ = A + β A Ψ2 A). In m it is concave, since the second
+so that S = Λ⁻¹ whatever the labels (docs/theory.md: S⁻¹ = A + β A Ψ2 A); with a linear mean, t_n is taken at
+that mean plus ψ_nᵀm. In m it is concave, since the second
 derivative of h_n is at most β and Λ holds β Σ w ψψᵀ and more: Newton's method finds its maximum in a few
 steps, each of which costs a product of M x N with N x M, next to nothing beside the statistics. For
 regression h_n is linear and the first step is the solution, m = β Λ⁻¹ Σ w y ψ. At the maximum the objective's
@@ -76,13 +77,15 @@ def _inverse_root(matrix: tf.Tensor) -> tf.Tensor:
     return tf.linalg.triangular_solve(tf.linalg.cholesky(matrix), identity)
 
 
-def _best_mean(head: DeepHead, statistics: _Statistics, y: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+def _best_mean(
+    head: DeepHead, statistics: _Statistics, y: tf.Tensor, weight: tf.Tensor, shift: tf.Tensor
+) -> tf.Tensor:
     """Return m `[P, M]` by Newton's method from 0."""
     psi, precision = tf.stop_gradient(statistics.psi), tf.stop_gradient(statistics.precision)
 
     def newton(step: tf.Tensor, mean: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         points = tf.linalg.matvec(psi, mean)  # μ, [P, N]
-        terms = head.likelihood.terms_at_mean(tf.transpose(points), y)
+        terms = head.likelihood.terms_at_mean(tf.transpose(points) + shift, y)
         slope, curvature = tf.transpose(terms.slope), tf.transpose(terms.curvature)
         beta = terms.noise_precision[:, None]
         # The quadratic model of h at μ: its curvature, and its slope at 0.
@@ -105,7 +108,12 @@ def _best_mean(head: DeepHead, statistics: _Statistics, y: tf.Tensor, weight: tf
 
 @check_shapes("x: [N, D]", "y: [N]", "weight: [N]", "return: []")
 def deep_collapsed_bound(
-    head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, hidden_kl_weight: float | tf.Tensor = 1.0
+    head: DeepHead,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    weight: tf.Tensor,
+    hidden_kl_weight: float | tf.Tensor = 1.0,
+    mean: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Return the objective of a DFGP at its best q(u), nats, float64: a function of all other parameters.
 
@@ -115,18 +123,20 @@ def deep_collapsed_bound(
         y: Targets or class indices.
         weight: How often each point counts.
         hidden_kl_weight: What the hidden units' divergences count; 1 for the bound.
+        mean: Of the latent functions besides the GP, `[N, P]`; None for mean zero.
 
     Source:
         docs/theory.md; paper, appendix, "Variational update rules".
     """
     weight = tf.cast(weight, tf.float64)
-    statistics, mean = _solved(head, x, y, weight)
-    points = tf.linalg.matvec(statistics.psi, mean)
-    terms = head.likelihood.terms_at_mean(tf.transpose(points), y)
+    shift = _shift(mean)
+    statistics, best = _solved(head, x, y, weight, shift)
+    points = tf.linalg.matvec(statistics.psi, best)
+    terms = head.likelihood.terms_at_mean(tf.transpose(points) + shift, y)
     beta = terms.noise_precision
     # Σ w h(μ) - ½ mᵀΛm - ½ log|Λ| - ½ β (open variance); S's trace cancels against the KL's M.
     h = tf.transpose(terms.value) + 0.5 * beta[:, None] * tf.square(points)
-    quadratic = tf.reduce_sum(mean * tf.linalg.matvec(statistics.precision, mean))
+    quadratic = tf.reduce_sum(best * tf.linalg.matvec(statistics.precision, best))
     half_log_det = -tf.reduce_sum(tf.math.log(tf.linalg.diag_part(statistics.root)))
     bound = tf.reduce_sum(weight * h) - 0.5 * quadratic - half_log_det
     bound -= 0.5 * tf.reduce_sum(beta * statistics.open_variance)
@@ -134,18 +144,27 @@ def deep_collapsed_bound(
     return bound - tf.cast(hidden_kl_weight, tf.float64) * hidden_kl
 
 
-def _solved(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> tuple[_Statistics, tf.Tensor]:
+def _shift(mean: tf.Tensor | None) -> tf.Tensor:
+    """Return the mean in float64, 0 for none."""
+    return tf.zeros([], tf.float64) if mean is None else tf.cast(mean, tf.float64)
+
+
+def _solved(
+    head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, shift: tf.Tensor
+) -> tuple[_Statistics, tf.Tensor]:
     noise = tf.cast(tf.convert_to_tensor(head.likelihood.noise_variance), tf.float64)
     statistics = _statistics(head, x, weight, 1.0 / noise)
-    return statistics, _best_mean(head, statistics, y, weight)
+    return statistics, _best_mean(head, statistics, y, weight, tf.stop_gradient(shift))
 
 
 @check_shapes("x: [N, D]", "y: [N]", "weight: [N]")
-def assign_best_posterior(head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor) -> None:
+def assign_best_posterior(
+    head: DeepHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, mean: tf.Tensor | None = None
+) -> None:
     """Set q(u) to the best; arguments as for `deep_collapsed_bound`."""
-    statistics, mean = _solved(head, x, y, tf.cast(weight, tf.float64))
+    statistics, best = _solved(head, x, y, tf.cast(weight, tf.float64), _shift(mean))
     # S = rootᵀ root = L_S L_Sᵀ
     covariance = tf.matmul(statistics.root, statistics.root, transpose_a=True)
     outputs = head.outputs
     outputs.q_sqrt.assign(tf.cast(tf.linalg.cholesky(covariance), outputs.q_sqrt.dtype))
-    outputs.q_mean.unconstrained_variable.assign(tf.cast(mean, outputs.q_mean.dtype))
+    outputs.q_mean.unconstrained_variable.assign(tf.cast(best, outputs.q_mean.dtype))

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpmodels.heads.settings import UnitSettings
+from gpmodels.heads.settings import MeanSettings, UnitSettings
 
 
-class DFGPSettings(UnitSettings):
+class DFGPSettings(UnitSettings, MeanSettings):
     """Settings of `gpmodels.DFGPHead` in a run."""
 
     output_kernel: Literal["ard", "rbf", "full", "linear"] = Field(

@@ -81,7 +81,7 @@ class Engine:
     """
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
-        self.head: GPHead = head_class(model)(**settings)
+        self.head: GPHead = head_class(model)(**{"mean": "none", **settings})
         self.state: list[Any] = []
         self._made: dict[str, Any] = {}
         self.head.build((None, num_features))

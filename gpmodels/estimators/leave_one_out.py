@@ -84,7 +84,7 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
         rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
         parts = []
         for start in range(0, len(x), rows):
-            part = Points(*(value[start : start + rows] for value in points))
+            part = Points(*(None if value is None else value[start : start + rows] for value in points))
             parts.append(of_points(engine, part, left_out(part)))
         return np.concatenate(parts)
 

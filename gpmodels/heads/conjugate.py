@@ -18,6 +18,9 @@ Regression: the sites are β_z = 1/σ_z², β_0 = w/σ_0², r = β y, and substi
 the hyper-parameters alone (`collapsed_bound`; for T = 0 that of Titsias, 2009). Classification: the
 sites are those that match the gradients of the expected log-likelihood at the present marginals
 (`matching_sites`), which makes solving a natural-gradient step of length one (Khan and Lin, 2017).
+
+A head with a linear mean has f = m + g. All of the above is then of the GP's part g: sites in g, and y - m as
+the target of regression; only the likelihood sees f.
 """
 
 from __future__ import annotations
@@ -154,6 +157,14 @@ class GlobalLocalHead(GPHead, abc.ABC):
             expert: Responsible expert of each point, `[B]`.
         """
 
+    @abc.abstractmethod
+    def latent_at(self, points: Points) -> Latent:
+        """Return the marginals of f at training points, by their experts and their own `logits`."""
+
+    @abc.abstractmethod
+    def matching_sites(self, latent: Latent, points: Points) -> SitePair:
+        """Return the sites that match the expected log-likelihood at the present marginals."""
+
     def shared_marginals(self, latent: Latent) -> tuple[tf.Tensor, tf.Tensor] | None:  # noqa: ARG002 - others need it
         """Return mean and variance of f_0 `[B, P]` where it has sites of its own beside those of f_z."""
         return None
@@ -256,6 +267,12 @@ def _assign_units(units: SparseUnits | None, posteriors: list[Posterior]) -> Non
     units.q_mean.unconstrained_variable.assign(tf.stack([posterior.mean for posterior in posteriors]))
 
 
+def _without_mean(head: GlobalLocalHead, points: Points) -> tf.Tensor:
+    """Return y - m, the targets of g, `[N]`."""
+    mean = head.mean_at(points)
+    return points.y if mean is None else points.y - mean[:, 0]
+
+
 class _GaussianSites(NamedTuple):
     """Sites of regression and the noise variances behind them, each `[N]`."""
 
@@ -268,6 +285,7 @@ class _GaussianSites(NamedTuple):
 def _gaussian_sites(
     head: GlobalLocalHead, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
 ) -> _GaussianSites:
+    """Return the sites of targets from which the mean was taken off, `[N]`."""
     if not isinstance(head.likelihood, GaussianLikelihood):
         raise TypeError(
             f"The closed form needs likelihood='gaussian', but {head.name} has {head.likelihood_name!r}; "
@@ -286,9 +304,14 @@ def _gaussian_sites(
     )
 
 
-@check_shapes("x: [N, D]", "y: [N]", "weight: [N]", "expert: [N]", "return: []")
+@check_shapes("x: [N, D]", "y: [N]", "weight: [N]", "expert: [N]", "logits: [N, 1]", "return: []")
 def collapsed_bound(
-    head: GlobalLocalHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
+    head: GlobalLocalHead,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    weight: tf.Tensor,
+    expert: tf.Tensor,
+    logits: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Return max_q L1 of a head with a Gaussian likelihood, nats: a function of all but q.
 
@@ -300,10 +323,12 @@ def collapsed_bound(
         y: Targets.
         weight: How often each point counts.
         expert: Responsible expert of each point, int32.
+        logits: Of `Points`, for the linear mean.
 
     Source:
         Thesis (3.28) to (3.32) with the best q substituted; T = 0: Titsias (2009).
     """
+    y = _without_mean(head, Points(x, y, weight, expert, logits))
     sites = _gaussian_sites(head, y, weight, expert)
     features = head_features(head, x, expert)
     solution = best_posterior(features, sites.local, sites.shared)
@@ -356,9 +381,7 @@ def _marginal(unit: UnitFeatures, posterior: Posterior) -> UnitMarginal:
     return UnitMarginal(*(tf.transpose(part) for part in (mean, conditional, inducing)))
 
 
-def tied_bound(
-    head: GlobalLocalHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor, sites: SitePair
-) -> tuple[tf.Tensor, Latent]:
+def tied_bound(head: GlobalLocalHead, points: Points, sites: SitePair) -> tuple[tf.Tensor, Latent]:
     """Return L1 at the best q for given sites, in nats: a bound whose q follows U and the hyper-parameters.
 
     With the sites of `matching_sites` at its optimum it touches the bound that is maximised over q,
@@ -366,27 +389,47 @@ def tied_bound(
     for q.
 
     Returns:
-        The bound, and the marginals at the points under that q.
+        The bound, and the marginals of f = m + g at the points under that q.
     """
-    features = head_features(head, x, expert)
+    features = head_features(head, points.x, points.expert)
     solution = best_posterior(features, *sites)
-    latent = solved_latent(head, features, solution, expert)
-    terms = head.expected_log_likelihood(latent, y)
-    return tf.reduce_sum(weight * terms) - tf.add_n([p.prior_kl() for p in solution.posteriors()]), latent
+    latent = solved_latent(head, features, solution, points.expert)
+    latent = head.shifted(latent, head.mean_at(points))
+    terms = head.expected_log_likelihood(latent, points.y)
+    kl = tf.add_n([posterior.prior_kl() for posterior in solution.posteriors()])
+    return tf.reduce_sum(points.weight * terms) - kl, latent
 
 
-def matching_sites(head: GlobalLocalHead, latent: Latent, y: tf.Tensor, weight: tf.Tensor) -> SitePair:
-    """Return sites of f_z and f_0 with the gradients of the expected log-likelihood at the marginals.
+def matching_sites(
+    head: GlobalLocalHead,
+    latent: Latent,
+    y: tf.Tensor,
+    weight: tf.Tensor,
+    mean: tf.Tensor | None = None,
+) -> SitePair:
+    """Return sites of g_z and g_0 with the gradients of the expected log-likelihood at the marginals.
 
-    β = -2 ∂E/∂σ², r = ∂E/∂μ + β μ. Solving with them is a natural-gradient step of length one.
+    β = -2 ∂E/∂σ², r = ∂E/∂μ + β (μ - m). Solving with them is a natural-gradient step of length one.
+
+    Args:
+        head: The head.
+        latent: Marginals of f = m + g.
+        y: Labels or targets, `[N]`.
+        weight: How often each point counts, `[N]`.
+        mean: m, `[N, P]`; None where the latent functions have mean zero.
     """
     unit = head.responsible_unit(latent)
     local = sites_at(head.likelihood, latent.mean, latent.variance, y, weight, unit)
     marginals = head.shared_marginals(latent)
     if marginals is None:
-        return local, local
-    weight = head.shared_weight * weight
-    return local, sites_at(head.likelihood, *marginals, y, weight, tf.zeros_like(unit))
+        shared = local
+    else:
+        weight = head.shared_weight * weight
+        shared = sites_at(head.likelihood, *marginals, y, weight, tf.zeros_like(unit))
+    if mean is None:
+        return local, shared
+    local, shared = (site._replace(linear=site.linear - site.precision * mean) for site in (local, shared))
+    return local, shared
 
 
 def sites_at(
@@ -416,8 +459,14 @@ def sites_at(
 
 
 def gaussian_posterior(
-    head: GlobalLocalHead, x: tf.Tensor, y: tf.Tensor, weight: tf.Tensor, expert: tf.Tensor
+    head: GlobalLocalHead,
+    x: tf.Tensor,
+    y: tf.Tensor,
+    weight: tf.Tensor,
+    expert: tf.Tensor,
+    logits: tf.Tensor | None = None,
 ) -> None:
     """Set q of a head with a Gaussian likelihood to the best; arguments as for `collapsed_bound`."""
+    y = _without_mean(head, Points(x, y, weight, expert, logits))
     sites = _gaussian_sites(head, y, weight, expert)
     assign_posterior(head, best_posterior(head_features(head, x, expert), sites.local, sites.shared))

@@ -59,7 +59,7 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
         num_features: int,
         role: str,
         *,
-        kernel_variance: float = 1.0,
+        kernel_variance: float | None = None,
     ) -> SparseUnits:
         return SparseUnits(
             num_units=num_units,
@@ -70,7 +70,7 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
             kernel=self.kernel_name,
             kernel_depth=self.kernel_depth,
             lengthscale_spread=self.lengthscale_spread,
-            kernel_variance=kernel_variance,
+            kernel_variance=self.start_variance(kernel_variance),
             dtype=self.variable_dtype,
             role=f"{role} of {self.name}",
         )
@@ -103,16 +103,24 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
 
     def tied_bound(self, points: Points, sites: SitePair) -> tuple[tf.Tensor, Latent]:
         """Return the objective at the best q for given sites, nats, and the marginals under that q."""
-        bound, latent = tied_bound(self, *points, sites)
+        bound, latent = tied_bound(self, points, sites)
         return bound - self.lengthscale_penalty(), latent
 
     def matching_sites(self, latent: Latent, points: Points) -> SitePair:
         """Return the sites that match the expected log-likelihood at the present marginals."""
-        return matching_sites(self, latent, points.y, points.weight)
+        return matching_sites(self, latent, points.y, points.weight, self.mean_at(points))
 
     def set_posterior_of_sites(self, points: Points, sites: SitePair) -> None:
         """Set q to the best for given sites."""
         assign_posterior(self, best_posterior(head_features(self, points.x, points.expert), *sites))
+
+    def latent_at(self, points: Points) -> Latent:
+        """Return the marginals of f at training points, by their experts and their own `logits`."""
+        latent = self.routed_latent(points.x, points.expert)
+        if self.linear_mean is None or points.logits is None:
+            return latent
+        logits = points.logits - self.linear_mean.logits(points.x)
+        return self.shifted(latent, tf.convert_to_tensor(self.linear_mean.scale) * logits)
 
     def leaving_out(self, points: Points) -> Callable[[Points], Latent]:
         """Return a function from some of all training points to their marginals without their own labels."""
@@ -121,11 +129,11 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
             return LeftOutLogits(self, points)
         means = None
         if self.expert_units is not None:
-            latent = self.routed_latent(points.x, points.expert)
+            latent = self.latent_at(points)
             means = joint_means(self, points, self.matching_sites(latent, points))
 
         def left_out(part: Points) -> Latent:
-            sites = self.matching_sites(self.routed_latent(part.x, part.expert), part)
-            return left_out_latent(self, part, sites, means)
+            sites = self.matching_sites(self.latent_at(part), part)
+            return self.shifted(left_out_latent(self, part, sites, means), self.mean_at(part))
 
         return left_out

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
 from gpmodels.units.kernels import make_kernel
+from gpmodels.units.linear_mean import MEANS, START_VARIANCE, LinearMean
 from gpmodels.units.numerics import precision
 from gpmodels.units.sparse import UnitMarginal
 
@@ -34,12 +36,15 @@ class Points(NamedTuple):
         y: Class indices or targets, `[N]`.
         weight: How often each point counts, `[N]`.
         expert: Responsible expert, int32 `[N]`; 0 for a head without experts.
+        logits: What linear layers that did not see each point say of it, `[N, P]`, in place of the linear
+            mean's own; None takes its own.
     """
 
     x: tf.Tensor
     y: tf.Tensor
     weight: tf.Tensor
     expert: tf.Tensor
+    logits: tf.Tensor | None = None
 
 
 class GPHead(Head):
@@ -54,12 +59,18 @@ class GPHead(Head):
             classes.
         class_kernels: For more than two classes, `"shared"`: the latent functions of a unit share one
             kernel, which is faster; `"separate"`: one for each class, as the thesis has it.
+        mean: `"linear"`: the GP corrects a linear layer on the same features, which is learned with it, see
+            `gpmodels.units.linear_mean`. `"none"`: the latent functions have mean zero, as in the thesis.
+            None takes `"linear"` where the head supports it.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
     """
+
+    supports_mean: ClassVar[bool] = True
+    linear_mean: LinearMean | None = None
 
     def __init__(
         self,
@@ -69,6 +80,7 @@ class GPHead(Head):
         num_classes: int = 2,
         likelihood: str | None = None,
         class_kernels: str = "shared",
+        mean: str | None = None,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -80,6 +92,11 @@ class GPHead(Head):
             likelihood = "bernoulli" if num_classes == 2 else DEFAULT_MULTI_CLASS
         if class_kernels not in CLASS_KERNELS:
             raise ValueError(f"class_kernels must be one of {CLASS_KERNELS}, but is {class_kernels!r}.")
+        mean = ("linear" if self.supports_mean else "none") if mean is None else mean
+        if mean not in MEANS or (mean == "linear" and not self.supports_mean):
+            allowed = MEANS if self.supports_mean else MEANS[1:]
+            raise ValueError(f"The mean of {type(self).__name__} must be one of {allowed}, but is {mean!r}.")
+        self.mean = mean
         self.kernel_name = kernel
         self.kernel_depth = kernel_depth
         self.num_classes = num_classes
@@ -108,12 +125,54 @@ class GPHead(Head):
             "num_classes": self.num_classes,
             "likelihood": self.likelihood_name,
             "class_kernels": self.class_kernels,
+            "mean": self.mean,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Return the head that `get_config` describes; one without a word of its mean has none."""
+        return super().from_config({"mean": "none", **config})
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         self.adopt(self.likelihood, "likelihood")
+        if self.mean == "linear":
+            self.linear_mean = LinearMean(
+                num_features=self._num_features(input_shape),
+                num_latents=self.likelihood.num_latents,
+                dtype=self.variable_dtype,
+            )
+            self.adopt(self.linear_mean, "linear")
         super().build(input_shape)
+
+    def start_variance(self, kernel_variance: float | None) -> float:
+        """Return σ² of a unit at the start: the one asked for, or little beside a linear mean, else 1."""
+        if kernel_variance is not None:
+            return kernel_variance
+        return 1.0 if self.mean == "none" else START_VARIANCE
+
+    def shifted(self, latent: Latent, mean: tf.Tensor | None) -> Latent:
+        """Return marginals with `mean [B, P]` added to that of all latent functions; None adds nothing."""
+        return latent if mean is None else replace(latent, mean=latent.mean + mean)
+
+    def mean_at(self, points: Points) -> tf.Tensor | None:
+        """Return m at training points, `[N, P]`, by their own `logits` if they have some; None without m."""
+        if self.linear_mean is None:
+            return None
+        return (
+            self.linear_mean(points.x) if points.logits is None else self.linear_mean.of_logits(points.logits)
+        )
+
+    def with_mean(self, latent: Latent, features: tf.Tensor) -> Latent:
+        """Return the GP's marginals at features `[B, D]` with the linear mean added, if there is one."""
+        return latent if self.linear_mean is None else self.shifted(latent, self.linear_mean(features))
+
+    def _with_constant_mean(self, latent: Callable[[tf.Tensor], Latent]) -> Callable[[tf.Tensor], Latent]:
+        """Return a folded `latent` of the GP with the linear mean added as constants, if there is one."""
+        if self.linear_mean is None:
+            return latent
+        mean = self.linear_mean.for_inference()
+        return lambda features: self.shifted(latent(features), mean(features))
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Place the units by a sample of feature vectors `[N, D]`; each subclass places its own."""
@@ -127,8 +186,11 @@ class GPHead(Head):
         # Features can ask for lengthscales of 1, as new ones are: two values that are equally frequent do.
         new = type(self).from_config(self.get_config())
         new.build_from_config(self.get_build_config())
-        pairs = zip(self.get_weights(), new.get_weights(), strict=True)
-        return any(np.any(own != made) for own, made in pairs)
+        drawn = None if self.linear_mean is None else self.linear_mean.kernel.unconstrained_variable
+        return any(
+            own.value is not drawn and np.any(own.numpy() != made.numpy())
+            for own, made in zip(self.weights, new.weights, strict=True)
+        )
 
     def total_variance(self, marginal: UnitMarginal) -> tf.Tensor:
         """Return the sum of both parts of a unit's variance; rounding can take it a little below 0."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from gpmodels.heads.settings import MeanSettings
 
 
-class LayerSettings(BaseModel):
+class LayerSettings(MeanSettings):
     """Settings of the layers of a deep head in a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,7 +4,8 @@ Layers l = 1..L, h^0 the features:
 
     h^l = h^(l-1) W_l + g^l(h^(l-1)),    g^l independent processes,    f = g^L(h^(L-1))
 
-W_l is fixed (`mean_function`). With q(f_n | h_n^(L-1)) and q(h_n^l | h_n^(l-1)) Gaussian, the bound is
+W_l is fixed (`mean_function`); a linear mean m(h^0) is added to f (`gpmodels.units.linear_mean`). With
+q(f_n | h_n^(L-1)) and q(h_n^l | h_n^(l-1)) Gaussian, the bound is
 
     Σ_n E[log p(y_n | f_n)] - Σ_l KL(q(v^l) ‖ N(0, I))
 
@@ -78,10 +79,10 @@ class LayeredHead(GPHead, abc.ABC):
         num_samples: S of a training step.
         num_prediction_samples: S of a prediction.
         inner_noise: Whether inner layers add independent noise to each point, of a learned variance.
-        kernel_variance: σ² of the last layer at the start.
+        kernel_variance: σ² of the last layer at the start; None takes 0.1 beside a linear mean, else 1.
         seed: Seed of the noise of training.
-        **kwargs: `num_classes`, `likelihood`, `class_kernels` (of the last layer) and `dtype` of `GPHead`;
-            the rest of `keras.layers.Layer`.
+        **kwargs: `num_classes`, `likelihood`, `class_kernels` (of the last layer), `mean` and `dtype` of
+            `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
@@ -96,7 +97,7 @@ class LayeredHead(GPHead, abc.ABC):
         num_samples: int = 1,
         num_prediction_samples: int = 16,
         inner_noise: bool = False,
-        kernel_variance: float = 1.0,
+        kernel_variance: float | None = None,
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -105,7 +106,7 @@ class LayeredHead(GPHead, abc.ABC):
         check_counts(num_samples=num_samples, num_prediction_samples=num_prediction_samples)
         if mean_function not in MEAN_FUNCTIONS:
             raise ValueError(f"mean_function must be one of {MEAN_FUNCTIONS}, but is {mean_function!r}.")
-        if not 0.0 < kernel_variance < math.inf:
+        if kernel_variance is not None and not 0.0 < kernel_variance < math.inf:
             raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.mean_function = mean_function
         self.num_samples = num_samples
@@ -230,14 +231,15 @@ class LayeredHead(GPHead, abc.ABC):
 
     def latent(self, features: tf.Tensor) -> Latent:
         """Return the marginals at features `[B, D]`, of L > 1 a mixture over the nodes of prediction."""
-        return self._mixed(features, [layer.marginals() for layer in self.stack], self.mean_maps, self.noise)
+        layers = [layer.marginals() for layer in self.stack]
+        return self.with_mean(self._mixed(features, layers, self.mean_maps, self.noise), features)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with all layers folded once."""
         layers = [layer.constant_marginals() for layer in self.stack]
         maps = [tf.constant(weight.numpy()) for weight in self.mean_maps]
         noise = None if self.noise is None else tf.constant(self.noise.numpy())
-        return lambda features: self._mixed(features, layers, maps, noise)
+        return self._with_constant_mean(lambda features: self._mixed(features, layers, maps, noise))
 
     def training_latent(self, features: tf.Tensor) -> Latent:
         """Return the marginals at features `[B, D]` under the noise of the present step."""
@@ -253,7 +255,8 @@ class LayeredHead(GPHead, abc.ABC):
             inputs = self._propagated(features, inner, noises, self.num_samples, self.mean_maps, self.noise)
         basis = last.basis()(inputs)
         marginal = basis_marginal(basis, *map(tf.convert_to_tensor, last.full_posterior()))
-        return TrainingSample(self._as_latent(marginal, self.num_samples), basis)
+        latent = self._as_latent(marginal, self.num_samples)
+        return TrainingSample(self.with_mean(latent, features), basis)
 
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:  # noqa: ARG002 - others need them
         """Count the training step, by which the next noise differs."""

@@ -32,7 +32,6 @@ from gpmodels.heads.conjugate import (
     Sites,
     head_features,
     inverse_root,
-    matching_sites,
 )
 from gpmodels.heads.gp import Points
 from gpmodels.heads.leave_one_out import marginal_without_site, prior_variances
@@ -126,8 +125,7 @@ class LeftOutLogits:
     def __call__(self, points: Points) -> Latent:
         """Return the marginals at some of the training points, in any order."""
         head = self._head
-        latent = head.routed_latent(points.x, points.expert)
-        local_sites, shared_sites = matching_sites(head, latent, points.y, points.weight)
+        local_sites, shared_sites = head.matching_sites(head.latent_at(points), points)
         features = head_features(head, points.x, points.expert)
         change_z, change_0 = mean_changes(features, self._means, *self._slopes(points))
         most_local, most_shared = prior_variances(features)
@@ -141,12 +139,12 @@ class LeftOutLogits:
         if shared is not None:
             left_out = marginal_without_site(shared, shared_sites, _required(most_shared))
             shared = left_out._replace(mean=shared.mean - change_0)
-        return head.combined(local, shared, points.expert)
+        return head.shifted(head.combined(local, shared, points.expert), head.mean_at(points))
 
     def _slopes(self, points: Points) -> tuple[Slopes | None, Slopes | None]:
         """Return the slopes at f_z, None without experts, and at f_0, None where it has no likelihood."""
-        head, (x, y, weight, expert) = self._head, points
-        latent = head.routed_latent(x, expert)
+        head, y, weight = self._head, points.y, points.weight
+        latent = head.latent_at(points)
         own = slopes_at(head.likelihood, latent.mean, latent.variance, y, weight)
         if head.expert_units is None:
             return None, own

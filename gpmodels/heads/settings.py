@@ -8,6 +8,16 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
+class MeanSettings(BaseModel):
+    """Whether a GP head corrects a linear layer."""
+
+    mean: Literal["linear", "none"] = Field(
+        default="linear",
+        description="Mean of the latent functions: linear, which starts as the linear head is and which the "
+        "Gaussian process corrects; or none, as in the thesis.",
+    )
+
+
 class UnitSettings(BaseModel):
     """Settings that the sparse units of all GP heads share."""
 
@@ -30,3 +40,7 @@ class UnitSettings(BaseModel):
                 "choose arc_cosine1 for greater depths"
             )
         return self
+
+
+class SVGPSettings(UnitSettings, MeanSettings):
+    """Settings of `gpmodels.SVGPHead` in a run."""

@@ -37,11 +37,11 @@ class SVGPHead(ConjugateHead):
 
     Args:
         num_inducing: M, inducing points of the unit.
-        kernel_variance: σ² of the unit at the start, from which training moves it. The logits of a softmax
-            need one of about 100 where the classes are well apart, and a few hundred steps from 1 do not
-            reach it.
+        kernel_variance: σ² of the unit at the start, from which training moves it; None takes 0.1 beside a
+            linear mean, else 1. Without such a mean the logits of a softmax need one of about 100 where the
+            classes are well apart, and a few hundred steps from 1 do not reach it.
         **kwargs: `lengthscale_spread` of `ConjugateHead`; `kernel`, `kernel_depth`, `num_classes`,
-            `likelihood`, `class_kernels` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
+            `likelihood`, `class_kernels`, `mean` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
@@ -55,10 +55,12 @@ class SVGPHead(ConjugateHead):
         TensorShape([2, 7])
     """
 
-    def __init__(self, *, num_inducing: int = 50, kernel_variance: float = 1.0, **kwargs: Any) -> None:
+    def __init__(
+        self, *, num_inducing: int = 50, kernel_variance: float | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         check_counts(num_inducing=num_inducing)
-        if not 0.0 < kernel_variance < math.inf:
+        if kernel_variance is not None and not 0.0 < kernel_variance < math.inf:
             raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.num_inducing = num_inducing
         self.kernel_variance = kernel_variance
@@ -78,7 +80,7 @@ class SVGPHead(ConjugateHead):
             self.num_inducing,
             self._num_features(input_shape),
             "global unit",
-            kernel_variance=self.kernel_variance,
+            kernel_variance=self.start_variance(self.kernel_variance),
         )
         self.adopt(self.global_unit, "global")
         super().build(input_shape)
@@ -107,7 +109,7 @@ class SVGPHead(ConjugateHead):
         self.global_unit.place(*place_global(features, self.num_inducing, np.random.default_rng(seed)))
 
     def latent(self, features: tf.Tensor) -> Latent:
-        """Return the marginals (4.18) of the unit at features `[B, D]`."""
+        """Return the marginals (4.18) of the unit at features `[B, D]`, with the linear mean."""
         return self.folded_latent(self.fold(), features)
 
     def fold(self) -> Any:
@@ -116,7 +118,7 @@ class SVGPHead(ConjugateHead):
 
     def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
         """Return `latent` from the unit that `fold` returned."""
-        return self._global_latent(self._global_marginal(folded, features))
+        return self.with_mean(self._global_latent(self._global_marginal(folded, features)), features)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the unit folded once."""
@@ -127,7 +129,7 @@ class SVGPHead(ConjugateHead):
             variance = tf.maximum(variance, self.variance_floor)
             return Latent(mean, variance)
 
-        return latent
+        return self._with_constant_mean(latent)
 
     def _global_compact(self, units: CompactUnits, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         mean, variance = compact_marginal(units, tf.expand_dims(features, 0), self.global_unit.kernel)
@@ -145,7 +147,7 @@ class SVGPHead(ConjugateHead):
         return None, self._global_marginal(self.global_unit.fold(), points.x)
 
     def combined(self, local: UnitMarginal | None, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:  # noqa: ARG002 - the base class has it
-        """Return the marginals (4.18) of the global unit, which is all there is."""
+        """Return the marginals (4.18) of the global unit, which is all there is beside the mean."""
         return self._global_latent(required(shared))
 
     def prior_kl(self) -> tf.Tensor:

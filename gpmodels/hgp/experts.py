@@ -231,6 +231,8 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         terms = []
         for k in range(self.num_experts):
             mean, variance = self._combine(UnitMarginal(*(part[k] for part in marginal)), shared)
+            if self.linear_mean is not None:
+                mean += self.linear_mean(features)
             unit = self.unit_of_expert(tf.fill([latent.num_points], k))
             terms.append(self.likelihood.expected_log_likelihood(mean, variance, label, unit))
         return tf.reduce_logsumexp(log_prior + tf.stack(terms, axis=-1), axis=-1)

@@ -10,6 +10,8 @@ are Gaussian, h_k the expert's inducing values minus the shared mean. The equati
 - objective (4.20) with the weight w of the global likelihood, per mini-batch (4.31);
 - prediction by the responsible expert (4.32), p(y) = E_q[p(y | f)].
 
+A linear mean (`gpmodels.units.linear_mean`), by default, belongs to f_0, and so to each f_z as well.
+
 Departure: (4.19) leaves out the global unit's own conditional variance, so that far from data an expert whose
 κ_k has shrunk reports no model uncertainty at all. `expert_variance="full"` writes f_k = f_0 + δ_k, which
 adds `κ_0 - k_0ᵀK_00⁻¹k_0` to the expert's variance; it is still a bound. `"thesis"` is (4.19) as printed.
@@ -18,7 +20,7 @@ adds `κ_0 - k_0ᵀK_00⁻¹k_0` to the expert's variance; it is still a bound. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -63,7 +65,7 @@ class HGPHead(ExpertsHead, SVGPHead):
         expert_variance: `"full"` or `"thesis"`, see the module's text.
         **kwargs: `lengthscale_spread` of `ConjugateHead`, which holds for all units; `kernel_variance` of
             `SVGPHead`, which holds for the global unit; `e_step` of `ExpertsHead`; `kernel`, `num_classes`,
-            `likelihood`, `class_kernels` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
+            `likelihood`, `class_kernels`, `mean` and `dtype` of `GPHead`; the rest of `keras.layers.Layer`.
 
     Raises:
         ValueError: A setting is out of range; the message names it.
@@ -143,9 +145,17 @@ class HGPHead(ExpertsHead, SVGPHead):
     ) -> Latent:
         shared = self._global_marginal(folded[0], features)
         if not self.num_experts:
-            return self._global_latent(shared)
+            return self.with_mean(self._global_latent(shared), features)
         expert = self.assign(features) if expert is None else expert
-        return self.combined(self._expert_marginal(folded[1], features, expert), shared, expert)
+        local = self._expert_marginal(folded[1], features, expert)
+        return self.with_mean(self.combined(local, shared, expert), features)
+
+    def shifted(self, latent: Latent, mean: tf.Tensor | None) -> Latent:
+        """Return marginals with `mean [B, P]` added to those of f_z and of f_0; None adds nothing."""
+        if mean is None or not self.num_experts:
+            return super().shifted(latent, mean)
+        latent = HierarchicalLatent.of(latent)
+        return replace(latent, mean=latent.mean + mean, global_mean=latent.global_mean + mean)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the units in use folded once.
@@ -170,7 +180,7 @@ class HGPHead(ExpertsHead, SVGPHead):
                 global_variance=shared_variance,
             )
 
-        return latent
+        return self._with_constant_mean(latent)
 
     def _shared_marginal(self, features: tf.Tensor) -> UnitMarginal:
         return self._global_marginal(self.global_unit.fold(), features)

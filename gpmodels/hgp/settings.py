@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from gpmodels.heads.settings import UnitSettings
+from gpmodels.heads.settings import MeanSettings, UnitSettings
 
 
 class ExpertSettings(BaseModel):
@@ -15,7 +15,7 @@ class ExpertSettings(BaseModel):
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start.")
 
 
-class VMGPSettings(UnitSettings, ExpertSettings):
+class VMGPSettings(UnitSettings, MeanSettings, ExpertSettings):
     """Settings of `gpmodels.VMGPHead`: experts alone."""
 
 

@@ -1,7 +1,7 @@
 """The mixture of sparse GP experts without any global term, the thesis' VMGP (classes) and LMGP (regression).
 
-Experts have mean zero and there is no global likelihood and no global KL: not an HGP with w = 0, whose
-experts still share the global mean.
+Experts have mean zero, or all the same linear one, and there is no global likelihood and no global KL: not an
+HGP with w = 0, whose experts still share the global mean.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class VMGPHead(ExpertsHead):
 
     def _latent(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor | None) -> Latent:
         expert = self.assign(features) if expert is None else expert
-        return self.combined(self._expert_marginal(folded, features, expert), None, expert)
+        return self.with_mean(
+            self.combined(self._expert_marginal(folded, features, expert), None, expert), features
+        )
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the experts in use folded once."""
@@ -88,7 +90,7 @@ class VMGPHead(ExpertsHead):
             mean, variance, expert = experts_in_use(features)
             return GatedLatent(mean, variance, expert=expert)
 
-        return latent
+        return self._with_constant_mean(latent)
 
     def combined(self, local: UnitMarginal | None, shared: UnitMarginal | None, expert: tf.Tensor) -> Latent:
         """Return the expert's marginals, `[B, P]` each, as those of the prediction."""

@@ -90,7 +90,7 @@ class RandomFeatureHead(LayeredHead):
             is_full=is_last,
             kernel=self.kernel_name,
             frequencies=self.frequencies,
-            kernel_variance=self.kernel_variance if is_last else 1.0,
+            kernel_variance=self.start_variance(self.kernel_variance) if is_last else 1.0,
             seed=[self.seed, number],
             dtype=self.variable_dtype,
         )

@@ -59,6 +59,8 @@ class SVDKLHead(GPHead):
         TensorShape([2, 7, 3])
     """
 
+    supports_mean = False  # the latent functions are those before the mixing A
+
     def __init__(
         self,
         *,

@@ -39,13 +39,14 @@ def head_task(
     """Return what the heads of a run are made for."""
     views = application.network.view_columns(settings, run)
     likelihood = application.network.likelihood_of(settings)
+    has_mean = run.linear_means and settings.mean == "linear"
     is_softmax = likelihood == "softmax" or (likelihood is None and run.num_classes > 2)
     return HeadTask(
         num_classes=run.num_classes,
         likelihood=likelihood,
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
-        kernel_variance=SOFTMAX_VARIANCE if is_softmax and run.starts_wide else 1.0,
+        kernel_variance=SOFTMAX_VARIANCE if is_softmax and run.starts_wide and not has_mean else None,
         domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
 
@@ -65,7 +66,10 @@ def make_head(
         ValueError: The head does not go with the settings, or needs views and there are none.
     """
     family = head_family(name)
-    return family.make(family.settings_of(settings), head_task(application, settings, run))
+    own = family.settings_of(settings)
+    if not run.linear_means and hasattr(own, "mean"):
+        own = own.model_copy(update={"mean": "none"})
+    return family.make(own, head_task(application, settings, run))
 
 
 def make_model(

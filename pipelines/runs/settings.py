@@ -47,10 +47,10 @@ class HeadRun(RunDescription):
     selection examples, and none in a run of an earlier version. `num_effective` is how many observations the
     training points are worth to the GP heads; None counts all `num_data`.
 
-    Three flags are False in runs that an earlier version began, which go on as they began:
+    Four flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
     classes were weighed in epochs alone, and `starts_wide` where the kernels of all GP heads began with the
-    variance 1, those before a softmax too.
+    variance 1, those before a softmax too, and `linear_means` where the GP heads had no linear mean.
     """
 
     heads: tuple[HeadName, ...] = ()
@@ -62,6 +62,7 @@ class HeadRun(RunDescription):
     temperature_by_groups: bool = False
     weighs_every_fit: bool = False
     starts_wide: bool = False
+    linear_means: bool = False
 
     def temperature_of(self, head: str) -> float | None:
         """Return the fitted temperature of a trained head; None where none was fitted."""

@@ -539,5 +539,6 @@ def described(
         temperature_by_groups=True,
         weighs_every_fit=True,
         starts_wide=True,
+        linear_means=True,
         **application.inputs.all_facts(data, splits),
     )

@@ -1,0 +1,104 @@
+"""The linear mean of a head's latent functions: what a plain linear layer says, which the GP corrects.
+
+    f(x) = m(x) + g(x),    m(x) = a (Wᵀx + b) + c,    g ~ GP(0, κ)
+
+W and b are those of a linear layer on the same features, a and c follow it as the GP learns: a = 1, c = 0 and
+g = 0 is that layer, a = 0 the zero mean of the thesis. W, a and c have no posterior: the mean shifts every
+marginal and changes no variance.
+
+Where rows are few, the layer that was fitted to a row knows its label. `logits` of layers that did not see
+the row's group then stand for Wᵀx + b while a, c and g are learned, so that g learns what the layer misses on
+rows that it has not seen (cross-fitting).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gpflow
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from check_shapes import check_shapes
+
+MEANS = ("linear", "none")
+
+START_VARIANCE = 0.1
+"""σ² at which a GP starts beside a linear mean: little, so that the start is the linear layer."""
+
+
+class LinearMean(gpflow.Module):
+    """The mean m(x) of P latent functions of D features.
+
+    Args:
+        num_features: D.
+        num_latents: P.
+        seed: Of W at the start, which is drawn as a dense layer's; None draws another each time.
+        dtype: `"float32"` or `"float64"`.
+
+    Attributes:
+        kernel: W, `[D, P]`.
+        bias: b, `[P]`, which training leaves alone, since c moves.
+        scale: a, a scalar.
+        offset: c, `[P]`.
+
+    Example:
+        >>> mean = LinearMean(num_features=3, num_latents=1)
+        >>> mean(tf.zeros([2, 3])).shape
+        TensorShape([2, 1])
+    """
+
+    def __init__(
+        self, *, num_features: int, num_latents: int, seed: int | None = None, dtype: str = "float32"
+    ) -> None:
+        super().__init__()
+        with tf.init_scope():  # Keras may be tracing when it builds a layer
+            start = keras.initializers.GlorotUniform(seed)([num_features, num_latents], dtype).numpy()
+
+        def parameter(value: Any, label: str, *, trainable: bool = True) -> gpflow.Parameter:
+            return gpflow.Parameter(
+                np.asarray(value, dtype), dtype=dtype, trainable=trainable, name=f"mean_{label}"
+            )
+
+        self.kernel = parameter(start, "kernel")
+        self.bias = parameter(np.zeros(num_latents), "bias", trainable=False)
+        self.scale = parameter(1.0, "scale")
+        self.offset = parameter(np.zeros(num_latents), "offset")
+
+    @check_shapes("features: [B, D]", "return: [B, P]")
+    def __call__(self, features: tf.Tensor) -> tf.Tensor:
+        """Return m at features."""
+        return self.of_logits(self.logits(features))
+
+    @check_shapes("features: [B, D]", "return: [B, P]")
+    def logits(self, features: tf.Tensor) -> tf.Tensor:
+        """Return Wᵀx + b, what the linear layer says."""
+        return tf.matmul(features, tf.convert_to_tensor(self.kernel)) + tf.convert_to_tensor(self.bias)
+
+    @check_shapes("logits: [B, P]", "return: [B, P]")
+    def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
+        """Return m where the linear layer says `logits`."""
+        return tf.convert_to_tensor(self.scale) * logits + tf.convert_to_tensor(self.offset)
+
+    def start_from(self, kernel: npt.ArrayLike, bias: npt.ArrayLike, scale: float = 1.0) -> None:
+        """Take over a trained linear layer.
+
+        Args:
+            kernel: W, `[D, P]`, or `[D]` of one function.
+            bias: b, `[P]`, or a scalar of one function.
+            scale: a, what the layer's logits are times for the head's likelihood.
+        """
+        dtype = self.kernel.dtype.as_numpy_dtype
+        self.kernel.assign(np.reshape(np.asarray(kernel, dtype), self.kernel.shape))
+        self.bias.assign(np.reshape(np.asarray(bias, dtype), self.bias.shape))
+        self.scale.assign(np.asarray(scale, dtype))
+        self.offset.assign(np.zeros(self.offset.shape, dtype))
+
+    def for_inference(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Return the mean with all folded into one matrix and one vector, both constant."""
+        scale = self.scale.numpy()
+        kernel = tf.constant(scale * self.kernel.numpy())
+        offset = tf.constant(scale * self.bias.numpy() + self.offset.numpy())
+        return lambda features: tf.matmul(features, kernel) + offset
