@@ -18,7 +18,9 @@ from data_prep.files.atomic import remove_partial
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
+from gpmodels.heads.alone import AloneSchedule
 from gpmodels.heads.base import Gift
+from gpmodels.heads.gp import GPHead
 from gpmodels.registry import head_family, in_order, starting_head
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.folders import RUN, require_no_run
@@ -27,6 +29,7 @@ from pipelines.runs.application import Application, DataKind, RunKind, SettingsK
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
 from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
+from pipelines.runs.head_start import MOST_HELD_OUT, MOST_VALUES, feature_points, start_head
 from pipelines.runs.job import Job
 from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
@@ -252,11 +255,11 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             keep(job.data, out)
         job.say(
             f"{len(job.splits.train)} examples to train on, {len(job.splits.selection)} to choose the best "
-            "epoch: * marks the lowest selection loss until then"
+            "epoch: * marks the lowest selection NLL until then"
         )
         self.pretrain(pretrained)
         self._count_observations(pretrained)
-        start = pretrained.get_weights()
+        start, self._linear = pretrained.get_weights(), pretrained.head
         for name in job.settings.heads:
             starts = head_family(name).starts_network
             self.train_head(name, pretrained if starts else self._model_on(name, pretrained))
@@ -372,7 +375,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             self._fit(name, model, family.fitted_on)
         else:
             if family.is_gaussian_process and not self._goes_on(name):
-                self._place(model)
+                self._start(name, model)
             self._stage(name, model)
         if family.is_completed:
             self._complete(model)
@@ -425,19 +428,48 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 "--source, or with another one."
             )
 
-    def _place(self, model: HybridModel) -> None:
+    def _start(self, name: str, model: HybridModel) -> None:
         """Put the head's units where the features lie, and train the head alone for a start."""
         settings = self.job.settings
         where = f"while the {model.head.name} head was trained alone"
         remedy = "Lower head_step_learning_rate and start again with --resume."
         with factorisation_errors(model, where, remedy):
-            model.initialize(
-                self.job.weighed_batches(shuffled=True),
-                seed=settings.seed,
-                head_steps=settings.head_steps,
-                head_learning_rate=settings.head_step_learning_rate,
-            )
+            if isinstance(model.head, GPHead):
+                self._start_alone(name, model)
+            else:
+                model.initialize(
+                    self.job.weighed_batches(shuffled=True),
+                    seed=settings.seed,
+                    head_steps=settings.head_steps,
+                    head_learning_rate=settings.head_step_learning_rate,
+                )
         require_finite(model, {}, where, remedy)
+
+    def _start_alone(self, name: str, model: HybridModel) -> None:
+        """Let a head start as the linear layer and learn alone until selection points gain no more."""
+        job, settings = self.job, self.job.settings
+        shape = model.network.compute_output_shape(self.application.network.input_shape(job.run))
+        most = max(MOST_VALUES // int(shape[-1]), 1)
+        training = feature_points(
+            model, job.weighed_batches(shuffled=False), job.groups("train"), most, seed=settings.seed
+        )
+        held_out = None
+        if job.splits.selection:
+            held_out = feature_points(
+                model, job.batches("selection"), job.groups("selection"), MOST_HELD_OUT, seed=settings.seed
+            )
+        result = start_head(
+            model,
+            None if head_family(name).needs_views else self._linear,
+            training,
+            held_out,
+            AloneSchedule(settings.head_steps, settings.head_step_learning_rate),
+            seed=settings.seed,
+        )
+        job.say(
+            f"{name}: trained alone on {len(training.points)} points for {result.steps} steps, "
+            f"selection NLL {result.start:.4f} at the start, {result.best:.4f} at best"
+        )
 
     def _fit_temperature(self, name: str, model: HybridModel) -> None:
         job = self.job
@@ -477,6 +509,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _stage(self, name: str, model: HybridModel) -> None:
         job = self.job
         schedule = stage_settings(name, job.settings)
+        if isinstance(model.head, GPHead) and not model.network.trainable_weights:
+            schedule = replace(schedule, epochs=0)  # there is no network to move with the head
         progress = EpochProgress(job.console, name, schedule.epochs, self.steps_per_epoch)
         panels = self.application.judge.panels(job.data, job.splits.selection, job.settings.panel_images)
         counted = model.num_data if model.num_effective is None else model.num_effective
@@ -497,7 +531,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
         if state.best is not None:
             start = "" if state.best_epoch else " (as it started)"
-            job.say(f"{name}: best epoch {state.best_epoch}{start}, selection loss {state.best:.4f}")
+            job.say(f"{name}: best epoch {state.best_epoch}{start}, selection NLL {state.best:.4f}")
 
     def _replication(self, stage: str) -> Replication | None:
         """Return how the steps of a stage are shared; None where they are not."""

@@ -31,8 +31,8 @@ from pipelines.training.replicas import Replication, Twin
 
 LOGGER = logging.getLogger(__name__)
 
-MONITORED = "selection_loss"
-"""The negative bound per point on the selection data; the best epoch is the one where it is lowest."""
+MONITORED = "selection_nll"
+"""The NLL of the selection data, nats a point; the best epoch is the one where it is lowest."""
 
 STATE, BEST = "state.json", "best.weights.h5"
 _WEIGHTS_SUFFIX = ".weights.h5"  # Keras insists on it
@@ -48,7 +48,7 @@ class StageSettings:
     Attributes:
         epochs: Largest number of passes over the training data.
         learning_rate: Learning rate of Adam, decayed to a hundredth by a cosine over all epochs.
-        patience: Number of epochs without a better bound on the selection data after which training stops; 0
+        patience: Number of epochs without a lower NLL of the selection data after which training stops; 0
             never stops early.
         head_rate_factor: How many times larger the learning rate of the head's own weights is.
         learning_rate_setting: Name of the setting of this stage's learning rate, for messages.
@@ -99,7 +99,7 @@ class StageState(BaseModel):
     Attributes:
         epochs_done: Complete epochs.
         best_epoch: Number from 1 of the best epoch; 0 if the start is better than all epochs.
-        best: Negative bound per point of the best epoch; None if that of the start is not finite or not
+        best: NLL of the selection data at the best epoch; None if that of the start is not finite or not
             known.
         history: Numbers of each epoch.
         seconds: Wall-clock time of all complete epochs.
@@ -252,7 +252,7 @@ def train_stage(
         state = _as_chief(state, replication)
     while state.epochs_done < settings.epochs:
         if 0 < settings.patience <= state.epochs_done - state.best_epoch:
-            LOGGER.info("Stopping early: %d epochs without a better bound", settings.patience)
+            LOGGER.info("Stopping early: %d epochs without a lower NLL", settings.patience)
             break
         started = time.perf_counter()
         numbers = _one_epoch(model, state.epochs_done, data, _remedy(folder, settings), callbacks, twin)
@@ -308,16 +308,16 @@ def _start(
         return state.model_copy(update=schedule)
     # Epoch 0 has a checkpoint too: an interruption in the first epoch leaves it, and a model that was trained
     # before stays as it is if no epoch makes it better.
-    best = _bound_of_start(model, data, _remedy(folder, settings)) if settings.start_may_stay else None
+    best = _nll_of_start(model, data, _remedy(folder, settings)) if settings.start_may_stay else None
     state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", best=best, **schedule)
     _checkpoint(model, state, folder, is_best=True)
     return state
 
 
-def _bound_of_start(model: HybridModel, data: StageData, remedy: str) -> float | None:
-    """Return the negative bound per point of the start on the selection data; None if it is not finite."""
+def _nll_of_start(model: HybridModel, data: StageData, remedy: str) -> float | None:
+    """Return the NLL of the selection data at the start; None if it is not finite."""
     with factorisation_errors(model, "before the first epoch", remedy):
-        least = float(model.evaluate(data.selection, verbose=0, return_dict=True)["loss"])
+        least = float(model.evaluate(data.selection, verbose=0, return_dict=True)["nll"])
     return least if math.isfinite(least) else None
 
 
@@ -367,7 +367,7 @@ def _fit(
 
 
 def _as_chief(state: StageState, replication: Replication) -> StageState:
-    """Return a state whose best bound is the chief's."""
+    """Return a state whose best NLL is the chief's."""
     (best,) = replication.replicas.from_chief([math.nan if state.best is None else state.best])
     return state.model_copy(update={"best": None if math.isnan(best) else float(best)})
 

@@ -1,0 +1,215 @@
+"""How a Gaussian-process head of a run starts: as the linear layer, then alone until it predicts no better.
+
+The head is placed where the features lie, takes over a linear layer as the mean of its latent functions, and
+is trained alone on the features of all training examples that fit the memory. The selection examples choose:
+which linear layer it takes over, and when the training ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from gpmodels import HybridModel
+from gpmodels.estimators.full_batch import count_assignments, drop_unused_experts
+from gpmodels.heads.alone import AloneResult, AloneSchedule, HeadPoints, train_alone
+from gpmodels.heads.base import Head, flatten_points
+from gpmodels.heads.gp import GPHead
+from gpmodels.heads.linear import LinearHead
+from gpmodels.heads.linear_fit import LinearFit, fit_linear
+from gpmodels.heads.points import PointBatch
+from gpmodels.likelihoods.logistic import LogisticLikelihood
+from gpmodels.likelihoods.softmax import SoftmaxLikelihood
+
+MOST_VALUES = 2**27
+"""Values of features that a head is trained on alone: half a gigabyte."""
+
+MOST_HELD_OUT = 50_000
+"""Selection points that judge a head alone, spread evenly."""
+
+PLACED_ON = 20_000
+"""Points among which inducing points and lengthscales are placed."""
+
+ROUTED_AT_ONCE = 100_000
+"""Points in one pass through the gate."""
+
+FEW_POINTS = 5_000
+"""Up to so many training points a regularised linear layer is fitted and cross-fitted by groups: with more,
+the layer of the pretraining hardly knows a point's own label."""
+
+PROBIT_SCALE = (np.pi / 8.0) ** 0.5
+"""Φ(√(π/8) z) is nearly σ(z): what a logit is times before a probit."""
+
+
+@dataclass(frozen=True)
+class FeaturePoints:
+    """Points of examples as a network sees them.
+
+    Attributes:
+        points: Of positive weight.
+        groups: Number of each point's group, `[N]`.
+    """
+
+    points: HeadPoints
+    groups: NDArray[np.int64]
+
+    def part(self, chosen: NDArray[np.intp]) -> FeaturePoints:
+        """Return some of the points."""
+        points = self.points
+        return FeaturePoints(
+            HeadPoints(points.features[chosen], points.labels[chosen], points.weights[chosen]),
+            self.groups[chosen],
+        )
+
+
+def feature_points(
+    model: HybridModel, batches: tf.data.Dataset, groups: Sequence[str], most: int, *, seed: int
+) -> FeaturePoints:
+    """Return at most `most` points of positive weight, a random share, by the network as it is.
+
+    Args:
+        model: Its network sees the examples.
+        batches: Of inputs, labels and, where points may be ignored, weights, in the order of the groups.
+        groups: Group of each example.
+        most: Most points.
+        seed: Of the choice.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = np.unique(np.asarray(groups, dtype=object).astype(str), return_inverse=True)[1]
+    network = tf.function(lambda x: model.network(x, training=False), reduce_retracing=True)
+    parts: list[tuple[NDArray[Any], ...]] = []
+    done, share, kept = 0, 1.0, 0
+    for inputs, label, *weight in batches:
+        features = flatten_points(network(inputs)).numpy()
+        labels = label.numpy().reshape(-1)
+        weights = weight[0].numpy().reshape(-1) if weight else np.ones(len(labels), np.float32)
+        count = int(label.shape[0])
+        if len(weights) == count:  # one weight for each example
+            weights = np.repeat(weights, len(labels) // count)
+        group = np.repeat(numbers[done : done + count], len(labels) // count)
+        done += count
+        chosen = np.flatnonzero((weights > 0.0) & (rng.random(len(labels)) < share))
+        parts.append((features[chosen], labels[chosen].astype(np.float32), weights[chosen], group[chosen]))
+        kept += len(chosen)
+        if kept > 2 * most:
+            parts, share = [_half(parts, rng)], share / 2.0
+            kept = len(parts[0][1])
+    features, labels, weights, group = (np.concatenate(part) for part in zip(*parts, strict=True))
+    found = FeaturePoints(HeadPoints(features, labels, weights), group.astype(np.int64))
+    if len(labels) <= most:
+        return found
+    return found.part(np.sort(rng.permutation(len(labels))[:most]))
+
+
+def _half(parts: list[tuple[NDArray[Any], ...]], rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
+    """Return a random half of the points of all parts."""
+    joined = tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+    chosen = np.sort(rng.permutation(len(joined[1]))[: len(joined[1]) // 2])
+    return tuple(part[chosen] for part in joined)
+
+
+def start_head(
+    model: HybridModel,
+    linear: Head | None,
+    training: FeaturePoints,
+    held_out: FeaturePoints | None,
+    schedule: AloneSchedule,
+    *,
+    seed: int,
+) -> AloneResult:
+    """Place a head, let it start as a linear layer, and train it alone.
+
+    Args:
+        model: With the head; its network stays as it is.
+        linear: The linear head of the pretraining; None where it was on other features.
+        training: All training points, or those that fit the memory.
+        held_out: Selection points; None without any.
+        schedule: Most steps, and their learning rate.
+        seed: Of placing and of the order of the points.
+
+    Returns:
+        What the training alone gave.
+    """
+    head = model.head
+    points = training.points
+    sample = np.random.default_rng(seed).permutation(len(points))[:PLACED_ON]
+    placed = points.features[sample].astype(np.float64)
+    head.initialize(placed, seed=seed)
+    holds = False
+    if isinstance(head, GPHead) and head.linear_mean is not None and head.is_classifier:
+        points, holds = _with_linear_layer(head, linear, training, held_out)
+    head.initialize_from_labels(placed, points.labels[sample].astype(np.float64), seed=seed)
+    observations = model.num_data if model.num_effective is None else model.num_effective
+    result = train_alone(
+        head,
+        points,
+        None if held_out is None else held_out.points,
+        AloneSchedule(schedule.steps, schedule.learning_rate, holds_linear_layer=holds),
+        num_observations=observations,
+        seed=seed,
+    )
+    drop_unused_experts(head, lambda: count_assignments(head, _assigned(head, points)))
+    return result
+
+
+def _assigned(head: Head, points: HeadPoints) -> NDArray[np.int32]:
+    """Return the responsible expert of each point, `[N]`."""
+    blocks = np.array_split(points.features, -(-len(points) // ROUTED_AT_ONCE))
+    return np.concatenate([head.assign(tf.constant(block, head.compute_dtype)).numpy() for block in blocks])
+
+
+def _with_linear_layer(
+    head: GPHead, linear: Head | None, training: FeaturePoints, held_out: FeaturePoints | None
+) -> tuple[HeadPoints, bool]:
+    """Give the head's mean the linear layer that predicts the held-out points best.
+
+    Returns:
+        The training points, with cross-fitted logits where the layer is the regularised one, and whether the
+        mean has a trained layer.
+    """
+    points, mean = training.points, head.linear_mean
+    if mean is None:
+        raise TypeError(f"{head.name} has no linear mean.")
+    scale = 1.0 if isinstance(head.likelihood, LogisticLikelihood | SoftmaxLikelihood) else PROBIT_SCALE
+    candidates: list[tuple[float, HeadPoints, Any, Any]] = []
+    if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
+        kernel, bias = linear.kernel.numpy(), linear.bias.numpy()
+        candidates.append((_layer_nll(kernel, bias, held_out), points, kernel, bias))
+    if len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
+        fit = _regularised(training, head.num_classes)
+        crossed = HeadPoints(points.features, points.labels, points.weights, fit.left_out.astype(np.float32))
+        candidates.append((_layer_nll(fit.kernel, fit.bias, held_out), crossed, fit.kernel, fit.bias))
+    if not candidates:
+        return points, False
+    # The later one where nothing is held out: the regularised layer, where there is one.
+    _, chosen, kernel, bias = min(reversed(candidates), key=lambda candidate: candidate[0])
+    mean.start_from(kernel, bias, scale)
+    return chosen, True
+
+
+def _regularised(training: FeaturePoints, num_classes: int) -> LinearFit:
+    points = training.points
+    batch = PointBatch(
+        points.features.astype(np.float64),
+        points.labels.astype(np.intp),
+        points.weights.astype(np.float64),
+        training.groups,
+    )
+    return fit_linear(batch, num_classes)
+
+
+def _layer_nll(kernel: NDArray[Any], bias: NDArray[Any], held_out: FeaturePoints | None) -> float:
+    """Return the NLL of the held-out points by a linear layer, nats; infinite where there are none."""
+    if held_out is None:
+        return float("inf")
+    points = held_out.points
+    logits = points.features @ np.reshape(kernel, [points.features.shape[1], -1]) + np.reshape(bias, [-1])
+    if logits.shape[1] == 1:
+        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(points.labels.astype(np.int32), logits)
+    return float(np.average(losses.numpy(), weights=points.weights))
