@@ -57,7 +57,7 @@ class AloneSchedule:
         learning_rate: Of Adam at the start. It falls to a third when so many rounds have gained nothing.
         batch_size: Points of a step.
         round_steps: Steps between two looks at the held-out points.
-        patience: Rounds without a gain after which the learning rate falls, and the best weights are taken up.
+        patience: Rounds without a gain after which the learning rate falls and the best weights come back.
         falls: The training ends when the learning rate would fall more often.
         least_gain: Nats a held-out point that a round must gain.
         holds_linear_layer: Whether W of the linear mean stays as it is, as one that was trained already.

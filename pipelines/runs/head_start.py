@@ -1,14 +1,14 @@
 """How a Gaussian-process head of a run starts: as the linear layer, then alone until it predicts no better.
 
 The head is placed where the features lie, takes over a linear layer as the mean of its latent functions, and
-is trained alone on the features of all training examples that fit the memory. The selection examples choose:
-which linear layer it takes over, and when the training ends.
+is trained alone on the features of all training examples that fit the memory, until the selection examples
+are predicted no better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,8 @@ ROUTED_AT_ONCE = 100_000
 """Points in one pass through the gate."""
 
 FEW_POINTS = 5_000
-"""Up to so many training points a regularised linear layer is fitted and cross-fitted by groups: with more,
-the layer of the pretraining hardly knows a point's own label."""
+"""Up to so many points of a frozen network a linear layer is cross-fitted by groups: with more, the layer of
+the pretraining hardly knows a point's own label."""
 
 PROBIT_SCALE = (np.pi / 8.0) ** 0.5
 """Φ(√(π/8) z) is nearly σ(z): what a logit is times before a probit."""
@@ -142,7 +142,8 @@ def start_head(
     head.initialize(placed, seed=seed)
     holds = False
     if isinstance(head, GPHead) and head.linear_mean is not None and head.is_classifier:
-        points, holds = _with_linear_layer(head, linear, training, held_out)
+        frozen = not model.network.trainable_weights
+        points, holds = _with_linear_layer(head, linear, training, frozen=frozen)
     head.initialize_from_labels(placed, points.labels[sample].astype(np.float64), seed=seed)
     observations = model.num_data if model.num_effective is None else model.num_effective
     result = train_alone(
@@ -164,32 +165,29 @@ def _assigned(head: Head, points: HeadPoints) -> NDArray[np.int32]:
 
 
 def _with_linear_layer(
-    head: GPHead, linear: Head | None, training: FeaturePoints, held_out: FeaturePoints | None
+    head: GPHead, linear: Head | None, training: FeaturePoints, *, frozen: bool
 ) -> tuple[HeadPoints, bool]:
-    """Give the head's mean the linear layer that predicts the held-out points best.
+    """Give the head's mean a trained linear layer.
+
+    On features of a network that has not seen the labels it is a regularised layer, cross-fitted by groups,
+    where the points are few; else that of the pretraining.
 
     Returns:
-        The training points, with cross-fitted logits where the layer is the regularised one, and whether the
-        mean has a trained layer.
+        The training points, with cross-fitted logits where there are some, and whether the mean has a trained
+        layer.
     """
     points, mean = training.points, head.linear_mean
     if mean is None:
         raise TypeError(f"{head.name} has no linear mean.")
     scale = 1.0 if isinstance(head.likelihood, LogisticLikelihood | SoftmaxLikelihood) else PROBIT_SCALE
-    candidates: list[tuple[float, HeadPoints, Any, Any]] = []
-    if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
-        kernel, bias = linear.kernel.numpy(), linear.bias.numpy()
-        candidates.append((_layer_nll(kernel, bias, held_out), points, kernel, bias))
-    if len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
+    if frozen and len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
         fit = _regularised(training, head.num_classes)
-        crossed = HeadPoints(points.features, points.labels, points.weights, fit.left_out.astype(np.float32))
-        candidates.append((_layer_nll(fit.kernel, fit.bias, held_out), crossed, fit.kernel, fit.bias))
-    if not candidates:
-        return points, False
-    # The later one where nothing is held out: the regularised layer, where there is one.
-    _, chosen, kernel, bias = min(reversed(candidates), key=lambda candidate: candidate[0])
-    mean.start_from(kernel, bias, scale)
-    return chosen, True
+        mean.start_from(fit.kernel, fit.bias, scale)
+        return replace(points, logits=fit.left_out.astype(np.float32)), True
+    if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
+        mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), scale)
+        return points, True
+    return points, False
 
 
 def _regularised(training: FeaturePoints, num_classes: int) -> LinearFit:
@@ -201,15 +199,3 @@ def _regularised(training: FeaturePoints, num_classes: int) -> LinearFit:
         training.groups,
     )
     return fit_linear(batch, num_classes)
-
-
-def _layer_nll(kernel: NDArray[Any], bias: NDArray[Any], held_out: FeaturePoints | None) -> float:
-    """Return the NLL of the held-out points by a linear layer, nats; infinite where there are none."""
-    if held_out is None:
-        return float("inf")
-    points = held_out.points
-    logits = points.features @ np.reshape(kernel, [points.features.shape[1], -1]) + np.reshape(bias, [-1])
-    if logits.shape[1] == 1:
-        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(points.labels.astype(np.int32), logits)
-    return float(np.average(losses.numpy(), weights=points.weights))

@@ -26,8 +26,12 @@ from pipelines.training.stages import BEST, load_checkpoint
 TRAINING_SECONDS = "training seconds"
 """What the report calls the time that all stages of a method took."""
 
+VARIANCE_BESIDE_MEAN, SOFTMAX_VARIANCE_BESIDE_MEAN = 1.0, 10.0
+"""σ² at the start of the global unit of a head with a linear mean, and of one whose logits go through a
+softmax: held-out points end the training, so that it may begin with more than a head without them."""
+
 SOFTMAX_VARIANCE = 100.0
-"""σ² at the start of the global unit of an SVGP or HGP head whose logits go through a softmax.
+"""σ² at the start of the global unit of a head without a linear mean whose logits go through a softmax.
 
 The steps of a head alone take it from 1 to 5 only, so that all probabilities stay too even; `docs/results.md`
 (few labels) compares 1, 100 and 1000."""
@@ -39,16 +43,22 @@ def head_task(
     """Return what the heads of a run are made for."""
     views = application.network.view_columns(settings, run)
     likelihood = application.network.likelihood_of(settings)
-    has_mean = run.linear_means and settings.mean == "linear"
     is_softmax = likelihood == "softmax" or (likelihood is None and run.num_classes > 2)
     return HeadTask(
         num_classes=run.num_classes,
         likelihood=likelihood,
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
-        kernel_variance=SOFTMAX_VARIANCE if is_softmax and run.starts_wide and not has_mean else None,
+        kernel_variance=_start_variance(settings, run, is_softmax=is_softmax),
         domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
+
+
+def _start_variance(settings: SettingsKind, run: RunKind, *, is_softmax: bool) -> float:
+    """Return σ² with which the global unit of a GP head starts."""
+    if run.linear_means and settings.mean == "linear":
+        return SOFTMAX_VARIANCE_BESIDE_MEAN if is_softmax else VARIANCE_BESIDE_MEAN
+    return SOFTMAX_VARIANCE if is_softmax and run.starts_wide else 1.0
 
 
 def make_head(
