@@ -19,8 +19,9 @@ ORDER = 40
 
 
 def random_dfgp(num_features: int = 3, seed: int = 0, **settings: Any) -> DFGPHead:
-    """A built head in float64 (unless told otherwise) with random parameters of order one."""
-    settings = {"num_hidden": 2, "num_inducing": 4, "num_hidden_inducing": 3, "dtype": "float64"} | settings
+    """A built head in float64, without a linear mean unless told otherwise, at random values of order one."""
+    sizes = {"num_hidden": 2, "num_inducing": 4, "num_hidden_inducing": 3}
+    settings = sizes | {"dtype": "float64", "mean": "none"} | settings
     if settings.get("views") is not None:
         settings.pop("num_hidden")
     head = DFGPHead(**settings)

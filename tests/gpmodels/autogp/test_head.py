@@ -42,7 +42,7 @@ SETTINGS = (
 
 def random_autogp(num_components=1, seed=0, **settings):
     rng = np.random.default_rng(seed)
-    head = AutoGPHead(num_inducing=4, num_components=num_components, dtype="float64", **settings)
+    head = AutoGPHead(num_inducing=4, num_components=num_components, mean="none", dtype="float64", **settings)
     head.build((None, 2))
     head.initialize(rng.normal(size=(50, 2)))
     head.unit.lengthscales.assign(rng.uniform(0.5, 1.5, head.unit.lengthscales.shape))
@@ -62,7 +62,7 @@ def as_svgp(head, component=0):
     settings = {
         key: value
         for key, value in head.get_config().items()
-        if key in ("num_inducing", "num_classes", "likelihood", "class_kernels")
+        if key in ("num_inducing", "num_classes", "likelihood", "class_kernels", "mean")
     }
     twin = SVGPHead(dtype="float64", **settings)
     twin.build((None, 2))

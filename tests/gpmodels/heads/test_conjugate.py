@@ -1,7 +1,7 @@
 """The best q in closed form: against the joint objective, dense linear algebra, GPflow, and its gradients."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -22,6 +22,7 @@ from gpmodels.heads.conjugate import (
     solved_latent,
     tied_bound,
 )
+from gpmodels.heads.gp import Points
 from tests.gpmodels.head_twin import labels_for, points, routes
 from tests.gpmodels.random_units import latent_twins, randomize_head, units_of
 
@@ -45,40 +46,31 @@ LIKELIHOODS: dict[str, dict[str, Any]] = {
 }
 
 
-class Problem(NamedTuple):
-    """Arguments of the bounds after the head."""
-
-    x: tf.Tensor
-    y: tf.Tensor
-    weight: tf.Tensor
-    expert: tf.Tensor
-
-
 def make_head(name: str, **settings: Any) -> Any:
     head_class, own = HEADS[name]
-    head = head_class(**{"num_inducing": 4, "dtype": "float64"} | own | settings)
+    head = head_class(**{"num_inducing": 4, "dtype": "float64", "mean": "none"} | own | settings)
     head.build((None, 2))
     randomize_head(head)
     return head
 
 
-def make_problem(head: Any, size: int = SIZE) -> Problem:
+def make_problem(head: Any, size: int = SIZE) -> Points:
     """Random points with weights, some of them 0, at the routes of the gate."""
     x = points(size)
     y = labels_for(head, size).astype("float64")
     weight = np.random.default_rng(7).uniform(0.2, 3.0, size)
     weight[::5] = 0.0
     expert = np.array(routes(head, x) if hasattr(head, "experts") else [0] * size, "int32")
-    return Problem(*(tf.constant(part) for part in (x, y, weight, expert)))
+    return Points(*(tf.constant(part) for part in (x, y, weight, expert)))
 
 
-def latent_at(head: Any, problem: Problem) -> Latent:
+def latent_at(head: Any, problem: Points) -> Latent:
     if hasattr(head, "experts"):
         return head.latent(problem.x, problem.expert)
     return head.latent(problem.x)
 
 
-def joint_bound(head: Any, problem: Problem) -> tf.Tensor:
+def joint_bound(head: Any, problem: Points) -> tf.Tensor:
     """L1 at the head's own q."""
     terms = head.expected_log_likelihood(latent_at(head, problem), problem.y)
     return tf.reduce_sum(problem.weight * terms) - tf.reduce_sum(head.prior_kl())
@@ -176,7 +168,7 @@ def random_sites(head: Any, size: int = SIZE) -> SitePair:
     return draw(), draw()
 
 
-def dense_solution(head: Any, problem: Problem, sites: SitePair, p: int) -> tuple[np.ndarray, np.ndarray]:
+def dense_solution(head: Any, problem: Points, sites: SitePair, p: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and precision of the inducing values of latent function p, all units' in one vector.
 
     f_z and f_0 are rows of one design matrix each, from NumPy twins of the units.
@@ -262,21 +254,21 @@ def test_sites_of_zero_give_the_bound_at_the_prior(name):
     problem = make_problem(head)
     nothing = tf.zeros([SIZE, 1], tf.float64)
     sites = (Sites(nothing, nothing), Sites(nothing, nothing))
-    bound, _ = tied_bound(head, *problem, sites)
+    bound, _ = tied_bound(head, problem, sites)
     for units in units_of(head):
         units.q_mean.assign(tf.zeros_like(units.q_mean))
         units.q_sqrt.assign(np.broadcast_to(np.eye(units.num_inducing), units.q_sqrt.shape))
     assert float(bound) == pytest.approx(float(joint_bound(head, problem)), rel=1e-9)
 
 
-def fixed_point(head: Any, problem: Problem, *, steps: int = 150) -> tuple[SitePair, list[float]]:
+def fixed_point(head: Any, problem: Points, *, steps: int = 150) -> tuple[SitePair, list[float]]:
     """Sites that match the marginals that they give, and the bound after each step."""
     length = 1.0 if head.likelihood.num_latents == 1 else 0.5
 
     @tf.function(autograph=False)
     def step(*sites: tf.Tensor) -> tuple[tf.Tensor, SitePair]:
         old = (Sites(*sites[:2]), Sites(*sites[2:]))
-        bound, latent = tied_bound(head, *problem, old)
+        bound, latent = tied_bound(head, problem, old)
         new = matching_sites(head, latent, problem.y, problem.weight)
         return bound, tf.nest.map_structure(lambda a, b: (1.0 - length) * a + length * b, old, new)
 
@@ -306,7 +298,7 @@ def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(n
     sites, bounds = fixed_point(head, problem)
     assert bounds[0] < bounds[3] < bounds[-1] + 1e-9
     solution = best_posterior(head_features(head, problem.x, problem.expert), *sites)
-    tied = float(tied_bound(head, *problem, sites)[0])
+    tied = float(tied_bound(head, problem, sites)[0])
     assign_posterior(head, solution)
     # Stationary in q, and the same bound
     for part in gradient(lambda: joint_bound(head, problem), posterior_variables(head)):
@@ -314,7 +306,7 @@ def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(n
     assert tied == pytest.approx(float(joint_bound(head, problem)), rel=1e-9)
     # The envelope theorem: what q does on the way plays no part.
     variables = hyper_variables(head)
-    total = gradient(lambda: tied_bound(head, *problem, sites)[0], variables)
+    total = gradient(lambda: tied_bound(head, problem, sites)[0], variables)
     partial = gradient(lambda: joint_bound(head, problem), variables)
     assert max(np.abs(part).max() for part in partial) > 0.1
     for one, other in zip(total, partial, strict=True):
@@ -331,7 +323,7 @@ def test_gradient_of_the_tied_bound_is_numeric_at_any_sites(name, likelihood):
     sites = random_sites(head)
 
     def bound() -> tf.Tensor:
-        return tied_bound(head, *problem, sites)[0]
+        return tied_bound(head, problem, sites)[0]
 
     assert_gradient_is_numeric(bound, hyper_variables(head))
 
