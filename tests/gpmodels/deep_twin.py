@@ -12,7 +12,7 @@ from scipy import special, stats
 from gpmodels import DFGPHead
 
 from . import reference
-from .random_units import as_reference
+from .random_units import as_reference, randomize_mean
 
 ORDER = 40
 """Gauss-Hermite nodes in each dimension of b."""
@@ -46,6 +46,8 @@ def random_dfgp(num_features: int = 3, seed: int = 0, **settings: Any) -> DFGPHe
     outputs.q_sqrt.assign(_triangular(rng, outputs.q_sqrt.shape))
     noise = head.likelihood.noise_variance
     noise.assign(rng.uniform(0.2, 1.0, noise.shape))
+    if head.linear_mean is not None:
+        randomize_mean(head.linear_mean, rng)
     return head
 
 
