@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data_prep.errors import InputError
 from data_prep.sonar.settings import SpeckleNormalisation
 from gpmodels.heads.base import Head
 from gpmodels.units.linear_mean import START_VARIANCE
+from pipelines.command.config import describe_settings, load_settings
 from pipelines.runs.models import SOFTMAX_VARIANCE, make_head
 from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun, TrainSettings
@@ -78,6 +80,17 @@ def test_a_head_with_a_table_of_its_own_starts_by_the_mean_in_it(common, own):
     assert head.mean == own
     start = SOFTMAX_VARIANCE if own == "none" else START_VARIANCE
     np.testing.assert_allclose(head.unit.variance, start, rtol=1e-6)
+
+
+def test_the_mean_is_a_key_of_the_common_list_and_of_the_tables_of_heads_that_can_have_one():
+    settings = TrainSettings.with_tables()
+    rows = {row.key: row for row in describe_settings(settings)}
+    keys = ("mean", "autogp.mean", "deep_gp.mean", "random_features.mean")
+    assert [key for key in rows if key.split(".")[-1] == "mean"] == [key for key in rows if key in keys]
+    for key in keys:
+        assert (rows[key].type, rows[key].default) == ("linear | none", "linear")
+    with pytest.raises(InputError, match=r"mean is constant; expected linear \| none"):
+        load_settings(settings, overrides=["mean=constant"])
 
 
 def test_experts_start_at_one_and_a_saved_head_remembers_where_it_started():
