@@ -148,7 +148,10 @@ class NaturalGradientStep:
         # The loss has a factor -w_n/(S Σ w) before each sample's E: N times it is N/(B S) where all weights
         # agree.
         precision = tf.maximum(2.0 * num_data * curvature, 0.0)  # of a likelihood that is not log-concave
-        linear = precision * latent.mean - num_data * slope
+        mean_of_gp = (
+            latent.mean if self._head.linear_mean is None else latent.mean - self._head.linear_mean(x)
+        )
+        linear = precision * mean_of_gp - num_data * slope  # sites of the GP alone, of which q is
         size = latent.mean.shape[-1]
         sites = WeighedSites(tf.reshape(precision, [-1, size]), tf.reshape(linear, [-1, size]))
         mean, root = tf.convert_to_tensor(q_mean), tf.convert_to_tensor(q_sqrt)

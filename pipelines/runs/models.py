@@ -38,9 +38,13 @@ The steps of a head alone take it from 1 to 5 only, so that all probabilities st
 
 
 def head_task(
-    application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
+    application: Application[Any, SettingsKind, RunKind],
+    settings: SettingsKind,
+    run: RunKind,
+    *,
+    has_mean: bool,
 ) -> HeadTask:
-    """Return what the heads of a run are made for."""
+    """Return what a head of a run is made for, which has a linear mean or none."""
     views = application.network.view_columns(settings, run)
     likelihood = application.network.likelihood_of(settings)
     is_softmax = likelihood == "softmax" or (likelihood is None and run.num_classes > 2)
@@ -79,7 +83,8 @@ def make_head(
     own = family.settings_of(settings)
     if not run.linear_means and hasattr(own, "mean"):
         own = own.model_copy(update={"mean": "none"})
-    return family.make(own, head_task(application, settings, run))
+    has_mean = getattr(own, "mean", "none") == "linear"
+    return family.make(own, head_task(application, settings, run, has_mean=has_mean))
 
 
 def make_model(

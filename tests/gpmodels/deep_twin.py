@@ -12,15 +12,16 @@ from scipy import special, stats
 from gpmodels import DFGPHead
 
 from . import reference
-from .random_units import as_reference
+from .random_units import as_reference, randomize_mean
 
 ORDER = 40
 """Gauss-Hermite nodes in each dimension of b."""
 
 
 def random_dfgp(num_features: int = 3, seed: int = 0, **settings: Any) -> DFGPHead:
-    """A built head in float64 (unless told otherwise) with random parameters of order one."""
-    settings = {"num_hidden": 2, "num_inducing": 4, "num_hidden_inducing": 3, "dtype": "float64"} | settings
+    """A built head in float64, without a linear mean unless told otherwise, at random values of order one."""
+    sizes = {"num_hidden": 2, "num_inducing": 4, "num_hidden_inducing": 3}
+    settings = sizes | {"dtype": "float64", "mean": "none"} | settings
     if settings.get("views") is not None:
         settings.pop("num_hidden")
     head = DFGPHead(**settings)
@@ -45,6 +46,8 @@ def random_dfgp(num_features: int = 3, seed: int = 0, **settings: Any) -> DFGPHe
     outputs.q_sqrt.assign(_triangular(rng, outputs.q_sqrt.shape))
     noise = head.likelihood.noise_variance
     noise.assign(rng.uniform(0.2, 1.0, noise.shape))
+    if head.linear_mean is not None:
+        randomize_mean(head.linear_mean, rng)
     return head
 
 

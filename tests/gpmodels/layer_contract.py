@@ -43,7 +43,8 @@ class LayerContract:
     Attributes:
         head_class: The head's class.
         settings: Its arguments.
-        trainable_values: Number of trainable values the head has for `NUM_FEATURES` features.
+        trainable_values: Number of trainable values the head has for `NUM_FEATURES` features without a linear
+            mean.
         outputs: Names of its outputs.
         is_variant: Whether the slow tests leave the long checks to another head: one of its family, or the
             one that trains it. This one has them in the exhaustive tests.
@@ -65,6 +66,11 @@ class LayerContract:
         return cls.head_class(**(cls.settings | overrides))
 
     @classmethod
+    def without_mean(cls) -> dict[str, str]:
+        """The argument by which the latent functions have mean zero, where there is a choice."""
+        return {"mean": "none"} if issubclass(cls.head_class, GPHead) else {}
+
+    @classmethod
     def lengthscale_shapes(cls, head: Head) -> list[tuple[int, ...]]:
         """Of each unit: its kernels and the features that they see."""
         num_kernels = cls.settings["num_classes"] if cls.settings.get("class_kernels") == "separate" else 1
@@ -78,9 +84,17 @@ class LayerContract:
         return trained_model(cls.make_head())
 
     def test_number_of_trainable_values(self):
+        assert num_trainable_values(self.make_head(**self.without_mean())) == self.trainable_values
+
+    def test_linear_mean_has_one_vector_for_each_latent_function_and_its_correction(self):
+        """W, a and c are trained, b is not."""
+        if not (issubclass(self.head_class, GPHead) and self.head_class.supports_mean):
+            assert self.make_head().get_config().get("mean", "none") == "none"
+            return
         head = self.make_head()
-        head.build((None, NUM_FEATURES))
-        assert sum(int(np.prod(weight.shape)) for weight in head.trainable_weights) == self.trainable_values
+        num_latents = head.likelihood.num_latents
+        expected = self.trainable_values + (NUM_FEATURES + 1) * num_latents + 1
+        assert num_trainable_values(head) == expected
 
     def test_training_step_moves_every_weight(self):
         model = trained_model(self.make_head())
@@ -305,6 +319,12 @@ def keyword_arguments(cls: type) -> list[str]:
         return []
     parameters = inspect.signature(cls.__init__).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+
+
+def num_trainable_values(head: Head) -> int:
+    """Build the head for `NUM_FEATURES` features and count what training moves."""
+    head.build((None, NUM_FEATURES))
+    return sum(int(np.prod(weight.shape)) for weight in head.trainable_weights)
 
 
 def random_features(*leading: int) -> tf.Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 from gpmodels import HGPHead
 from gpmodels.heads.gp import GPHead
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.units.linear_mean import LinearMean
 from gpmodels.units.sparse import SparseUnits
 
 from . import reference
@@ -56,8 +57,8 @@ def random_head(
     seed: int = 0,
     **settings: Any,
 ) -> Any:
-    """A built head in float64 (unless told otherwise) with random parameters."""
-    settings = {"num_inducing": 4, "dtype": "float64"} | settings
+    """A built head in float64, without a linear mean unless told otherwise, at random parameters."""
+    settings = {"num_inducing": 4, "dtype": "float64", "mean": "none"} | settings
     if head_class is HGPHead:
         settings = {"num_expert_inducing": 3} | settings
     head = head_class(num_experts=num_experts, **settings)
@@ -73,6 +74,37 @@ def randomize_head(head: GPHead, seed: int = 0) -> None:
     if isinstance(head.likelihood, GaussianLikelihood):
         noise = head.likelihood.noise_variance
         noise.assign(np.random.default_rng(seed).uniform(0.1, 0.5, noise.shape))
+    if head.linear_mean is not None:
+        randomize_mean(head.linear_mean, np.random.default_rng([seed, 2]))
+
+
+def randomize_mean(mean: LinearMean, rng: np.random.Generator) -> None:
+    """Draw W, b and c; a is neither 0 nor 1."""
+    mean.start_from(rng.normal(size=mean.kernel.shape), rng.normal(size=mean.bias.shape), scale=0.7)
+    mean.offset.assign(rng.normal(size=mean.offset.shape))
+
+
+def mean_twin(mean: LinearMean, x: np.ndarray) -> np.ndarray:
+    """m at points `[N, D]` by loops, `[N, P]`."""
+    kernel, bias, scale, offset = (part.numpy() for part in (mean.kernel, mean.bias, mean.scale, mean.offset))
+    found = np.empty((len(x), len(bias)))
+    for n, point in enumerate(x):
+        for p in range(len(bias)):
+            logit = sum(point[d] * kernel[d, p] for d in range(len(point))) + bias[p]
+            found[n, p] = scale * logit + offset[p]
+    return found
+
+
+def without_mean(head: GPHead) -> Any:
+    """A head that is the same but for its linear mean, of which it has none."""
+    config = {**head.get_config(), "mean": "none"}
+    copy = type(head).from_config(config)
+    copy.build_from_config(head.get_build_config())
+    values = {weight.name: weight for weight in head.weights}
+    assert len(values) == len(head.weights)
+    for weight in copy.weights:
+        weight.assign(values[weight.name])
+    return copy
 
 
 def units_of(head: Any) -> list[SparseUnits]:

@@ -11,11 +11,10 @@ from .layer_contract import OUTPUTS
 
 
 def identity_model(head=None, *, num_features: int = 2, **settings) -> HybridModel:
-    """A compiled model whose features are its inputs."""
+    """A compiled model whose features are its inputs; its head is the same each time, at the prior."""
     settings = {"num_data": 100} | settings
-    model = HybridModel(
-        keras.layers.Identity(), SVGPHead(num_inducing=4) if head is None else head, **settings
-    )
+    head = SVGPHead(num_inducing=4, mean="none") if head is None else head
+    model = HybridModel(keras.layers.Identity(), head, **settings)
     model.compile(optimizer=keras.optimizers.Adam(0.05))
     model.build((None, num_features))
     return model

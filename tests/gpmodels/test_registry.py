@@ -40,6 +40,7 @@ CHANGED = {
     "num_prediction_samples": 5,
     "num_components": 2,
     "posterior": "diagonal",
+    "mean": "none",
     "output_kernel": "rbf",
     "hidden_kl_weight": 0.5,
     "rate": 0.4,

@@ -10,6 +10,7 @@ from gpmodels import AutoGPHead, SVGPHead
 from gpmodels.heads.gp import Points
 from gpmodels.likelihoods.factory import make_likelihood
 from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
+from tests.gpmodels.random_units import mean_twin, randomize_mean, without_mean
 
 
 class TestAutoGPHeadContract(LayerContract):
@@ -42,7 +43,8 @@ SETTINGS = (
 
 def random_autogp(num_components=1, seed=0, **settings):
     rng = np.random.default_rng(seed)
-    head = AutoGPHead(num_inducing=4, num_components=num_components, dtype="float64", **settings)
+    sizes = {"num_inducing": 4, "num_components": num_components}
+    head = AutoGPHead(**(sizes | {"mean": "none", "dtype": "float64"} | settings))
     head.build((None, 2))
     head.initialize(rng.normal(size=(50, 2)))
     head.unit.lengthscales.assign(rng.uniform(0.5, 1.5, head.unit.lengthscales.shape))
@@ -55,6 +57,8 @@ def random_autogp(num_components=1, seed=0, **settings):
         posterior.q_sqrt.assign(np.tril(0.3 * rng.normal(size=posterior.q_sqrt.shape)) + 0.5 * np.eye(4))
     if posterior.logits is not None:
         posterior.logits.assign(rng.normal(size=num_components))
+    if head.linear_mean is not None:
+        randomize_mean(head.linear_mean, rng)
     return head
 
 
@@ -62,7 +66,7 @@ def as_svgp(head, component=0):
     settings = {
         key: value
         for key, value in head.get_config().items()
-        if key in ("num_inducing", "num_classes", "likelihood", "class_kernels")
+        if key in ("num_inducing", "num_classes", "likelihood", "class_kernels", "mean")
     }
     twin = SVGPHead(dtype="float64", **settings)
     twin.build((None, 2))
@@ -148,6 +152,39 @@ def test_leaving_out_equals_the_svgp_heads():
     ours, theirs = (one.leaving_out(points)(points) for one in (head, as_svgp(head)))
     np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-7)
     np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-7)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+@pytest.mark.parametrize(
+    ("num_components", "posterior"), [(1, "full"), (1, "diagonal"), (2, "full"), (2, "diagonal")]
+)
+def test_regression_with_a_mean_is_left_out_of_what_the_mean_leaves(num_components, posterior, given):
+    head = random_autogp(num_components, posterior=posterior, likelihood="gaussian", mean="linear")
+    twin = without_mean(head)
+    x, y = batch(head)
+    mean = mean_twin(head.linear_mean, x.numpy())
+    points = Points(x, y, tf.ones_like(y), tf.zeros(len(y), tf.int32))
+    if given:
+        logits = np.random.default_rng(6).normal(size=(len(y), 1))
+        mean = head.linear_mean.scale.numpy() * logits + head.linear_mean.offset.numpy()
+        points = points._replace(logits=tf.constant(logits))
+    rest = points._replace(y=y - mean[:, 0], logits=None)
+    ours, theirs = head.leaving_out(points)(points), twin.leaving_out(rest)(rest)
+    np.testing.assert_allclose(ours.mean, theirs.mean + mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-8)
+
+
+def test_learning_by_leaving_out_sees_what_the_mean_leaves():
+    head = random_autogp(2, likelihood="gaussian", mean="linear")
+    twin = without_mean(head)
+    head.likelihood.noise_variance.assign([2.0])
+    twin.likelihood.noise_variance.assign([2.0])
+    x, y = batch(head)
+    rest, weight = y - mean_twin(head.linear_mean, x.numpy())[:, 0], tf.ones_like(y)
+    ours, theirs = head.leave_one_out_terms(x, y, weight), twin.leave_one_out_terms(x, rest, weight)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    ours, theirs = head.paper_leave_one_out_terms(x, y), twin.paper_leave_one_out_terms(x, rest)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 # The paper's leave-one-out term

@@ -10,7 +10,7 @@ from gpmodels.units.sparse import whitened_features
 
 
 def diagonal_head(lengthscale=0.8, **settings):
-    head = AutoGPHead(num_inducing=8, posterior="diagonal", dtype="float64", **settings)
+    head = AutoGPHead(num_inducing=8, posterior="diagonal", mean="none", dtype="float64", **settings)
     head.build((None, 1))
     head.unit.place(np.linspace(-2.0, 2.0, 8)[None, :, None], np.full((1, 1), lengthscale))
     head.unit.variance.assign(np.full(head.unit.variance.shape, 2.0))

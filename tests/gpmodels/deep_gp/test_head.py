@@ -71,7 +71,7 @@ def points(size: int = 12, num_features: int = 3) -> np.ndarray:
 
 
 def random_deep_gp(num_features: int = 3, **settings: object) -> DeepGPHead:
-    head = DeepGPHead(**({"num_inducing": 4, "dtype": "float64"} | settings))
+    head = DeepGPHead(**({"num_inducing": 4, "mean": "none", "dtype": "float64"} | settings))
     head.build((None, num_features))
     for number, layer in enumerate(head.stack):
         randomize(layer.units, np.random.default_rng(number))
@@ -88,7 +88,7 @@ def copy_units(source: SparseUnits, target: SparseUnits) -> None:
 def test_one_layer_is_the_sparse_gp_exactly(num_classes, class_kernels):
     settings = {"num_classes": num_classes, "class_kernels": class_kernels}
     deep = random_deep_gp(num_layers=1, **settings)
-    plain = SVGPHead(num_inducing=4, dtype="float64", **settings)
+    plain = SVGPHead(num_inducing=4, mean="none", dtype="float64", **settings)
     plain.build((None, 3))
     copy_units(deep.stack[0].units, plain.global_unit)
     x, y = tf.constant(points()), tf.constant(np.arange(12) % num_classes, tf.float64)
@@ -113,7 +113,7 @@ def test_two_layers_with_a_vanishing_inner_process_are_the_sparse_gp():
     deep = random_deep_gp(num_classes=3)
     inner = deep.stack[0].units
     inner.variance.assign([[1e-14]])
-    plain = SVGPHead(num_inducing=4, num_classes=3, dtype="float64")
+    plain = SVGPHead(num_inducing=4, num_classes=3, mean="none", dtype="float64")
     plain.build((None, 3))
     copy_units(deep.stack[1].units, plain.global_unit)
     x, y = tf.constant(points()), tf.constant(np.arange(12) % 3, tf.float64)
@@ -127,7 +127,12 @@ def test_mean_of_sampled_objectives_is_the_closed_form_of_the_feed_forward_head(
     """Two layers without mean functions, with a Gaussian likelihood: DFGP integrates over the inner layer."""
     deep = random_deep_gp(num_layers=2, widths=[2], mean_function="zero", likelihood="gaussian")
     closed = DFGPHead(
-        num_hidden=2, num_inducing=4, num_hidden_inducing=4, likelihood="gaussian", dtype="float64"
+        num_hidden=2,
+        num_inducing=4,
+        num_hidden_inducing=4,
+        likelihood="gaussian",
+        mean="none",
+        dtype="float64",
     )
     closed.build((None, 3))
     inner, hidden = deep.stack[0].units, closed.hidden.units

@@ -8,6 +8,7 @@ import tensorflow as tf
 from scipy import stats
 
 from gpmodels.dfgp.posterior import assign_best_posterior, deep_collapsed_bound
+from gpmodels.heads.gp import Points
 from gpmodels.units.psi_statistics import unpack_pairs
 from tests.gpmodels.deep_twin import (
     hidden_divergence,
@@ -17,6 +18,7 @@ from tests.gpmodels.deep_twin import (
     random_dfgp,
     sampled_log_evidence,
 )
+from tests.gpmodels.random_units import mean_twin, without_mean
 
 TASKS = {
     "regression": {"likelihood": "gaussian"},
@@ -128,6 +130,69 @@ def test_gradient_of_the_collapsed_bound_is_numeric(task, kernel):
         variable.assign(start)
         numeric = (values[0] - values[1]) / 2e-5
         assert np.sum(gradient * direction) == pytest.approx(numeric, rel=1e-5, abs=1e-6), variable.name
+
+
+def points_with(head, task: str, *, given: bool) -> Points:
+    """All points, the logits of their linear layers given or not."""
+    x, y, weight = problem(task)
+    logits = np.random.default_rng(6).normal(size=(len(y), head.outputs.num_outputs)) if given else None
+    return Points(x, y, weight, tf.zeros(len(y), tf.int32), None if logits is None else tf.constant(logits))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+@every_task
+def test_collapsed_bound_with_a_mean_is_the_objective_at_the_best_posterior(task, given):
+    head = random_dfgp(mean="linear", **TASKS[task])
+    points, full = points_with(head, task, given=given), tf.constant(1.0, tf.float64)
+
+    def at_present() -> float:
+        latent = head.latent(points.x)
+        latent = head.shifted(latent, head.mean_at(points) - head.linear_mean(points.x))
+        terms = head.training_terms(latent, points.x, points.y)
+        return float(tf.reduce_sum(points.weight * terms) - tf.reduce_sum(head.prior_kl()))
+
+    bound = float(head.collapsed_bound(points, full))
+    assert bound > at_present()
+    head.set_best_posterior(points)
+    assert at_present() == pytest.approx(bound, rel=1e-9)
+    rng = np.random.default_rng(1)
+    for parameter in (head.outputs.q_mean, head.outputs.q_sqrt):
+        best = parameter.numpy()
+        for _ in range(3):
+            parameter.assign(best + np.tril(1e-3 * rng.normal(size=best.shape)))
+            assert at_present() < bound
+        parameter.assign(best)
+    mean = head.linear_mean
+    variables = list(mean.trainable_variables)
+    with tf.GradientTape() as tape:
+        value = head.collapsed_bound(points, full)
+    gradients = tape.gradient(value, variables, unconnected_gradients="zero")
+    for variable, gradient in zip(variables, gradients, strict=True):
+        start, direction, values = variable.numpy(), rng.normal(size=variable.shape), []
+        for step in (1e-5, -1e-5):
+            variable.assign(start + step * direction)
+            values.append(float(head.collapsed_bound(points, full)))
+        variable.assign(start)
+        numeric = (values[0] - values[1]) / 2e-5
+        assert np.sum(gradient * direction) == pytest.approx(numeric, rel=1e-5, abs=1e-6), variable.name
+        assert (abs(numeric) > 1e-3) != (given and variable is mean.kernel.unconstrained_variable)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+def test_regression_with_a_mean_is_that_of_what_the_mean_leaves(given):
+    head = random_dfgp(mean="linear", likelihood="gaussian")
+    points, full = points_with(head, "regression", given=given), tf.constant(1.0, tf.float64)
+    twin, mean = without_mean(head), head.linear_mean
+    expected = mean_twin(mean, points.x.numpy())
+    if points.logits is not None:
+        expected = mean.scale.numpy() * points.logits.numpy() + mean.offset.numpy()
+    rest = points._replace(y=points.y - expected[:, 0], logits=None)
+    ours, theirs = head.collapsed_bound(points, full), twin.collapsed_bound(rest, full)
+    assert float(ours) == pytest.approx(float(theirs), rel=1e-10)
+    head.set_best_posterior(points)
+    twin.set_best_posterior(rest)
+    np.testing.assert_allclose(head.outputs.q_mean.numpy(), twin.outputs.q_mean.numpy(), rtol=1e-8, atol=1e-9)
 
 
 def identity_head(x: np.ndarray, **settings):

@@ -13,7 +13,7 @@ from gpmodels.estimators.natural_gradient import (
     natural_gradient_step,
 )
 from gpmodels.likelihoods.probit import log_normal_cdf
-from tests.gpmodels.random_units import as_reference, randomize
+from tests.gpmodels.random_units import as_reference, randomize, randomize_mean
 
 STEP = 0.3
 
@@ -92,6 +92,26 @@ def test_full_steps_of_one_layer_reach_the_best_posterior_at_once():
     losses = [float(step(data, *[tf.constant(v, tf.float64) for v in (15.0, 0.0, 1.0)])) for _ in range(3)]
     assert losses[1] < losses[0] - 0.1
     assert losses[2] == pytest.approx(losses[1], abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_samples", [1, 3])
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_a_step_with_a_linear_mean_is_one_on_what_the_mean_leaves(num_layers, num_samples):
+    settings = {"num_layers": num_layers, "num_samples": num_samples, "likelihood": "gaussian"}
+    engine, twin = engine_of(mean="linear", **settings), engine_of(mean="none", **settings)
+    x, y, weight = batch(classes=False)
+    randomize_mean(engine.head.linear_mean, np.random.default_rng(0))
+    rest = y - engine.head.linear_mean(x)[:, 0]
+    scalars = [tf.constant(value, tf.float64) for value in (40.0, 0.0, STEP)]
+    losses = [
+        float(NaturalGradientStep(one)((x, target, weight), *scalars))
+        for one, target in ((engine, y), (twin, rest))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+    ours, theirs = engine.head.stack[-1], twin.head.stack[-1]
+    np.testing.assert_allclose(ours.q_mean.numpy(), theirs.q_mean.numpy(), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(ours.q_sqrt.numpy(), theirs.q_sqrt.numpy(), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.slow

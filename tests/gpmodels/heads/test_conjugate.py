@@ -1,7 +1,7 @@
 """The best q in closed form: against the joint objective, dense linear algebra, GPflow, and its gradients."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -22,8 +22,9 @@ from gpmodels.heads.conjugate import (
     solved_latent,
     tied_bound,
 )
+from gpmodels.heads.gp import Points
 from tests.gpmodels.head_twin import labels_for, points, routes
-from tests.gpmodels.random_units import latent_twins, randomize_head, units_of
+from tests.gpmodels.random_units import latent_twins, mean_twin, randomize_head, units_of, without_mean
 
 SIZE = 30
 
@@ -45,40 +46,31 @@ LIKELIHOODS: dict[str, dict[str, Any]] = {
 }
 
 
-class Problem(NamedTuple):
-    """Arguments of the bounds after the head."""
-
-    x: tf.Tensor
-    y: tf.Tensor
-    weight: tf.Tensor
-    expert: tf.Tensor
-
-
 def make_head(name: str, **settings: Any) -> Any:
     head_class, own = HEADS[name]
-    head = head_class(**{"num_inducing": 4, "dtype": "float64"} | own | settings)
+    head = head_class(**{"num_inducing": 4, "dtype": "float64", "mean": "none"} | own | settings)
     head.build((None, 2))
     randomize_head(head)
     return head
 
 
-def make_problem(head: Any, size: int = SIZE) -> Problem:
+def make_problem(head: Any, size: int = SIZE) -> Points:
     """Random points with weights, some of them 0, at the routes of the gate."""
     x = points(size)
     y = labels_for(head, size).astype("float64")
     weight = np.random.default_rng(7).uniform(0.2, 3.0, size)
     weight[::5] = 0.0
     expert = np.array(routes(head, x) if hasattr(head, "experts") else [0] * size, "int32")
-    return Problem(*(tf.constant(part) for part in (x, y, weight, expert)))
+    return Points(*(tf.constant(part) for part in (x, y, weight, expert)))
 
 
-def latent_at(head: Any, problem: Problem) -> Latent:
+def latent_at(head: Any, problem: Points) -> Latent:
     if hasattr(head, "experts"):
         return head.latent(problem.x, problem.expert)
     return head.latent(problem.x)
 
 
-def joint_bound(head: Any, problem: Problem) -> tf.Tensor:
+def joint_bound(head: Any, problem: Points) -> tf.Tensor:
     """L1 at the head's own q."""
     terms = head.expected_log_likelihood(latent_at(head, problem), problem.y)
     return tf.reduce_sum(problem.weight * terms) - tf.reduce_sum(head.prior_kl())
@@ -86,6 +78,11 @@ def joint_bound(head: Any, problem: Problem) -> tf.Tensor:
 
 def variables_of(head: Any, *names: str) -> list[tf.Variable]:
     return [getattr(units, name).unconstrained_variable for units in units_of(head) for name in names]
+
+
+def mean_variables(head: Any) -> list[tf.Variable]:
+    """W, a and c of the linear mean, none without one."""
+    return [] if head.linear_mean is None else list(head.linear_mean.trainable_variables)
 
 
 def posterior_variables(head: Any) -> list[tf.Variable]:
@@ -176,7 +173,7 @@ def random_sites(head: Any, size: int = SIZE) -> SitePair:
     return draw(), draw()
 
 
-def dense_solution(head: Any, problem: Problem, sites: SitePair, p: int) -> tuple[np.ndarray, np.ndarray]:
+def dense_solution(head: Any, problem: Points, sites: SitePair, p: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and precision of the inducing values of latent function p, all units' in one vector.
 
     f_z and f_0 are rows of one design matrix each, from NumPy twins of the units.
@@ -262,22 +259,22 @@ def test_sites_of_zero_give_the_bound_at_the_prior(name):
     problem = make_problem(head)
     nothing = tf.zeros([SIZE, 1], tf.float64)
     sites = (Sites(nothing, nothing), Sites(nothing, nothing))
-    bound, _ = tied_bound(head, *problem, sites)
+    bound, _ = tied_bound(head, problem, sites)
     for units in units_of(head):
         units.q_mean.assign(tf.zeros_like(units.q_mean))
         units.q_sqrt.assign(np.broadcast_to(np.eye(units.num_inducing), units.q_sqrt.shape))
     assert float(bound) == pytest.approx(float(joint_bound(head, problem)), rel=1e-9)
 
 
-def fixed_point(head: Any, problem: Problem, *, steps: int = 150) -> tuple[SitePair, list[float]]:
+def fixed_point(head: Any, problem: Points, *, steps: int = 150) -> tuple[SitePair, list[float]]:
     """Sites that match the marginals that they give, and the bound after each step."""
     length = 1.0 if head.likelihood.num_latents == 1 else 0.5
 
     @tf.function(autograph=False)
     def step(*sites: tf.Tensor) -> tuple[tf.Tensor, SitePair]:
         old = (Sites(*sites[:2]), Sites(*sites[2:]))
-        bound, latent = tied_bound(head, *problem, old)
-        new = matching_sites(head, latent, problem.y, problem.weight)
+        bound, latent = tied_bound(head, problem, old)
+        new = head.matching_sites(latent, problem)
         return bound, tf.nest.map_structure(lambda a, b: (1.0 - length) * a + length * b, old, new)
 
     nothing = tf.zeros([SIZE, head.likelihood.num_latents], tf.float64)
@@ -290,31 +287,34 @@ def fixed_point(head: Any, problem: Problem, *, steps: int = 150) -> tuple[SiteP
 
 
 CONVERGING = [
-    *((name, "probit") for name in ("svgp", "hgp", "hgp w=0.3", "hgp of the thesis", "vmgp")),
-    ("hgp w=0.3", "softmax, separate kernels"),
-    ("vmgp", "softmax"),
-    ("svgp", "softmax, separate kernels"),
+    *((name, "probit", "none") for name in ("svgp", "hgp", "hgp w=0.3", "hgp of the thesis", "vmgp")),
+    ("hgp w=0.3", "softmax, separate kernels", "none"),
+    ("vmgp", "softmax", "none"),
+    ("svgp", "softmax, separate kernels", "none"),
+    ("svgp", "softmax", "linear"),
+    ("vmgp", "probit", "linear"),
+    ("hgp w=0.3", "probit", "linear"),
 ]
 
 
 @pytest.mark.sweep
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "likelihood"), CONVERGING)
-def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(name, likelihood):
-    head = make_head(name, **LIKELIHOODS[likelihood])
+@pytest.mark.parametrize(("name", "likelihood", "mean"), CONVERGING)
+def test_matching_sites_end_at_the_best_q_with_the_gradient_of_the_joint_bound(name, likelihood, mean):
+    head = make_head(name, mean=mean, **LIKELIHOODS[likelihood])
     problem = make_problem(head)
     sites, bounds = fixed_point(head, problem)
     assert bounds[0] < bounds[3] < bounds[-1] + 1e-9
     solution = best_posterior(head_features(head, problem.x, problem.expert), *sites)
-    tied = float(tied_bound(head, *problem, sites)[0])
+    tied = float(tied_bound(head, problem, sites)[0])
     assign_posterior(head, solution)
     # Stationary in q, and the same bound
     for part in gradient(lambda: joint_bound(head, problem), posterior_variables(head)):
         np.testing.assert_allclose(part, 0.0, atol=1e-6)
     assert tied == pytest.approx(float(joint_bound(head, problem)), rel=1e-9)
     # The envelope theorem: what q does on the way plays no part.
-    variables = hyper_variables(head)
-    total = gradient(lambda: tied_bound(head, *problem, sites)[0], variables)
+    variables = [*hyper_variables(head), *mean_variables(head)]
+    total = gradient(lambda: tied_bound(head, problem, sites)[0], variables)
     partial = gradient(lambda: joint_bound(head, problem), variables)
     assert max(np.abs(part).max() for part in partial) > 0.1
     for one, other in zip(total, partial, strict=True):
@@ -331,7 +331,7 @@ def test_gradient_of_the_tied_bound_is_numeric_at_any_sites(name, likelihood):
     sites = random_sites(head)
 
     def bound() -> tf.Tensor:
-        return tied_bound(head, *problem, sites)[0]
+        return tied_bound(head, problem, sites)[0]
 
     assert_gradient_is_numeric(bound, hyper_variables(head))
 
@@ -391,3 +391,103 @@ def test_sites_have_the_gradients_of_the_expected_log_likelihood():
     np.testing.assert_allclose(
         local.linear[:, 0], slope + local.precision[:, 0] * mean.numpy()[:, 0], rtol=1e-6
     )
+
+
+# A linear mean
+
+
+def with_logits(head: Any, problem: Points) -> Points:
+    """The points as layers that have not seen them judge them."""
+    logits = np.random.default_rng(13).normal(size=(len(problem.y), head.likelihood.num_latents))
+    return problem._replace(logits=tf.constant(logits))
+
+
+def mean_at(head: Any, problem: Points) -> np.ndarray:
+    """m by a twin, from the points' own logits where they have some."""
+    mean = head.linear_mean
+    if problem.logits is None:
+        return mean_twin(mean, problem.x.numpy())
+    return mean.scale.numpy() * problem.logits.numpy() + mean.offset.numpy()
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+@every_head
+def test_regression_with_a_mean_is_that_of_what_the_mean_leaves(name, given):
+    head = make_head(name, likelihood="gaussian", mean="linear")
+    problem, twin = make_problem(head), without_mean(head)
+    problem = with_logits(head, problem) if given else problem
+    rest = problem._replace(y=problem.y - mean_at(head, problem)[:, 0], logits=None)
+    assert np.abs(rest.y - problem.y).max() > 1.0
+    bound = float(collapsed_bound(head, *problem))
+    assert bound == pytest.approx(float(collapsed_bound(twin, *rest)), rel=1e-11)
+    gaussian_posterior(head, *problem)
+    gaussian_posterior(twin, *rest)
+    for ours, theirs in zip(posterior_variables(head), posterior_variables(twin), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+    terms = head.expected_log_likelihood(head.latent_at(problem), problem.y)
+    joint = tf.reduce_sum(problem.weight * terms) - tf.reduce_sum(head.prior_kl())
+    assert float(joint) == pytest.approx(bound, rel=1e-9)
+
+
+@every_head
+@pytest.mark.parametrize("settings", LIKELIHOODS.values(), ids=LIKELIHOODS)
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+def test_tied_bound_with_a_mean_is_the_objective_at_the_q_of_the_sites(name, settings, given):
+    head = make_head(name, mean="linear", **settings)
+    problem = make_problem(head)
+    problem = with_logits(head, problem) if given else problem
+    sites = head.matching_sites(head.latent_at(problem), problem)
+    bound, latent = tied_bound(head, problem, sites)
+    head.set_posterior_of_sites(problem, sites)
+    taken = vars(head.latent_at(problem))
+    for key, part in vars(latent).items():
+        if part is not None:
+            np.testing.assert_allclose(part, taken[key], rtol=1e-7, atol=1e-8, err_msg=key)
+    terms = head.expected_log_likelihood(head.latent_at(problem), problem.y)
+    joint = tf.reduce_sum(problem.weight * terms) - tf.reduce_sum(head.prior_kl())
+    assert float(bound) == pytest.approx(float(joint), rel=1e-9)
+
+
+@every_head
+def test_sites_with_a_mean_are_those_of_the_gp_alone(name):
+    """The likelihood sees f, the system g: β (g + m) - r' - β m has the slope that f has."""
+    head = make_head(name, mean="linear", num_classes=3)
+    problem = make_problem(head)
+    latent, mean = head.latent_at(problem), mean_at(head, problem)
+    with_mean, plain = (
+        matching_sites(head, latent, problem.y, problem.weight, shift) for shift in (tf.constant(mean), None)
+    )
+    for ours, theirs in zip(with_mean, plain, strict=True):
+        np.testing.assert_array_equal(ours.precision, theirs.precision)
+        np.testing.assert_allclose(ours.linear, theirs.linear - theirs.precision * mean, rtol=1e-12)
+    for ours, theirs in zip(head.matching_sites(latent, problem), with_mean, strict=True):
+        np.testing.assert_allclose(ours.linear, theirs.linear, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("svgp", {"num_classes": 3}), ("hgp w=0.3", {}), ("vmgp", {"likelihood": "gaussian"})],
+    ids=str,
+)
+def test_gradients_of_the_bounds_with_a_mean_are_numeric(name, settings, given):
+    """Those of the mean's own W, a and c included; logits that are given leave W without any."""
+    head = make_head(name, mean="linear", **settings)
+    problem = make_problem(head)
+    problem = with_logits(head, problem) if given else problem
+    if head.is_classifier:
+        sites = head.matching_sites(head.latent_at(problem), problem)
+
+    def bound() -> tf.Tensor:
+        if head.is_classifier:
+            return tied_bound(head, problem, sites)[0]
+        return collapsed_bound(head, *problem)
+
+    assert_gradient_is_numeric(bound, [*hyper_variables(head), *mean_variables(head)])
+    of_mean = gradient(bound, mean_variables(head))
+    sizes = [np.abs(part).max() for part in of_mean]
+    of_kernel = [v is head.linear_mean.kernel.unconstrained_variable for v in mean_variables(head)]
+    assert sorted(of_kernel) == [False, False, True]
+    for size, is_kernel in zip(sizes, of_kernel, strict=True):
+        assert (size == 0.0) if is_kernel and given else (size > 1e-3)

@@ -8,7 +8,8 @@ from gpmodels import DFGPHead, SVGPHead
 from gpmodels.heads.conjugate import Sites, gaussian_posterior
 from gpmodels.heads.gp import Points
 from gpmodels.heads.leave_one_out import without_site
-from tests.gpmodels.heads.test_conjugate import HEADS, make_head, make_problem
+from tests.gpmodels.heads.test_conjugate import HEADS, make_head, make_problem, mean_at, with_logits
+from tests.gpmodels.random_units import without_mean
 
 
 def densities(head, points):
@@ -17,10 +18,11 @@ def densities(head, points):
 
 @pytest.mark.sweep
 @pytest.mark.slow
+@pytest.mark.parametrize("mean", ["none", "linear"])
 @pytest.mark.parametrize("name", HEADS)
-def test_regression_equals_the_refit_without_the_row(name):
-    head = make_head(name, likelihood="gaussian")
-    points = Points(*make_problem(head))
+def test_regression_equals_the_refit_without_the_row(name, mean):
+    head = make_head(name, likelihood="gaussian", mean=mean)
+    points = make_problem(head)
     gaussian_posterior(head, *points)
     ours = densities(head, points)
     for n in np.flatnonzero(points.weight.numpy() > 0)[:8]:
@@ -34,18 +36,34 @@ def test_regression_equals_the_refit_without_the_row(name):
 
 def test_some_of_the_rows_give_the_same_as_all():
     head = make_head("hgp w=0.3", likelihood="gaussian")
-    points = Points(*make_problem(head))
+    points = make_problem(head)
     gaussian_posterior(head, *points)
-    part = Points(*(value[5:9] for value in points))
+    part = Points(*(value[5:9] for value in points[:4]))
     left_out = head.leaving_out(points)
     np.testing.assert_allclose(left_out(part).mean, left_out(points).mean[5:9], rtol=1e-10)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])
+@pytest.mark.parametrize("name", HEADS)
+def test_regression_with_a_mean_is_left_out_of_what_the_mean_leaves(name, given):
+    head = make_head(name, likelihood="gaussian", mean="linear")
+    points, twin = make_problem(head), without_mean(head)
+    points = with_logits(head, points) if given else points
+    mean = mean_at(head, points)
+    rest = points._replace(y=points.y - mean[:, 0], logits=None)
+    gaussian_posterior(head, *points)
+    gaussian_posterior(twin, *rest)
+    np.testing.assert_allclose(densities(head, points), densities(twin, rest), rtol=1e-8)
+    ours, theirs = head.leaving_out(points)(points), twin.leaving_out(rest)(rest)
+    np.testing.assert_allclose(ours.mean, theirs.mean + mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-8)
 
 
 def test_exact_gp_equals_rasmussen_and_williams():
     """(5.12) of Rasmussen and Williams, for all rows as inducing inputs."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(25, 2)), rng.normal(size=25)
-    head = SVGPHead(num_inducing=25, likelihood="gaussian", dtype="float64")
+    head = SVGPHead(num_inducing=25, likelihood="gaussian", mean="none", dtype="float64")
     head.build((None, 2))
     head.global_unit.place(x[None], np.ones((1, 2)))
     one = tf.ones(25, tf.float64)
@@ -94,12 +112,18 @@ def two_class_problem(size=40):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["bernoulli", "logistic", "softmax"])
-def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihood):
-    head = SVGPHead(num_inducing=6, likelihood=likelihood, kernel_variance=3.0, dtype="float64")
+@pytest.mark.parametrize(
+    ("likelihood", "mean"),
+    [("bernoulli", "none"), ("logistic", "none"), ("softmax", "none"), ("logistic", "linear")],
+)
+def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihood, mean):
+    """The linear mean stays: a refit finds q anew, not a layer that has not seen the row."""
+    head = SVGPHead(num_inducing=6, likelihood=likelihood, kernel_variance=3.0, mean=mean, dtype="float64")
     head.build((None, 2))
     points = two_class_problem()
     head.initialize(points.x.numpy())
+    if mean == "linear":
+        head.linear_mean.start_from([1.0, -0.5], [0.3], scale=0.8)
     refit = refit_classes(head, points)
     refit(points.weight)
     ours = densities(head, points)
@@ -123,7 +147,7 @@ def test_classes_are_near_the_refit_and_nearer_than_the_papers_formula(likelihoo
 @pytest.mark.parametrize("name", ["hgp w=0.3", "vmgp"])
 def test_softmax_with_experts_is_finite_and_worse_than_the_fit(name):
     head = make_head(name, num_classes=3)
-    points = Points(*make_problem(head))
+    points = make_problem(head)
     refit_classes(head, points, steps=5)(points.weight)
     fitted = head.log_predictive_density(head.routed_latent(points.x, points.expert), points.y).numpy()
     left_out = densities(head, points)
@@ -143,7 +167,7 @@ def test_a_head_without_sites_says_so():
 def test_a_lonely_row_of_little_noise_is_left_out_as_by_a_refit(name):
     """Its leverage is nearly 1: what is left of its marginal is one minus a number close to 1."""
     head = make_head(name, likelihood="gaussian")
-    x, y, weight, expert = make_problem(head)
+    x, y, weight, expert, _ = make_problem(head)
     far = tf.concat([[30.0], tf.zeros(x.shape[1] - 1, tf.float64)], axis=0)
     points = Points(tf.concat([x[:-1], far[None]], axis=0), y, tf.ones_like(weight), expert)
     head.likelihood.noise_variance.assign(np.full(head.likelihood.noise_variance.shape, 1e-5))

@@ -10,7 +10,7 @@ from gpmodels.heads.leave_one_out import joint_means, left_out_latent
 from gpmodels.heads.left_out_logits import MOST_CURVATURES, MOST_VALUES, moves_logits_together, slopes_at
 from gpmodels.likelihoods.probit import ProbitLikelihood
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
-from tests.gpmodels.heads.test_conjugate import make_head, make_problem
+from tests.gpmodels.heads.test_conjugate import make_head, make_problem, with_logits
 from tests.gpmodels.heads.test_leave_one_out import densities, refit_classes
 
 
@@ -18,25 +18,28 @@ def densities_alone(head, points):
     """Each logit left out as if the others stood still."""
     sites = head.matching_sites(head.routed_latent(points.x, points.expert), points)
     means = None if head.expert_units is None else joint_means(head, points, sites)
-    return head.log_predictive_density(left_out_latent(head, points, sites, means), points.y).numpy()
+    latent = head.shifted(left_out_latent(head, points, sites, means), head.mean_at(points))
+    return head.log_predictive_density(latent, points.y).numpy()
 
 
 @pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "class_kernels", "tolerance"),
+    ("name", "class_kernels", "mean", "tolerance"),
     [
-        ("svgp", "separate", 0.02),
-        ("hgp w=0", "shared", 0.04),
-        ("hgp w=0.3", "shared", 0.08),
-        ("hgp of the thesis", "separate", 0.05),
-        ("vmgp", "separate", 0.02),
+        ("svgp", "separate", "none", 0.02),
+        ("hgp w=0", "shared", "none", 0.04),
+        ("hgp w=0.3", "shared", "none", 0.08),
+        ("hgp w=0.3", "shared", "linear", 0.08),
+        ("hgp of the thesis", "separate", "none", 0.05),
+        ("svgp", "separate", "linear", 0.02),
+        ("vmgp", "separate", "none", 0.02),
     ],
 )
-def test_near_the_refit_and_twice_as_near_as_logits_alone(name, class_kernels, tolerance):
+def test_near_the_refit_and_twice_as_near_as_logits_alone(name, class_kernels, mean, tolerance):
     """Weights up to 3 make a single point matter more than it does in use."""
-    head = make_head(name, num_classes=3, class_kernels=class_kernels)
-    points = Points(*make_problem(head, 40))
+    head = make_head(name, num_classes=3, class_kernels=class_kernels, mean=mean)
+    points = make_problem(head, 40)
     refit = refit_classes(head, points, steps=100)
     refit(points.weight)
     together, alone = densities(head, points), densities_alone(head, points)
@@ -57,20 +60,23 @@ def test_near_the_refit_and_twice_as_near_as_logits_alone(name, class_kernels, t
 
 def test_some_of_the_rows_in_any_order_give_the_same_as_all():
     head = make_head("hgp w=0.3", num_classes=3)
-    points = Points(*make_problem(head))
+    points = make_problem(head)
     left_out = head.leaving_out(points)
     rows = [17, 3, 8]
-    part = Points(*(tf.gather(value, rows) for value in points))
+    part = Points(*(tf.gather(value, rows) for value in points[:4]))
     some, everything = left_out(part), left_out(points)
     np.testing.assert_allclose(some.mean, tf.gather(everything.mean, rows), rtol=1e-8)
     np.testing.assert_allclose(some.variance, tf.gather(everything.variance, rows), rtol=1e-8)
 
 
+@pytest.mark.parametrize("mean", ["none", "linear"])
 @pytest.mark.parametrize("class_kernels", ["shared", "separate"])
-def test_autogp_of_one_gaussian_is_the_sparse_gp(class_kernels):
-    twin = make_head("svgp", num_classes=3, class_kernels=class_kernels)
-    points = Points(*make_problem(twin))
-    head = AutoGPHead(num_inducing=4, num_classes=3, class_kernels=class_kernels, dtype="float64")
+def test_autogp_of_one_gaussian_is_the_sparse_gp(class_kernels, mean):
+    twin = make_head("svgp", num_classes=3, class_kernels=class_kernels, mean=mean)
+    points = make_problem(twin)
+    if mean == "linear":
+        points = with_logits(twin, points)
+    head = AutoGPHead(num_inducing=4, num_classes=3, class_kernels=class_kernels, mean=mean, dtype="float64")
     head.build((None, 2))
     unit = twin.global_unit
     head.unit.inducing_inputs.assign(unit.inducing_inputs)
@@ -78,6 +84,9 @@ def test_autogp_of_one_gaussian_is_the_sparse_gp(class_kernels):
     head.unit.variance.assign(unit.variance)
     head.posterior.q_mean.assign(tf.reshape(unit.q_mean, head.posterior.q_mean.shape))
     head.posterior.q_sqrt.assign(tf.reshape(unit.q_sqrt, head.posterior.q_sqrt.shape))
+    if mean == "linear":
+        for ours, theirs in zip(head.linear_mean.variables, twin.linear_mean.variables, strict=True):
+            ours.assign(theirs)
     ours, theirs = head.leaving_out(points)(points), twin.leaving_out(points)(points)
     np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-8)
     np.testing.assert_allclose(ours.variance, theirs.variance, rtol=1e-8)
@@ -120,8 +129,8 @@ def test_logits_move_alone_under_other_likelihoods_and_in_systems_that_are_too_l
 
 def test_a_large_system_falls_back_to_logits_alone(monkeypatch):
     monkeypatch.setattr("gpmodels.heads.left_out_logits.MOST_VALUES", 11)
-    head = SVGPHead(num_inducing=4, num_classes=3, dtype="float64")
+    head = SVGPHead(num_inducing=4, num_classes=3, mean="none", dtype="float64")
     head.build((None, 2))
-    points = Points(*make_problem(head))
+    points = make_problem(head)
     head.initialize(points.x.numpy())
     np.testing.assert_allclose(densities(head, points), densities_alone(head, points), rtol=1e-10)

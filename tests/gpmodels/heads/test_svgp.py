@@ -52,8 +52,8 @@ def gpflow_twin(head: SVGPHead, num_data: int) -> gpflow.models.SVGP:
 @pytest.mark.parametrize(
     "head",
     [
-        lambda: SVGPHead(num_inducing=4, dtype="float64"),
-        lambda: HGPHead(num_experts=0, num_inducing=4, global_weight=1.0, dtype="float64"),
+        lambda: SVGPHead(num_inducing=4, mean="none", dtype="float64"),
+        lambda: HGPHead(num_experts=0, num_inducing=4, global_weight=1.0, mean="none", dtype="float64"),
     ],
     ids=["svgp", "hgp without experts"],
 )
@@ -79,7 +79,7 @@ def test_bound_is_gpflows(head, num_data):
 
 
 def test_outputs_equal_the_numpy_twin():
-    head = random_svgp(SVGPHead(num_inducing=4, dtype="float64"))
+    head = random_svgp(SVGPHead(num_inducing=4, mean="none", dtype="float64"))
     x = 2 * np.random.default_rng(2).normal(size=(6, 2))
     outputs = {name: value.numpy() for name, value in head(x).items()}
     unit = as_reference(head.global_unit)[0]

@@ -23,8 +23,8 @@ class TestRegressionContract(LayerContract):
 
 
 def make_head(kind: str, **settings) -> SVGPHead:
-    """SVGP, or an HGP without experts, in float64 at random parameters."""
-    settings = {"num_inducing": 5, "dtype": "float64"} | settings
+    """SVGP, or an HGP without experts, in float64 at random parameters, without a linear mean."""
+    settings = {"num_inducing": 5, "mean": "none", "dtype": "float64"} | settings
     head = SVGPHead(**settings) if kind == "svgp" else HGPHead(num_experts=0, **settings)
     head.build((None, 2))
     randomize_head(head)
@@ -124,7 +124,7 @@ def test_bound_reaches_the_exact_evidence(kind):
 
 @pytest.mark.parametrize("settings", [{"likelihood": "gaussian"}, {"num_classes": 3}], ids=str)
 def test_posterior_at_the_prior_costs_nothing(settings):
-    head = SVGPHead(num_inducing=5, **settings)
+    head = SVGPHead(num_inducing=5, mean="none", **settings)
     head.build((None, 2))
     np.testing.assert_array_equal(head.prior_kl(), [0.0])
     x = points(4).astype("float32")

@@ -56,7 +56,7 @@ def test_float32_gradients_point_where_float64_gradients_do(lengthscale, toleran
     found = []
     for dtype in ("float32", "float64"):
         head = random_head(2, num_inducing=20, num_expert_inducing=20)
-        copy = HGPHead(num_experts=2, num_inducing=20, dtype=dtype)
+        copy = HGPHead(num_experts=2, num_inducing=20, mean="none", dtype=dtype)
         copy.build((None, 2))
         for ours, theirs in zip(units_of(copy), units_of(head), strict=True):
             theirs.lengthscales.assign(np.full(theirs.lengthscales.shape, lengthscale))

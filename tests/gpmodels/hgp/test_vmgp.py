@@ -78,7 +78,7 @@ def test_each_expert_has_its_own_noise():
 @every_likelihood
 def test_single_expert_is_the_svgp(likelihood):
     head = mixture(1, **likelihood)
-    svgp = SVGPHead(num_inducing=4, dtype="float64", **likelihood)
+    svgp = SVGPHead(num_inducing=4, mean="none", dtype="float64", **likelihood)
     svgp.build((None, 2))
     randomize_head(svgp, seed=3)
     for ours, theirs in zip(parameters(svgp.global_unit), parameters(head.experts), strict=True):

@@ -97,7 +97,9 @@ def test_products_of_features_approach_the_closed_kernel(kernel):
 
 
 def test_full_posterior_at_its_best_has_the_evidence_of_bayesian_linear_regression():
-    head = RandomFeatureHead(num_layers=1, num_features=10, likelihood="gaussian", dtype="float64")
+    head = RandomFeatureHead(
+        num_layers=1, num_features=10, likelihood="gaussian", mean="none", dtype="float64"
+    )
     head.build((None, 3))
     head.likelihood.noise_variance.assign([0.2])
     x = points(40)
@@ -118,7 +120,7 @@ def test_full_posterior_at_its_best_has_the_evidence_of_bayesian_linear_regressi
 
 
 def test_inner_marginals_are_those_of_sampled_weights():
-    head = RandomFeatureHead(num_features=4, widths=[2], dtype="float64")
+    head = RandomFeatureHead(num_features=4, widths=[2], mean="none", dtype="float64")
     head.build((None, 3))
     layer = head.stack[0]
     rng = np.random.default_rng(0)

@@ -54,7 +54,7 @@ def test_identity_mixing_of_gps_on_all_features_is_the_svgp_head_with_separate_k
     inducing = head.units.inducing_inputs.numpy()
     inducing[:] = inducing[0]
     head.units.inducing_inputs.assign(inducing)
-    twin = SVGPHead(num_inducing=4, num_classes=3, class_kernels="separate", dtype="float64")
+    twin = SVGPHead(num_inducing=4, num_classes=3, class_kernels="separate", mean="none", dtype="float64")
     twin.build((None, 3))
     unit = twin.global_unit
     unit.inducing_inputs.assign(inducing[:1])

@@ -123,7 +123,7 @@ def twin_latent(head, x):
 
 def test_svgp_head_equals_its_numpy_twin():
     rng = np.random.default_rng(3)
-    head = SVGPHead(num_inducing=6, kernel="arc_cosine1", kernel_depth=2, dtype="float64")
+    head = SVGPHead(num_inducing=6, kernel="arc_cosine1", kernel_depth=2, mean="none", dtype="float64")
     x = rng.normal(size=(9, 3)) + 2.0  # off the origin: the kernel must not be centred
     head.build((None, 3))
     head.initialize(x)

@@ -76,7 +76,7 @@ HEADS = {
 @pytest.mark.parametrize(("head_class", "own"), HEADS.values(), ids=HEADS)
 def test_a_head_subtracts_it_from_its_objective_alone(head_class, own):
     def made(**settings):
-        head = head_class(num_inducing=4, dtype="float64", **own, **settings)
+        head = head_class(num_inducing=4, mean="none", dtype="float64", **own, **settings)
         head.build((None, 2))
         randomize_head(head)
         return head

@@ -5,14 +5,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data_prep.errors import InputError
 from data_prep.sonar.settings import SpeckleNormalisation
 from gpmodels.heads.base import Head
+from gpmodels.units.linear_mean import START_VARIANCE
+from pipelines.command.config import describe_settings, load_settings
 from pipelines.runs.models import SOFTMAX_VARIANCE, make_head
 from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun, TrainSettings
 
 
-def made(head: str, num_classes: int, likelihood: str | None = None, *, wide: bool = True) -> Head:
+def made(
+    head: str,
+    num_classes: int,
+    likelihood: str | None = None,
+    *,
+    wide: bool = True,
+    means: bool = False,
+    **settings: Any,
+) -> Head:
+    """A head of a run, which an earlier version began unless the run has linear means."""
     run = SonarRun(
         application="sonar",
         size=(32, 32),
@@ -25,8 +37,9 @@ def made(head: str, num_classes: int, likelihood: str | None = None, *, wide: bo
             normalisation=SpeckleNormalisation(), window=(32, 32), background_classes=()
         ),
         starts_wide=wide,
+        linear_means=means,
     )
-    head = make_head(head, SONAR, TrainSettings(likelihood=likelihood), run)
+    head = make_head(head, SONAR, TrainSettings.with_tables()(likelihood=likelihood, **settings), run)
     head.build((None, 3))
     return head
 
@@ -44,6 +57,40 @@ def test_the_kernel_before_a_softmax_starts_wide(head):
 
 def test_a_run_begun_before_goes_on_as_it_began():
     assert started("svgp", 3, wide=False) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("head", ["svgp", "hgp", "dfgp", "autogp", "deep_gp", "random_features"])
+def test_a_run_without_a_word_of_linear_means_has_heads_without_them(head):
+    assert made(head, 2).mean == "none"
+    assert made(head, 2, means=True).mean == "linear"
+
+
+@pytest.mark.parametrize("head", ["svgp", "hgp"])
+def test_heads_of_the_common_list_take_its_mean(head):
+    """Beside a linear mean a kernel starts small, whatever the likelihood."""
+    for num_classes in (2, 3):
+        assert started(head, num_classes, means=True) == pytest.approx(START_VARIANCE)
+    assert made(head, 3, means=True, mean="none").mean == "none"
+    assert started(head, 3, means=True, mean="none") == pytest.approx(SOFTMAX_VARIANCE)
+
+
+@pytest.mark.parametrize(("common", "own"), [("linear", "none"), ("none", "linear")])
+def test_a_head_with_a_table_of_its_own_starts_by_the_mean_in_it(common, own):
+    head = made("autogp", 3, means=True, mean=common, autogp={"mean": own})
+    assert head.mean == own
+    start = SOFTMAX_VARIANCE if own == "none" else START_VARIANCE
+    np.testing.assert_allclose(head.unit.variance, start, rtol=1e-6)
+
+
+def test_the_mean_is_a_key_of_the_common_list_and_of_the_tables_of_heads_that_can_have_one():
+    settings = TrainSettings.with_tables()
+    rows = {row.key: row for row in describe_settings(settings)}
+    keys = ("mean", "autogp.mean", "deep_gp.mean", "random_features.mean")
+    assert [key for key in rows if key.split(".")[-1] == "mean"] == [key for key in rows if key in keys]
+    for key in keys:
+        assert (rows[key].type, rows[key].default) == ("linear | none", "linear")
+    with pytest.raises(InputError, match=r"mean is constant; expected linear \| none"):
+        load_settings(settings, overrides=["mean=constant"])
 
 
 def test_experts_start_at_one_and_a_saved_head_remembers_where_it_started():

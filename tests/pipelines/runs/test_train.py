@@ -270,6 +270,7 @@ def test_changed_data_are_refused(copy, tmp_path):
         {"num_inducing": 6},
         {"global_weight": 0.5},
         {"expert_variance": "thesis"},
+        {"mean": "none"},
         {"points_per_image": 7},
         {"kernel": "matern52"},
         {"hidden_kl_weight": 0.1},
