@@ -1,0 +1,105 @@
+"""Which head a run takes: ties go to the cheaper one, and few groups make nothing clear."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from pipelines.runs.choosing import choose_head, paired_p_value, pool_temperature
+from pipelines.runs.selection import GroupLosses, SelectedPools
+
+
+def losses_of(values: np.ndarray) -> GroupLosses:
+    """Groups of one image each."""
+    names = tuple(f"{number}" for number in range(len(values)))
+    return GroupLosses("images", names, np.asarray(values, np.float64), np.ones(len(values)))
+
+
+NOISE = np.random.default_rng(0).normal(1.0, 0.2, (2, 30))
+APART = 0.1 * (-1.0) ** np.arange(30)
+"""Differences without a mean, whose standard error is 0.019."""
+
+
+def test_the_p_value_is_that_of_the_paired_t_test():
+    first, second = losses_of(NOISE[0]), losses_of(NOISE[1] + 0.05)
+    expected = ttest_rel(first.total, second.total).pvalue
+    assert paired_p_value(first, second) == pytest.approx(expected)
+    assert paired_p_value(second, first) == pytest.approx(expected)
+
+
+def test_large_groups_count_more():
+    small, large = losses_of(NOISE[0]), losses_of(NOISE[1])
+    counts = np.repeat([1.0, 9.0], 15)
+    weighted = [GroupLosses("images", one.names, one.total * counts, counts) for one in (small, large)]
+    difference = np.average(NOISE[0] - NOISE[1], weights=counts)
+    assert weighted[0].mean - weighted[1].mean == pytest.approx(difference)
+    assert paired_p_value(*weighted) != pytest.approx(paired_p_value(small, large))
+
+
+def test_equal_losses_and_a_single_group_are_ties():
+    one = losses_of(NOISE[0])
+    assert paired_p_value(one, one) == 1.0
+    assert paired_p_value(losses_of([1.0]), losses_of([2.0])) is None
+    assert paired_p_value(losses_of(np.ones(4)), losses_of(np.full(4, 2.0))) == 2.0**-3
+
+
+def test_a_tie_goes_to_the_cheaper_head():
+    base = NOISE[0]
+    chosen = choose_head({"hgp": losses_of(base + APART - 0.01), "linear": losses_of(base)})
+    assert (chosen.head, chosen.best, chosen.against) == ("linear", "hgp", "hgp")
+    assert chosen.p_value >= 0.05
+    assert list(chosen.nlls) == ["linear", "hgp"]
+    assert chosen.sentence().startswith(
+        "Take the linear head: of the held-out images (30 groups) its NLL is "
+    )
+
+
+def test_a_clear_gain_is_taken_and_compared_with_the_nearest_cheaper_head():
+    base = NOISE[0]
+    losses = {
+        "linear": losses_of(base + APART + 0.5),
+        "svgp": losses_of(base + APART + 0.05),
+        "hgp": losses_of(base),
+        "dfgp": losses_of(base + 1e-3),
+    }
+    chosen = choose_head(losses)
+    assert (chosen.head, chosen.best, chosen.against) == ("hgp", "hgp", "svgp")
+    assert "clearly below that of every cheaper head; nearest comes svgp" in chosen.sentence()
+
+
+def test_of_three_that_cannot_be_told_apart_the_cheapest_is_taken_but_no_clear_loser():
+    base = NOISE[0]
+    losses = {
+        "linear": losses_of(base + 0.5),
+        "svgp": losses_of(base + APART + 0.01),
+        "hgp": losses_of(base),
+    }
+    chosen = choose_head(losses)
+    assert (chosen.head, chosen.best) == ("svgp", "hgp")
+
+
+def test_the_first_and_the_only_head():
+    base = NOISE[0]
+    chosen = choose_head({"linear": losses_of(base), "svgp": losses_of(base + 1.0)})
+    assert (chosen.head, chosen.against, chosen.p_value) == ("linear", None, None)
+    assert chosen.sentence().endswith(f"the lowest NLL, {base.mean():.4f}, and no head is cheaper.")
+    only = choose_head({"hgp": losses_of(base)})
+    assert only.sentence().endswith("and the run has no other.")
+
+
+def test_with_fewer_than_six_groups_nothing_is_clear():
+    few = {"linear": losses_of(NOISE[0, :5]), "hgp": losses_of(NOISE[0, :5] - 0.5)}
+    assert choose_head(few).head == "linear"
+    more = {"linear": losses_of(NOISE[0, :6]), "hgp": losses_of(NOISE[0, :6] - 0.5)}
+    assert choose_head(more).head == "hgp"
+    alone = choose_head({"linear": losses_of([1.0]), "hgp": losses_of([0.5])})
+    assert alone.head == "linear"
+    assert "(1 group)" in alone.sentence()
+    assert "p undefined with one group" in alone.sentence()
+
+
+def test_pools_of_one_group_leave_their_temperature_to_the_prior():
+    probability, labels = np.tile([[0.3, 0.7]], (40, 1)), np.ones(40, int)
+    own = SelectedPools(probability, labels, tuple(map(str, range(40))))
+    one = SelectedPools(probability, labels, ("patient",) * 40)
+    assert pool_temperature(own) < 0.6
+    assert 0.9 < pool_temperature(one) < 1.0
