@@ -266,8 +266,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             self.train_head(name, pretrained if starts else self._model_on(name, pretrained))
             pretrained.set_weights(start)
         self._pretrained = pretrained.network
-        if self.job.run.choice is not None:
-            self.job.say(self.job.run.choice.sentence(), soft_wrap=True)
+        choice = self.job.run.choice
+        if choice is not None and len(choice.nlls) > 1:
+            self.job.say(choice.sentence(), soft_wrap=True)
         return self.job.run
 
     def _checked_model(self) -> HybridModel:
@@ -469,7 +470,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
         for noun, of_pools in found.pool_temperatures.items():
             self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
-        self._update_run(choice=choose_head(self._losses))
+        if self._losses.keys() >= set(run.heads):  # a resumed run has been chosen from before
+            self._update_run(choice=choose_head(self._losses))
 
     def _judge_former_heads(self) -> None:
         """Judge the heads that the run has from an earlier command and that this one does not train."""

@@ -1,11 +1,13 @@
 """Which head a run takes: ties go to the cheaper one, and few groups make nothing clear."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from pipelines.runs.choosing import choose_head, paired_p_value, pool_temperature
-from pipelines.runs.selection import GroupLosses, SelectedPools
+from pipelines.runs.choosing import choose_head, judge_selection, paired_p_value, pool_temperature
+from pipelines.runs.selection import GroupLosses, SelectedPoints, SelectedPools, selected_pools
 
 
 def losses_of(values: np.ndarray) -> GroupLosses:
@@ -103,3 +105,36 @@ def test_pools_of_one_group_leave_their_temperature_to_the_prior():
     one = SelectedPools(probability, labels, ("patient",) * 40)
     assert pool_temperature(own) < 0.6
     assert 0.9 < pool_temperature(one) < 1.0
+
+
+@pytest.mark.parametrize("calibrates_pools", [True, False])
+def test_a_head_is_judged_by_pools_at_their_temperature_where_pools_are_judged(calibrates_pools):
+    """Two patches of each of 24 images, two images of each patient; earlier runs have no temperature."""
+    examples = [
+        SimpleNamespace(name=f"{image}/{number}", image=f"{image}", label=image % 2, group=f"{image // 2}")
+        for image in range(24)
+        for number in range(2)
+    ]
+    labels = np.array([example.label for example in examples])
+    logits = np.random.default_rng(0).normal(2.0 * labels - 1.0, 0.5)
+    points = SelectedPoints(logits, labels, np.ones(48), np.arange(48, dtype=np.int32))
+    job = SimpleNamespace(
+        groups=lambda _: [example.group for example in examples],
+        data=SimpleNamespace(manifest=SimpleNamespace(examples=examples, select=lambda _: examples)),
+        splits=SimpleNamespace(selection=()),
+        application=SimpleNamespace(
+            judge=SimpleNamespace(judged="images"), pooled={"images": lambda example: example.image}
+        ),
+    )
+    found = judge_selection(job, points, 1.5, calibrates_pools=calibrates_pools)
+    groups = [example.group for example in examples]
+    pools = selected_pools(points, 1.5, [example.image for example in examples], groups)
+    temperature = pool_temperature(pools)
+    assert temperature < 0.8
+    assert found.pool_temperatures == ({"images": temperature} if calibrates_pools else {})
+    assert (found.losses.judged, len(found.losses.names)) == ("images", 12)
+    assert found.losses.count.tolist() == [2.0] * 12
+    at = temperature if calibrates_pools else 1.0
+    assert found.losses.mean == pytest.approx(pools.losses(at).mean())
+    job.application.judge.judged = "patches"  # as where masks give the labels
+    assert judge_selection(job, points, 1.5, calibrates_pools=True).losses.count.tolist() == [4.0] * 12
