@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from data_prep.errors import InputError
 from data_prep.files.json_files import read_json
@@ -48,7 +48,9 @@ class Metadata(BaseModel):
 
     `sha256` has the checksum of every file that must not change. `preprocessing_settings` describe what
     `predict` does to an image before the graph takes it; they are empty if it does nothing. `promise` has
-    thresholds of referral; None where no evaluation was enclosed that made any.
+    thresholds of referral; None where no evaluation was enclosed that made any. `pool_temperature` is that of
+    what `predict` averages over several inputs of the graph, as an image's patches, see
+    `pipelines.scores.pool_calibration`; None where there is none, as in earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +67,7 @@ class Metadata(BaseModel):
     versions: dict[str, str]
     training_data: dict[str, Any]
     promise: PromiseRecord | None = None
+    pool_temperature: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     intended_use: str
     limitations: str
     sha256: dict[str, str] = {}

@@ -66,6 +66,8 @@ POOL_OF: dict[Judged, Callable[[HistopathologyExample], str]] = {
 }
 """What a patch is judged with: itself, its image or its patient."""
 
+_PLURAL: dict[Judged, str] = {"patch": "patches", "image": "images", "patient": "patients"}
+
 _TILE = 48
 """Side in pixels of a patch in the picture of an image."""
 _MOST_TILES = 400
@@ -134,8 +136,7 @@ def tissue_judge(by: Judged) -> ClassJudge[Any]:
         images = {name: image for name, image, _ in records}
         return mosaic([(entry, images[entry.name]) for entry in shown])
 
-    plural = {"patch": "patches", "image": "images", "patient": "patients"}[by]
-    return ClassJudge(judged=plural, picture=picture, pools=pools)
+    return ClassJudge(judged=_PLURAL[by], picture=picture, pools=pools)
 
 
 def mosaic(patches: Sequence[tuple[HistopathologyExample, NDArray[np.uint8]]]) -> Picture:
@@ -204,6 +205,7 @@ _TOWERS: TissueApplication = Application(
     judge=tissue_judge("image"),
     read_image=tissue_patches,
     deployment=_TOWERS_DEPLOYMENT,
+    pooled={_PLURAL[by]: POOL_OF[by] for by in ("image", "patient")},
 )
 
 TISSUE_TOWERS: TissueApplication = with_trunks(_TOWERS)

@@ -67,6 +67,7 @@ class TissuePredictor:
         views: Names of the views that the bundle takes; none where it takes patches.
         settings: Of the step.
         out: Output folder.
+        pool_temperature: Temperature of images, after the mean over their patches.
     """
 
     signature: Signature
@@ -75,6 +76,7 @@ class TissuePredictor:
     views: tuple[str, ...]
     settings: PredictSettings
     out: Path
+    pool_temperature: float = 1.0
 
     def __call__(self, source: Source) -> Iterator[TissuePrediction]:
         """The line of an image, after its own files are written.
@@ -98,6 +100,7 @@ class TissuePredictor:
             None
             if predicted[0].familiarity is None
             else np.array([entry.familiarity for entry in predicted]),
+            temperature=self.pool_temperature,
         )
         self._write_table(source, predicted)
         path = self.out / "geojson" / f"{source.stem}.geojson"
@@ -179,4 +182,6 @@ def make_predictor(
         views = tuple(preprocessing.views)
     else:
         patches = bundle_preprocessing(metadata, bundle, PatchSettings)
-    return TissuePredictor(signature, metadata.class_names, patches, views, settings, out)
+    return TissuePredictor(
+        signature, metadata.class_names, patches, views, settings, out, metadata.pool_temperature or 1.0
+    )

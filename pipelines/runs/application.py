@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -368,6 +368,8 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
         rivals: Methods that the report compares with the heads, in its order, before the heads.
         read_image: Returns an image file as `predict` prepares it, `[H, W, 3]` of the run's size, or
             `[K, H, W, 3]` where it is cut into parts; None where the run's examples are no images.
+        pooled: What several examples may be judged as, in the plural, each with what returns the name of an
+            example's pool; empty where each example is judged by itself.
     """
 
     name: str
@@ -382,3 +384,4 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
     deployment: Deployment[SettingsKind, RunKind]
     rivals: tuple[Rivals, ...] = ()
     read_image: Callable[[Path, RunKind], NDArray[np.uint8]] | None = None
+    pooled: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)

@@ -56,6 +56,8 @@ def member_job(
         "heads": (),
         "temperature": None,
         "temperatures": {},
+        "pool_temperatures": {},
+        "choice": None,
         "seconds": {},
         "view_weights": {},
     }

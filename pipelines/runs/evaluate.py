@@ -156,6 +156,8 @@ def evaluate_run(
         class_names=run.reported_classes,
         promises=promises,
         no_promise=no_promise,
+        choice="" if run.choice is None else run.choice.sentence(),
+        chosen="" if run.choice is None else chosen_title(predictors, run.choice.head),
         unfamiliar={}
         if unknown is None
         else {
@@ -177,10 +179,18 @@ def evaluate_run(
     write_report(out / REPORT, job.application.title, evaluation, gallery)
     write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
     job.console.print(results_table(evaluation))
+    if evaluation.choice:
+        job.say(evaluation.choice, soft_wrap=True)
     if sentence := promise_sentence(evaluation):
         job.say(sentence, soft_wrap=True)
     job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
     return evaluation
+
+
+def chosen_title(predictors: Sequence[Predictor], head: str) -> str:
+    """Return the title of a head as it is exported: the last row of it; empty of a head that has none."""
+    titles = [predictor.title for predictor in predictors if predictor.head == head]
+    return titles[-1] if titles else ""
 
 
 class Collector(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -66,20 +67,27 @@ def export_run(
     """
     refuse_existing(out, overwrite=overwrite)  # before the work
     run, parts = job.run, job.application.deployment
-    head = settings.head or run.heads[-1]
+    head = settings.head or (run.heads[-1] if run.choice is None else run.choice.head)
     if head not in run.heads:
         raise InputError(
             f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
         )
     trained = load_model(job, head)
     temperature = run.temperature_of(head) if settings.tempered else None
+    pool_temperatures = run.pool_temperatures.get(head, {}) if settings.tempered else {}
+    pool_temperature = pool_temperatures.get(job.application.judge.judged)
     if temperature is not None:
         trained.set_temperature(temperature)
     network = job.application.network.name(job.settings, run)
     metadata = parts.metadata(out.name, head, job.settings, run, network)
     enclosed = None if metrics is None else read_metrics(metrics)
-    promise = None if enclosed is None else promise_record(enclosed, model_source(job, head, temperature))
+    source = model_source(job, head, temperature, pool_temperatures)
+    promise = None if enclosed is None else promise_record(enclosed, source)
     told = {**metadata.training_data, **_fitted(trained, temperature)}
+    if pool_temperature is not None:
+        told[f"temperature of {job.application.judge.judged}"] = (
+            f"{pool_temperature:.4g}, fitted on those of the selection part, after the mean"
+        )
     deployed = parts.deployed(trained, job.folder, run)
     signatures = metadata.signatures
     if deployed.familiarity is not None:
@@ -87,7 +95,14 @@ def export_run(
     write_bundle(
         out,
         parts.server(deployed, run),
-        metadata.model_copy(update={"promise": promise, "training_data": told, "signatures": signatures}),
+        metadata.model_copy(
+            update={
+                "promise": promise,
+                "training_data": told,
+                "signatures": signatures,
+                "pool_temperature": pool_temperature,
+            }
+        ),
         sample=parts.sample(run, trained.network),
         config=job.folder / CONFIG_NAME,
         metrics=enclosed,
@@ -111,11 +126,29 @@ def export_run(
             soft_wrap=True,
         )
     check = f"gpimaging verify {shlex.quote(str(out))}"
-    others = run.heads[:-1] if settings.head is None else ()
-    choice = f", the last of the run (--set head={others[-1]} takes another)," if others else ""
+    if run.choice is not None:
+        job.say(run.choice.sentence(), soft_wrap=True)
     job.say(
-        f"The {head} head{choice} is written as a bundle to {out}. Check it with: {check}", soft_wrap=True
+        f"The {head} head{_why(job, head, settings)} is written as a bundle to {out}. Check it with: {check}",
+        soft_wrap=True,
     )
+
+
+def _why(job: Job[Any, Any, Any], head: str, settings: ExportSettings) -> str:
+    """Return why a head is exported, in a clause; nothing of the only one of a run."""
+    choice, others = job.run.choice, [name for name in job.run.heads if name != head]
+    if not others:
+        return ""
+    if settings.head is not None:
+        named = choice is not None and choice.head != head
+        return f", in the place of {choice.head}," if choice is not None and named else ""
+    another = f"--set head={others[-1]} takes another"
+    if choice is None:
+        return (
+            f", the last of the run ({another}; this run says of no head that it is the best, train "
+            "--resume finds one),"
+        )
+    return f", which the run chose ({another}),"
 
 
 def _fitted(model: HybridModel, temperature: float | None) -> dict[str, str]:

@@ -166,9 +166,11 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
         temperature = job.run.temperature_of(name)
         if temperature is not None:
             model.set_temperature(temperature)
-            title = tempered_title(family.title)
-            tempered = predictor(title, model, **details, temperature=round(temperature, 4))
-            rows.append(replace(tempered, head=name, temperature=temperature))
+            title, of_pools = tempered_title(family.title), job.run.pool_temperatures.get(name, {})
+            details["temperature"] = round(temperature, 4)
+            details |= {f"temperature of {noun}": round(value, 4) for noun, value in of_pools.items()}
+            tempered = predictor(title, model, **details)
+            rows.append(replace(tempered, head=name, temperature=temperature, pool_temperatures=of_pools))
     return rows
 
 

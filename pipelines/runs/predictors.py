@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -32,6 +32,7 @@ class Predictor:
         details: Facts for the report, for example the fitted temperature.
         head: Name of the head of the run; None for another method, which cannot be exported.
         temperature: Temperature of the head; None without one.
+        pool_temperatures: Temperatures of its pools by what these are, in the plural.
         flags: Whether it can call anything unfamiliar: of few held-out groups no familiarity is low enough.
         drawn: Draws into an image what the method found besides its outputs; None of one that shows nothing.
     """
@@ -41,6 +42,7 @@ class Predictor:
     details: dict[str, float | int | str]
     head: str | None = None
     temperature: float | None = None
+    pool_temperatures: Mapping[str, float] = field(default_factory=dict)
     flags: bool = False
     drawn: Callable[[Picture], Picture] | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,18 +46,24 @@ class ReferralCollector:
 
 
 def model_source(
-    job: Job[Any, Any, Any], head: str, temperature: float | None, weights_sha256: str | None = None
+    job: Job[Any, Any, Any],
+    head: str,
+    temperature: float | None,
+    pool_temperatures: Mapping[str, float],
+    weights_sha256: str | None = None,
 ) -> dict[str, Any]:
-    """Return what tells a head of a run from all others: its name, temperature and weights.
+    """Return what tells a head of a run from all others: its name, temperatures and weights.
 
     Args:
         job: Job on the run.
         head: Name of the head.
         temperature: Temperature of its predictions; None for none.
+        pool_temperatures: Temperatures of its pools; those of a run without any are not mentioned.
         weights_sha256: Checksum of its weights, where it is known already.
     """
     digest = weights_sha256 or file_sha256(head_folder(job.folder, head) / BEST)
-    return {"head": head, "temperature": temperature, "weights_sha256": digest}
+    of_pools = {"pool_temperatures": dict(pool_temperatures)} if pool_temperatures else {}
+    return {"head": head, "temperature": temperature, **of_pools, "weights_sha256": digest}
 
 
 def run_promises(
@@ -86,7 +92,13 @@ def run_promises(
         if predictor.head is None:
             continue
         selection = _predicted(job, predictor).by(groups, judge_by.judged)
-        source = model_source(job, predictor.head, predictor.temperature, digests.get(predictor.head))
+        source = model_source(
+            job,
+            predictor.head,
+            predictor.temperature,
+            predictor.pool_temperatures,
+            digests.get(predictor.head),
+        )
         digests[predictor.head] = source["weights_sha256"]
         promises[predictor.title] = method_promises(
             selection,

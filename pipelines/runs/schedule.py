@@ -21,6 +21,7 @@ _FIXED_BY_A_COUNT = ("effective_observations",)
 _REACHED = (
     *("heads", "temperature", "temperatures", "temperature_by_groups"),
     *("weighs_every_fit", "starts_wide", "linear_means", "num_effective", "seconds", "view_weights", "gifts"),
+    *("pool_temperatures", "calibrates_pools", "choice"),
 )
 """What a run's description says of how far the run is, and how; everything else in it is of the data."""
 

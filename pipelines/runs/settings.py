@@ -13,6 +13,7 @@ from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.hgp.settings import HGPSettings
 from gpmodels.registry import families, head_family, in_order, starting_head
 from pipelines.command.config import Choices
+from pipelines.runs.choice import HeadChoice
 from pipelines.runs.description import RunDescription
 
 HeadName = Annotated[str, Choices(lambda: tuple(families()))]
@@ -45,12 +46,16 @@ class HeadRun(RunDescription):
     the further prepared folders, and `gifts` says in words what they gave each head that needs them.
     `temperatures` are those of the heads but the linear one, whose own is `temperature`: all fitted on the
     selection examples, and none in a run of an earlier version. `num_effective` is how many observations the
-    training points are worth to the GP heads; None counts all `num_data`.
+    training points are worth to the GP heads; None counts all `num_data`. `pool_temperatures` are those of
+    each head's pools by what these are in the plural, as `{"hgp": {"images": 0.8}}`: what is predicted of a
+    pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
+    which head to take; None in a run of an earlier version.
 
-    Four flags are False in runs that an earlier version began, which go on as they began:
+    Five flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
-    classes were weighed in epochs alone, and `starts_wide` where the kernels of all GP heads began with the
-    variance 1, those before a softmax too, and `linear_means` where the GP heads had no linear mean.
+    classes were weighed in epochs alone, `starts_wide` where the kernels of all GP heads began with the
+    variance 1, those before a softmax too, `linear_means` where the GP heads had no linear mean, and
+    `calibrates_pools` where pools have no temperature.
     """
 
     heads: tuple[HeadName, ...] = ()
@@ -58,11 +63,14 @@ class HeadRun(RunDescription):
     sources: tuple[SourceRows, ...] = ()
     gifts: dict[str, str] = Field(default_factory=dict)
     temperatures: dict[str, float] = Field(default_factory=dict)
+    pool_temperatures: dict[str, dict[str, float]] = Field(default_factory=dict)
+    choice: HeadChoice | None = None
     num_effective: float | None = None
     temperature_by_groups: bool = False
     weighs_every_fit: bool = False
     starts_wide: bool = False
     linear_means: bool = False
+    calibrates_pools: bool = False
 
     def temperature_of(self, head: str) -> float | None:
         """Return the fitted temperature of a trained head; None where none was fitted."""
@@ -287,7 +295,13 @@ class ExportSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    head: HeadName | None = Field(default=None, description="Head to export; null takes the run's last one.")
+    head: HeadName | None = Field(
+        default=None,
+        description="Head to export; null takes the one that `evaluate` names: the cheapest one whose "
+        "held-out negative log-likelihood no other one clearly beats.",
+    )
     tempered: bool = Field(
-        default=True, description="Export the head with the temperature fitted on the selection examples."
+        default=True,
+        description="Export the head with the temperatures fitted on the selection examples, and on their "
+        "pools, such as images of patches.",
     )

@@ -26,6 +26,7 @@ from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.folders import RUN, require_no_run
 from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
+from pipelines.runs.choosing import choose_head, judge_selection
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
 from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
@@ -35,6 +36,7 @@ from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
 from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.schedule import continued_run, stage_settings
+from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points
 from pipelines.runs.sources import gift_text, open_sources, with_transfer_heads
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
@@ -153,6 +155,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     ) -> None:
         self.replicas = replicas
         self.application, self.resume, self.keeps_familiarity = application, resume, True
+        self._losses: dict[str, GroupLosses] = {}  # of each head on the selection part
         settings = with_transfer_heads(settings)
         opened = application.inputs.seen(application.inputs.open(data), settings, None, console, cluster)
         splits = manifest_splits(
@@ -260,11 +263,15 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self.pretrain(pretrained)
         self._count_observations(pretrained)
         start, self._linear = pretrained.get_weights(), pretrained.head
+        self._judge_former_heads()
         for name in job.settings.heads:
             starts = head_family(name).starts_network
             self.train_head(name, pretrained if starts else self._model_on(name, pretrained))
             pretrained.set_weights(start)
         self._pretrained = pretrained.network
+        choice = self.job.run.choice
+        if choice is not None and len(choice.nlls) > 1:
+            self.job.say(choice.sentence(), soft_wrap=True)
         return self.job.run
 
     def _checked_model(self) -> HybridModel:
@@ -313,6 +320,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             member = copy.copy(self)
             member.job = member_job(self.job, number)
             member.keeps_familiarity = False  # the ensemble tells none
+            member._losses = {}
             member.train_as_member(f"Member {number} of {count} of the ensemble")
 
     def train_as_member(self, title: str) -> None:
@@ -476,12 +484,35 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         starts = head_family(name).starts_network
         # The first head of a run that an earlier version began keeps its temperature.
         groups = None if starts and not job.run.temperature_by_groups else job.groups("selection")
-        temperature = selection_temperature(model, self.job.batches("selection"), groups=groups)
+        points = selected_points(model, job.batches("selection"))
+        temperature = selection_temperature(points, groups=groups)
         if starts:
             self._update_run(temperature=temperature)
         else:
             self._update_run(temperatures={**job.run.temperatures, name: temperature})
         self.job.say(f"Temperature of the {name} head, fitted on the selection examples: {temperature:.3f}")
+        self._judge_selection(name, points, temperature)
+
+    def _judge_selection(self, name: str, points: SelectedPoints, temperature: float) -> None:
+        """Write down the temperatures of a head's pools, and which of the heads until now to take."""
+        run = self.job.run
+        found = judge_selection(self.job, points, temperature, calibrates_pools=run.calibrates_pools)
+        self._losses[name] = found.losses
+        if found.pool_temperatures:
+            self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
+        for noun, of_pools in found.pool_temperatures.items():
+            self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
+        if self._losses.keys() >= set(run.heads):  # a resumed run has been chosen from before
+            self._update_run(choice=choose_head(self._losses))
+
+    def _judge_former_heads(self) -> None:
+        """Judge the heads that the run has from an earlier command and that this one does not train."""
+        job = self.job
+        for name in job.run.heads:
+            temperature = job.run.temperature_of(name)
+            if name not in job.settings.heads and temperature is not None:
+                points = selected_points(load_model(job, name), job.batches("selection"))
+                self._judge_selection(name, points, temperature)
 
     def _measure_familiarity(self, name: str, model: HybridModel) -> None:
         """Keep how familiar an input is to the model, by the selection examples and their groups."""
@@ -574,5 +605,6 @@ def described(
         weighs_every_fit=True,
         starts_wide=True,
         linear_means=True,
+        calibrates_pools=True,
         **application.inputs.all_facts(data, splits),
     )

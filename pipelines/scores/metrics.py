@@ -14,6 +14,7 @@
                  the images of a folder from the judged ones), flagged_known, flagged_unknown; shifted: a list
                  of kind, strength (0 is unshifted), nll, ece, kept, unfamiliar
     no_promise   why there are no promises; empty where there are
+    choice       which head to take, in a sentence, and chosen, the name of that method; empty where unknown
     comparisons  [method, baseline, scores (key -> difference, lower, upper, p_value, resamples)]
 
 A number that is undefined is null, never NaN, which JSON does not have. `peak_memory_bytes` is the largest
@@ -69,6 +70,8 @@ def metrics_content(evaluation: Evaluation) -> dict[str, object]:
             score.key: {name: getattr(score, name) for name in described} for score in evaluation.definitions
         },
         "no_promise": evaluation.no_promise,
+        "choice": evaluation.choice,
+        "chosen": evaluation.chosen,
         "methods": {
             result.name: {
                 **_method(result, evaluation.class_names),

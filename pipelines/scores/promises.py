@@ -81,7 +81,7 @@ class MethodPromises:
         confidence: Probability with which each promise holds.
         rows: Promises for a few errors, compared with what came of them.
         table: Error and threshold of every promise of `TABLE_ERRORS` that could be made.
-        source: Which model it is: name of the head, its temperature, checksum of its weights.
+        source: Which model it is: name of the head, its temperatures, checksum of its weights.
     """
 
     units: int
@@ -91,7 +91,7 @@ class MethodPromises:
     confidence: float
     rows: tuple[PromiseKept, ...]
     table: tuple[tuple[float, float], ...]
-    source: Mapping[str, str | float | None]
+    source: Mapping[str, object]
 
 
 def method_promises(
@@ -100,7 +100,7 @@ def method_promises(
     *,
     judged_noun: str,
     max_errors: Sequence[float],
-    source: Mapping[str, str | float | None],
+    source: Mapping[str, object],
 ) -> MethodPromises:
     """Return what a method can promise by its errors on the selection part.
 

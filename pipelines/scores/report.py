@@ -36,6 +36,7 @@ from pipelines.scores.tables import (
     format_number,
     format_p_value,
     format_share,
+    referral_sentence,
     verdict,
 )
 
@@ -162,6 +163,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         evaluation=evaluation,
         results=evaluation.results,
         main=evaluation.results[-1],
+        first=[text for text in (evaluation.choice, referral_sentence(evaluation)) if text],
         summary=_summary(evaluation),
         best={score.key: best_methods(score, evaluation.results) for score in evaluation.definitions},
         groups=[(group, list(scores)) for group, scores in by_group],

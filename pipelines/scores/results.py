@@ -210,6 +210,8 @@ class Evaluation:
         no_promise: Why no method promises anything; empty where some do.
         unfamiliar: How well each method tells images of another kind, by its name; empty if none were given.
         shifted: How each method does on shifted images, by its name; empty if none were judged.
+        choice: Which head to take, in a sentence; empty of a run that does not say.
+        chosen: Name of the method that this is; empty where there is none.
     """
 
     application: str
@@ -223,6 +225,8 @@ class Evaluation:
     no_promise: str = ""
     unfamiliar: Mapping[str, UnfamiliarResult] = field(default_factory=dict)
     shifted: Mapping[str, tuple[ShiftedScores, ...]] = field(default_factory=dict)
+    choice: str = ""
+    chosen: str = ""
 
     def __post_init__(self) -> None:
         names = [result.name for result in self.results]
@@ -242,6 +246,13 @@ class Evaluation:
     def headline(self) -> tuple[Score, ...]:
         """Return the scores of short tables."""
         return tuple(score for score in self.definitions if score.headline)
+
+    @property
+    def told_promises(self) -> tuple[str, MethodPromises] | None:
+        """Return name and promises of the chosen method, or of the last one that makes any; None without."""
+        if self.chosen in self.promises:
+            return self.chosen, self.promises[self.chosen]
+        return list(self.promises.items())[-1] if self.promises else None
 
     @property
     def all_warnings(self) -> tuple[str, ...]:

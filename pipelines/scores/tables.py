@@ -88,10 +88,11 @@ def format_share(value: float) -> str:
 
 
 def promise_sentence(evaluation: Evaluation) -> str:
-    """Return in a sentence what came of the promises of the last method that makes any."""
-    if not evaluation.promises:
+    """Return in a sentence what came of the promises of the chosen method, or of the last that makes any."""
+    told = evaluation.told_promises
+    if told is None:
         return evaluation.no_promise and f"No promise for --max-error was made. {evaluation.no_promise}"
-    method, promises = list(evaluation.promises.items())[-1]
+    method, promises = told
     made = [row for row in promises.rows if row.promise.threshold is not None]
     parts = [
         f"at most {format_share(row.promise.max_error)} wrong: {format_share(row.judged_kept)} kept, "
@@ -104,6 +105,30 @@ def promise_sentence(evaluation: Evaluation) -> str:
         last = refused[-1]
         parts.append(f"{shown}: not promised (for {format_share(last.max_error)}, {last.reason})")
     return f"Promises of {method}: {'; '.join(parts)}"
+
+
+def referral_sentence(evaluation: Evaluation) -> str:
+    """Return above which entropy to refer to a person, for each error that the chosen method can promise."""
+    told = evaluation.told_promises
+    if told is None:
+        return evaluation.no_promise and f"No referral threshold is promised. {evaluation.no_promise}"
+    method, promises = told
+    made = [row for row in promises.rows if row.promise.threshold is not None]
+    if not made:
+        if not promises.rows:
+            return ""
+        refused = promises.rows[-1].promise
+        return (
+            f"No referral threshold is promised with {method}: for at most {format_share(refused.max_error)} "
+            f"wrong, {refused.reason}."
+        )
+    parts = [
+        f"at most {format_share(row.promise.max_error)} wrong above an entropy of "
+        f"{format_number(row.promise.threshold)} ({format_share(row.judged_kept)} of the judged are kept, "
+        f"{format_share(row.judged_error)} of these wrong)"
+        for row in made
+    ]
+    return f"Refer to a person, with {method}: for {'; for '.join(parts)}."
 
 
 def results_table(evaluation: Evaluation) -> Table:

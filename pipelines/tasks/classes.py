@@ -243,9 +243,10 @@ class ClassJudge(Generic[DataKind]):
 
     def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
         """Return what a method predicts of an example, or on average of a pool."""
-        return (
-            predictor.outputs(example.image) if self.pools is None else self.pools.outputs(predictor, example)
-        )
+        if self.pools is None:
+            return predictor.outputs(example.image)
+        temperature = predictor.pool_temperatures.get(self.judged, 1.0)
+        return self.pools.outputs(predictor, example, temperature=temperature)
 
     def selection_scores(self, model: HybridModel, data: DataKind, names: Sequence[str]) -> dict[str, float]:
         """Return mean recall and ECE of the selection examples, never pooled."""

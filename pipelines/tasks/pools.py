@@ -1,7 +1,8 @@
 """Pools: several prepared examples that are judged as one, for example the clips of a video.
 
-The heads predict the examples; a pool's probability is the mean of theirs. The name of an example is that of
-its pool, a slash and what tells it from the others, unless a pool is something else.
+The heads predict the examples; a pool's probability is the mean of theirs, at a temperature of its own. The
+name of an example is that of its pool, a slash and what tells it from the others, unless a pool is something
+else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.novelty import STRANGENESS
 from pipelines.scores.pictures import Outputs
+from pipelines.scores.pool_calibration import at_temperature
 from pipelines.tasks.data import LabelledData
+
+_LEAST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,14 @@ class Pools:
         wanted = set(pools)
         return [example.name for example in data.manifest.examples if self.name_of(example) in wanted]
 
-    def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
-        """Return the mean over the examples of a pool, see `mean_outputs`, with that of their strangeness."""
+    def outputs(self, predictor: Predictor, example: JudgedExample, *, temperature: float = 1.0) -> Outputs:
+        """Return the mean over the examples of a pool, see `mean_outputs`, with that of their strangeness.
+
+        Args:
+            predictor: The method.
+            example: The pool.
+            temperature: Of the method's pools.
+        """
         batches = [
             predictor.predict(tf.constant(example.image[start : start + self.predicted_at_once], tf.float32))
             for start in range(0, len(example.image), self.predicted_at_once)
@@ -70,11 +80,11 @@ class Pools:
         probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
         information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])
         if FAMILIARITY not in batches[0]:
-            return mean_outputs(probability, information)
+            return mean_outputs(probability, information, temperature=temperature)
         familiarity, strange = (
             np.concatenate([batch[key].numpy() for batch in batches]) for key in (FAMILIARITY, STRANGENESS)
         )
-        outputs = mean_outputs(probability, information, familiarity)
+        outputs = mean_outputs(probability, information, familiarity, temperature=temperature)
         return {**outputs, STRANGENESS: np.asarray(strange.mean())}
 
 
@@ -82,33 +92,47 @@ def mean_outputs(
     probability: NDArray[np.floating[Any]],
     information: NDArray[np.floating[Any]],
     familiarity: NDArray[np.floating[Any]] | None = None,
+    *,
+    temperature: float = 1.0,
 ) -> Outputs:
     """Return the outputs of a pool from those of its examples.
 
-    The entropy is that of the mean probability, and so counts how much the examples differ; the mutual
-    information is the mean of theirs.
+    The probability is the mean of theirs, at the temperature of pools; see
+    `pipelines.scores.pool_calibration`. The entropy is that of this probability, and so counts how much the
+    examples differ; the mutual information is the mean of theirs. Where T < 1 lowers the entropy, the mutual
+    information keeps its share of it, as for `gpmodels.likelihoods.tempering.tempered`.
 
     Args:
         probability: Probabilities of the K examples, `[K, C]`.
         information: Mutual information of the K examples in nats, `[K]`.
         familiarity: Familiarity of the K examples `[K]`; None of a model that does not say.
+        temperature: T of the pools; 1 leaves the mean as it is.
 
     Returns:
-        `probability [C]`, `label []`, `predictive_entropy []` of the mean probability and
-        `mutual_information []`, the mean, and `familiarity []` where it is given, see
+        `probability [C]`, `label []`, `predictive_entropy []` of the probability,
+        `mutual_information []`, and `familiarity []` where it is given, see
         `gpmodels.unfamiliar.pooled_familiarity`.
     """
     mean = probability.mean(axis=0)
-    positive = mean[mean > 0]
+    of_pool, known = at_temperature(mean, temperature), np.asarray(information.mean())
+    entropy = _entropy(of_pool)
+    if temperature < 1.0:
+        known = np.asarray(np.minimum(known * (entropy / max(_entropy(mean), _LEAST)), entropy), known.dtype)
     outputs = {
-        "probability": mean,
-        "label": np.asarray(mean.argmax(), np.int32),
-        "predictive_entropy": np.asarray(-(positive * np.log(positive)).sum(), mean.dtype),
-        "mutual_information": np.asarray(information.mean()),
+        "probability": of_pool,
+        "label": np.asarray(of_pool.argmax(), np.int32),
+        "predictive_entropy": np.asarray(entropy, mean.dtype),
+        "mutual_information": known,
     }
     if familiarity is not None:
         outputs[FAMILIARITY] = np.asarray(pooled_familiarity(familiarity))
     return outputs
+
+
+def _entropy(probability: NDArray[np.floating[Any]]) -> float:
+    """Return the entropy of one prediction, in nats."""
+    positive = probability[probability > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
 def pools_of(names: Sequence[str]) -> tuple[str, ...]:

@@ -196,6 +196,11 @@ def run_trunk(run_folder: Path, console: Console) -> tuple[Res3D, VideoRun]:
 # What is judged
 
 
+def video_of(example: Any) -> str:
+    """Return the name of a clip's video."""
+    return pool_of(example.name)
+
+
 def video_picture(data: VideoData, example: JudgedExample) -> Picture:
     """Return some frames of the middle clip side by side."""
     if not isinstance(data, PreparedFeatures):
@@ -326,7 +331,7 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
     judge=ClassJudge(
         judged="videos",
         picture=video_picture,
-        pools=Pools(lambda example: pool_of(example.name), predicted_at_once=_CLIPS_AT_ONCE),
+        pools=Pools(video_of, predicted_at_once=_CLIPS_AT_ONCE),
     ),
     deployment=ClassDeployment(
         application="video",
@@ -352,5 +357,6 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
         deployed=with_trunk,
     ),
     rivals=(SupportVectorMachines(projected=False),),
+    pooled={"videos": video_of},
 )
 """Actions in videos (thesis 4.4.3.1), from clips or from the cached features of a fixed network."""

@@ -62,6 +62,7 @@ class VideoPredictor:
         class_names: In the order of the labels.
         settings: Of the step.
         out: Output folder.
+        pool_temperature: Temperature of videos, after the mean over their clips.
     """
 
     signature: Signature
@@ -69,6 +70,7 @@ class VideoPredictor:
     class_names: tuple[str, ...]
     settings: PredictSettings
     out: Path
+    pool_temperature: float = 1.0
 
     _film_seconds = _decoding_seconds = _network_seconds = 0.0
 
@@ -95,7 +97,12 @@ class VideoPredictor:
         self._write_windows(source, timeline)
         self._write_segments(source, parts)
         self._write_plot(source, timeline)
-        of_video = mean_outputs(timeline.probability, timeline.information, timeline.familiarity)
+        of_video = mean_outputs(
+            timeline.probability,
+            timeline.information,
+            timeline.familiarity,
+            temperature=self.pool_temperature,
+        )
         yield VideoPrediction(
             file=printable(str(source.path)),
             duration=float(timeline.end[-1]),
@@ -213,4 +220,5 @@ def make_predictor(
         class_names=metadata.class_names,
         settings=settings,
         out=out,
+        pool_temperature=metadata.pool_temperature or 1.0,
     )

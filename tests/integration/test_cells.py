@@ -87,7 +87,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
         EvaluateSettings(resamples=100), data=way.prepared, model=way.run, out=way.evaluation, console=console
     )
     cells.export(
-        ExportSettings(),
+        ExportSettings(head="dfgp_mkl"),
         model=way.run,
         out=way.bundle,
         metrics=way.evaluation / "metrics.json",

@@ -15,6 +15,7 @@ from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
 from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.saved_model import load_signatures
 from pipelines.cli import make_app
+from pipelines.scores.pool_calibration import at_temperature
 
 pytestmark = pytest.mark.slow
 
@@ -133,6 +134,24 @@ def test_images_are_judged_by_all_heads(way):
     assert sum(weights.values()) == pytest.approx(1.0, abs=1e-3)
 
 
+def test_the_head_to_take_is_named_and_exported(way):
+    choice = json.loads((way.run / "run.json").read_text())["choice"]
+    assert choice["judged"] == "images"
+    assert set(choice["nlls"]) >= {"linear", "svgp", "hgp", "dfgp", "dfgp_mkl"}
+    sentence = f"Take the {choice['head']} head: "
+    for step in ("train", "evaluate", "export"):
+        assert sentence in way.said[step]
+    assert f"The {choice['head']} head, which the run chose (--set head=" in way.said["export"]
+    metrics = json.loads((way.evaluation / "metrics.json").read_text())
+    assert metrics["choice"].startswith(sentence)
+    assert metrics["methods"][metrics["chosen"]]["promise"]["source"]["head"] == choice["head"]
+    report = (way.evaluation / "report.html").read_text(encoding="utf-8")
+    assert report.index(sentence) < report.index("No referral threshold") < report.index("Before you read on")
+    details = metrics["methods"]["HGP + temperature"]["details"]
+    assert set(details) >= {"temperature", "temperature of images"}  # each patient has images of both classes
+    assert "temperature of patients" not in details
+
+
 def test_what_has_no_one_class_is_not_judged(way, tmp_path):
     manifest = json.loads((way.prepared / "manifest.json").read_text())
     tested = [entry for entry in manifest["examples"] if entry["split"] == "test"]
@@ -155,7 +174,11 @@ def test_predictions_are_of_images_with_maps_and_geojson(way):
         *(("0", "32"), ("0", "64"), ("32", "0"), ("32", "32"), ("32", "64")),
     ]
     mean = np.mean([float(row["probability of tumour"]) for row in patches])
-    assert float(lines["slide 23.png"]["probability of tumour"]) == pytest.approx(mean, abs=1e-4)
+    temperature = load_metadata(way.bundle).pool_temperature
+    description = json.loads((way.run / "run.json").read_text())
+    assert temperature == description["pool_temperatures"][description["choice"]["head"]]["images"]
+    (_, p) = at_temperature(np.array([1 - mean, mean]), temperature)
+    assert float(lines["slide 23.png"]["probability of tumour"]) == pytest.approx(p, abs=1e-4)
     content = json.loads((way.predictions / "geojson" / "slide 23.geojson").read_text())
     first = content["features"][0]
     assert first["geometry"]["coordinates"][0][0] == [32, 0]

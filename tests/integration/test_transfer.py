@@ -94,7 +94,7 @@ def test_the_whole_way_needs_the_source_once(organs, tmp_path):
     metrics = json.loads((evaluation / "metrics.json").read_text())
     assert "ATL-DGP" in metrics["methods"]
     assert "what the sources gave" in (evaluation / "report.html").read_text(encoding="utf-8")
-    run("histopathology", "export", "--model", trained, "--out", bundle)
+    run("histopathology", "export", "--model", trained, "--out", bundle, "--set", "head=atl_dgp")
     run("verify", bundle)
     new = organs["breast"].parent / "images"
     said = run("histopathology", "predict", "--model", bundle, "--input", new, "--out", tmp_path / "said")

@@ -104,7 +104,17 @@ def test_the_bundle_predicts_what_the_run_judged(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Predictor, "outputs", remember)
     model = ("--model", folder / "frozen")
     run("sonar", "evaluate", "--data", folder / "prepared", *model, "--out", tmp_path / "evaluation")
-    run("sonar", "export", *model, "--out", tmp_path / "bundle", "--set", "tempered=false")
+    run(
+        "sonar",
+        "export",
+        *model,
+        "--out",
+        tmp_path / "bundle",
+        "--set",
+        "tempered=false",
+        "--set",
+        "head=svgp",
+    )
     predict = load_signatures(tmp_path / "bundle")["serving_default"]
     manifest = load_manifest(folder / "prepared", SonarManifest)
     names = [one.name for one in manifest.examples if one.split == "test"]
@@ -211,7 +221,7 @@ def test_a_lane_network_begins_with_a_trunk_as_encoder(tmp_path):
     changed = {name for name, array in found.items() if (array != begun[name]).any()}
     assert {"_blocks.15._depthwise_conv.weight"} <= changed
     assert all(name.startswith("_blocks.15.") and "_bn" not in name for name in changed)
-    bundle = tiny_lane.export(model, tmp_path / "bundle")
+    bundle = tiny_lane.export(model, tmp_path / "bundle", head="linear")
     assert "is good" in run("verify", bundle)
     image = np.zeros((1, 40, 50, 3), np.uint8)
     outputs = load_signatures(bundle)["serving_default"](images=tf.constant(image))

@@ -72,8 +72,16 @@ def job(run: Path) -> Job:
     return trained_job(LANE, run, quiet())
 
 
-def export(run: Path, out: Path, *, metrics: Path | None = None, **settings: object) -> Path:
+def export(
+    run: Path, out: Path, *, metrics: Path | None = None, head: str | None = "hgp", **settings: object
+) -> Path:
+    """Export a head of a run; None takes the one that the run chose."""
     lane.export(
-        ExportSettings(**settings), model=run, out=out, metrics=metrics, overwrite=False, console=quiet()
+        ExportSettings(head=head, **settings),
+        model=run,
+        out=out,
+        metrics=metrics,
+        overwrite=False,
+        console=quiet(),
     )
     return out

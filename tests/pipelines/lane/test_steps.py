@@ -203,9 +203,11 @@ def test_evaluation_refuses_what_it_cannot_judge(lane_data, lane_run, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_last_head_is_exported_unless_another_is_named(lane_bundle, lane_run, tmp_path):
+def test_the_chosen_head_is_exported_unless_another_is_named(lane_bundle, lane_run, tmp_path):
     assert load_metadata(lane_bundle).head == "hierarchical Gaussian process"
-    assert load_metadata(export(lane_run, tmp_path / "b", head="linear")).head == "linear"
+    assert load_run(lane_run, LaneRun).choice.head == "linear"  # of two selection images nothing is clear
+    assert load_metadata(export(lane_run, tmp_path / "b", head=None)).head == "linear"
+    assert load_metadata(lane_bundle).pool_temperature is None
     with pytest.raises(InputError, match=r"has no trained head 'svgp', but linear, hgp\. Choose one of them"):
         export(lane_run, tmp_path / "c", head="svgp")
     assert not (tmp_path / "c").exists()
@@ -413,9 +415,25 @@ def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_not
     )
     said = console.file.getvalue()
     assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in said
+    assert "Take the linear head: of the held-out images (2 groups) " in said
     assert (
-        "The hgp head, the last of the run (--set head=linear takes another), is written as a bundle" in said
+        "The linear head, which the run chose (--set head=hgp takes another), is written as a bundle" in said
     )
+
+
+@pytest.mark.slow
+def test_a_run_of_an_earlier_version_is_exported_as_it_was(lane_run, tmp_path):
+    run = Path(shutil.copytree(lane_run, tmp_path / "run"))
+    description = json.loads((run / "run.json").read_text())
+    for key in ("choice", "pool_temperatures", "calibrates_pools"):
+        del description[key]
+    (run / "run.json").write_text(json.dumps(description))
+    console = Console(file=StringIO(), width=200)
+    lane.export(
+        ExportSettings(), model=run, out=tmp_path / "b", metrics=None, overwrite=False, console=console
+    )
+    assert load_metadata(tmp_path / "b").head == "hierarchical Gaussian process"
+    assert "The hgp head, the last of the run (--set head=linear takes another; " in console.file.getvalue()
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from gpmodels import HybridModel, LinearHead, SVGPHead
 from pipelines.runs.observations import worth
+from pipelines.runs.selection import selected_points
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 
@@ -19,6 +20,11 @@ def model_of(head) -> HybridModel:
     if isinstance(head, SVGPHead):
         head.global_unit.q_mean.assign([[[3.0, -2.0, 0.5, 2.0]]])
     return model
+
+
+def temperature_of(model: HybridModel, batches: tf.data.Dataset, groups: list[str] | None = None) -> float:
+    """The temperature of a model by batches of examples."""
+    return selection_temperature(selected_points(model, batches), groups=groups)
 
 
 def batches_of(x: np.ndarray, y: np.ndarray, size: int) -> tf.data.Dataset:
@@ -35,29 +41,29 @@ def test_the_linear_head_is_fitted_by_its_latent_mean(points):
     model = model_of(LinearHead())
     logits = model(points[0])["latent_mean"].numpy()
     expected = fit_temperature(logits, points[1], prior_deviation=LOG_ODDS_DEVIATION)
-    assert selection_temperature(model, batches_of(*points, 7)) == expected
+    assert temperature_of(model, batches_of(*points, 7)) == expected
 
 
 def test_another_head_is_fitted_by_the_log_odds_of_its_prediction(points):
     model = model_of(SVGPHead(num_inducing=4))
     p = model(points[0])["probability"].numpy().astype(np.float64)
     expected = fit_temperature(np.log(p / (1 - p)), points[1], prior_deviation=LOG_ODDS_DEVIATION)
-    found = selection_temperature(model, batches_of(*points, 7))
+    found = temperature_of(model, batches_of(*points, 7))
     assert found == pytest.approx(expected, rel=1e-3)
     assert found != pytest.approx(1.0, abs=0.05)
     own = [str(number) for number in range(60)]
-    assert selection_temperature(model, batches_of(*points, 7), groups=own) == found
+    assert temperature_of(model, batches_of(*points, 7), groups=own) == found
 
 
 def test_points_that_repeat_each_other_leave_the_decision_to_the_prior(points):
     """Ten copies of each point are worth no more than the points themselves."""
     model, (x, y) = model_of(SVGPHead(num_inducing=4)), points
-    once = selection_temperature(model, batches_of(x, y, 60))
+    once = temperature_of(model, batches_of(x, y, 60))
     copies = batches_of(np.repeat(x, 10, axis=0), np.repeat(y, 10), 64)
     groups = [str(number) for number in np.repeat(np.arange(60), 10)]
-    assert selection_temperature(model, copies, groups=groups) == pytest.approx(once, rel=1e-3)
-    assert abs(np.log(selection_temperature(model, copies))) > 1.2 * abs(np.log(once))
-    one = selection_temperature(model, copies, groups=["patient"] * 600)
+    assert temperature_of(model, copies, groups=groups) == pytest.approx(once, rel=1e-3)
+    assert abs(np.log(temperature_of(model, copies))) > 1.2 * abs(np.log(once))
+    one = temperature_of(model, copies, groups=["patient"] * 600)
     assert abs(np.log(one)) < 0.2 * abs(np.log(once))
 
 
@@ -67,12 +73,12 @@ def test_maps_repeat_the_group_of_their_example_and_ignored_points_do_not_count(
     y, weight = (x[..., 0] > 0).astype(np.float32), np.ones((4, 3, 5), np.float32)
     weight[:, 0] = 0.0
     model = model_of(SVGPHead(num_inducing=4))
-    found = selection_temperature(
+    found = temperature_of(
         model, tf.data.Dataset.from_tensor_slices((x, y, weight)).batch(3), groups=["a", "a", "b", "c"]
     )
     y[:, 0] = 1.0 - y[:, 0]
     changed = tf.data.Dataset.from_tensor_slices((x, y, weight)).batch(3)
-    assert selection_temperature(model, changed, groups=["a", "a", "b", "c"]) == found
+    assert temperature_of(model, changed, groups=["a", "a", "b", "c"]) == found
 
 
 def test_what_points_are_worth_lies_between_the_groups_and_all():

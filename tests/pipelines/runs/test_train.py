@@ -98,6 +98,21 @@ def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane
         assert run.temperature != pytest.approx(fitted(others), rel=1e-3)
 
 
+def test_the_run_says_which_head_to_take_by_its_selection_images(lane_data, lane_run):
+    run, manifest = load_run(lane_run, LaneRun), load_manifest(lane_data, LaneManifest)
+    splits = manifest_splits(manifest, selection_fraction=SETTINGS.selection_fraction)
+    model = load_model(job(lane_run), "linear")
+    model.set_temperature(run.temperature)
+    losses = []
+    for _, image, mask, _ in lane_records(lane_data, manifest, splits.selection):
+        p = model(image[None].astype(np.float32))["probability"][0].numpy().astype(np.float64)
+        losses.append(-np.log(np.where(mask == 1, p, 1 - p))[mask != 255])
+    assert run.choice.nlls["linear"] == pytest.approx(np.concatenate(losses).mean(), rel=1e-4)
+    assert list(run.choice.nlls) == ["linear", "hgp"]
+    assert (run.choice.head, run.choice.judged, run.choice.groups) == ("linear", "images", 2)
+    assert (run.pool_temperatures, run.calibrates_pools) == ({}, True)
+
+
 def test_selection_is_held_out_of_training_and_of_the_test(lane_data, tmp_path):
     training = small_training(lane_data, tmp_path)
     splits, data = training.job.splits, training._stage_data()
@@ -353,6 +368,7 @@ def test_a_resumed_run_keeps_what_it_had_reached(stages, lane_data, copy):
     assert training.job.run.seconds == before.seconds
     run = training.train()
     assert run.heads == ("linear", "hgp")
+    assert list(run.choice.nlls) == ["linear", "hgp"]
     assert set(run.seconds) == set(before.seconds)
     assert stages.started["hgp"][3].steps_per_epoch == 2
 

@@ -12,7 +12,7 @@ from pipelines.scores.promisable import TABLE_ERRORS
 from pipelines.scores.promises import ReferralErrors, method_promises
 from pipelines.scores.report import Gallery, render_report
 from pipelines.scores.risk_control import SelectiveErrors, referral_threshold
-from pipelines.scores.tables import promise_sentence
+from pipelines.scores.tables import promise_sentence, referral_sentence
 from tests.pipelines.scores.test_report import CREATED
 
 
@@ -75,11 +75,41 @@ def test_metrics_report_and_console_show_them(evaluation, promises):
     assert "0.1 %: not promised (for 0.1 %, at least 2995 images are needed" in promise_sentence(judged)
 
 
+def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(evaluation, promises):
+    first, last = evaluation.results[0].name, evaluation.results[-1].name
+    judged = replace(
+        evaluation,
+        promises={first: promises, last: replace(promises, rows=())},
+        choice="Take the linear head: so.",
+        chosen=first,
+    )
+    sentence = referral_sentence(judged)
+    assert sentence.startswith(
+        f"Refer to a person, with {first}: for at most 2 % wrong above an entropy of 0."
+    )
+    assert "0.1 %" not in sentence
+    assert promise_sentence(judged).startswith(f"Promises of {first}: ")
+    html = render_report("Title", judged, Gallery(), CREATED)
+    start = html.index("<main>")
+    assert (
+        html[start:]
+        .replace("\n", "")
+        .startswith(
+            f'<main><h2 id="choice">What to take</h2><p>Take the linear head: so.</p><p>{sentence}</p>'
+        )
+    )
+    assert metrics_content(judged)["chosen"] == first
+    none = replace(judged, promises={first: replace(promises, rows=promises.rows[:1])})
+    assert "for at most 0.1 % wrong, at least 2995 images are needed" in referral_sentence(none)
+    assert 'id="choice"' not in render_report("Title", evaluation, Gallery(), CREATED)
+
+
 @pytest.mark.slow
 def test_a_reason_for_no_promise_is_shown(evaluation):
     judged = replace(evaluation, no_promise="The folder is another one.")
     assert "No promise was made. The folder is another one." in render_report("T", judged, Gallery(), CREATED)
     assert promise_sentence(judged).endswith("The folder is another one.")
+    assert referral_sentence(judged).endswith("The folder is another one.")
     assert "Is the promise kept?" not in render_report("T", evaluation, Gallery(), CREATED)
 
 

@@ -1,9 +1,12 @@
 """A pool is judged by the mean of its examples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines.histopathology.application import tissue_judge
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
 from pipelines.tasks.pools import mean_outputs, pools_of
@@ -17,6 +20,38 @@ def test_a_pool_is_the_mean_of_its_examples():
     # Examples that are sure of different classes make the pool unsure.
     assert outputs["predictive_entropy"] == pytest.approx(np.log(2))
     assert outputs["mutual_information"] == pytest.approx(0.2)
+
+
+def test_the_temperature_of_pools_changes_the_mean_and_the_entropy_with_it():
+    probability = np.array([[0.9, 0.1, 0.0], [0.5, 0.3, 0.2]])
+    plain, sharp, even = (
+        mean_outputs(probability, np.array([0.1, 0.3]), temperature=t) for t in (1.0, 0.5, 2.0)
+    )
+    powers = probability.mean(axis=0) ** 2
+    np.testing.assert_allclose(sharp["probability"], powers / powers.sum())
+    assert sharp["predictive_entropy"] == pytest.approx(-(p := sharp["probability"]) @ np.log(p))
+    assert sharp["predictive_entropy"] < plain["predictive_entropy"] < even["predictive_entropy"]
+    assert sharp["label"] == plain["label"] == even["label"] == 0
+    # As for examples: what is not known falls with the entropy, and does not rise with it.
+    share = plain["mutual_information"] / plain["predictive_entropy"]
+    assert sharp["mutual_information"] / sharp["predictive_entropy"] == pytest.approx(share)
+    assert even["mutual_information"] == plain["mutual_information"]
+    certain = mean_outputs(np.array([[1.0, 0.0]]), np.array([0.0]), temperature=0.5)
+    assert max(certain["predictive_entropy"], certain["mutual_information"]) < 1e-12
+
+
+def test_what_is_judged_has_the_temperature_of_its_own_pools():
+    def predict(patches: tf.Tensor) -> dict[str, tf.Tensor]:
+        p = tf.cast(patches[:, 0], tf.float64)
+        return {"probability": p, "mutual_information": 0.0 * p}
+
+    patches = JudgedExample("a", np.array([[0.6], [0.8]]), 1)
+    plain = Predictor("HGP", predict, {})
+    calibrated = replace(plain, pool_temperatures={"images": 0.5, "patients": 2.0})
+    expected = {"patch": 0.7, "image": 0.7**2 / (0.7**2 + 0.3**2), "patient": 1 / (1 + (3 / 7) ** 0.5)}
+    for by, p in expected.items():
+        assert tissue_judge(by).outputs(calibrated, patches)["probability"][1] == pytest.approx(p, abs=1e-6)
+        assert tissue_judge(by).outputs(plain, patches)["probability"][1] == pytest.approx(0.7, abs=1e-6)
 
 
 def test_the_strangeness_of_a_pool_is_the_mean_and_its_familiarity_twice_the_median():

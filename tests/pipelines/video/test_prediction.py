@@ -1,6 +1,7 @@
 """What is written of a video: its tables agree, long ones are streamed, bad ones are named."""
 
 import resource
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -86,6 +87,17 @@ def test_tables_tell_when_it_becomes_bright(tmp_path):
     assert line.probability["bright"] == pytest.approx(mean, abs=1e-5)
     assert (line.windows, line.segments, line.referred) == (len(windows), 2, True)
     assert set(line.cells()) == set(VideoPrediction.columns(NAMES, familiarity=True))
+
+
+def test_a_video_has_the_temperature_of_videos_and_its_windows_have_not(tmp_path):
+    source = write(tmp_path / "dawn.avi", [10] * 10 + [200] * 20)
+    (plain,) = predictor(tmp_path / "plain")(source)
+    (line,) = replace(predictor(tmp_path / "sharp"), pool_temperature=0.5)(source)
+    p = plain.probability["bright"]
+    assert line.probability["bright"] == pytest.approx(p**2 / (p**2 + (1 - p) ** 2), abs=1e-5)
+    assert line.predictive_entropy < plain.predictive_entropy
+    windows = [rows(tmp_path / name / "windows" / "dawn.csv") for name in ("plain", "sharp")]
+    assert windows[0] == windows[1]
 
 
 def test_annotated_video_keeps_length_and_shows_the_label(tmp_path):

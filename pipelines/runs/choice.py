@@ -1,0 +1,69 @@
+"""Which head of a run to take: what its description says of that; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+CLEAR = 0.05
+"""Differences of this p-value, or a larger one, are ties."""
+
+
+class HeadChoice(BaseModel):
+    """The head that a run would take, by the negative log-likelihood (NLL) of what training held out.
+
+    Attributes:
+        head: The cheapest head, in the order of reports, that no other one clearly beats.
+        best: The head with the lowest NLL, perhaps by chance.
+        nlls: NLL of each head with its temperatures, in nats, in the order of reports.
+        judged: What the NLL is of, in the plural.
+        groups: Number of independent groups that these are of.
+        against: The head that `head` was compared with: the best one, or of the cheaper ones the one that is
+            hardest to tell from it; None where there is none.
+        p_value: Of no difference between the two, by groups; None where it is undefined.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    head: str
+    best: str
+    nlls: dict[str, float]
+    judged: str
+    groups: int
+    against: str | None = None
+    p_value: float | None = None
+
+    def sentence(self) -> str:
+        """Return in a sentence which head to take, and why.
+
+        Example:
+            >>> HeadChoice(
+            ...     head="linear",
+            ...     best="hgp",
+            ...     nlls={"linear": 0.2, "hgp": 0.19},
+            ...     judged="images",
+            ...     groups=12,
+            ...     against="hgp",
+            ...     p_value=0.4,
+            ... ).sentence()
+            'Take the linear head: of the held-out images (12 groups) its NLL is 0.2000, and the lower one \
+of hgp, 0.1900, may be chance (p 0.4), so that the cheaper head is taken.'
+        """
+        held_out = f"of the held-out {self.judged} ({self.groups} group{'s' * (self.groups != 1)})"
+        own = f"{self.nlls[self.head]:.4f}"
+        if self.against is None:
+            others = "the run has no other" if len(self.nlls) == 1 else "no head is cheaper"
+            reason = f"its NLL {held_out} is {own}, and {others}"
+            if len(self.nlls) > 1:
+                reason = f"{held_out} it has the lowest NLL, {own}, and {others}"
+            return f"Take the {self.head} head: {reason}."
+        other = f"{self.nlls[self.against]:.4f}"
+        p = "p undefined with one group" if self.p_value is None else f"p {self.p_value:.2g}"
+        if self.head == self.best:
+            return (
+                f"Take the {self.head} head: {held_out} it has the lowest NLL, {own}, clearly below that of "
+                f"every cheaper head; nearest comes {self.against}, {other} ({p})."
+            )
+        return (
+            f"Take the {self.head} head: {held_out} its NLL is {own}, and the lower one of {self.against}, "
+            f"{other}, may be chance ({p}), so that the cheaper head is taken."
+        )

@@ -1,0 +1,131 @@
+"""What the selection part of a run says of its heads: the temperatures of pools, and which head to take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from gpmodels.paired import paired_gain
+from gpmodels.registry import in_order
+from pipelines.runs.choice import CLEAR, HeadChoice
+from pipelines.runs.job import Job
+from pipelines.runs.observations import worth
+from pipelines.runs.selection import (
+    GroupLosses,
+    SelectedPoints,
+    SelectedPools,
+    group_losses,
+    selected_pools,
+    usable_pools,
+)
+from pipelines.scores.pool_calibration import fit_pool_temperature, pool_logits
+
+
+def pool_temperature(pools: SelectedPools) -> float:
+    """Return the temperature of a head's pools, which count as the observations that they are worth.
+
+    Pools of one group repeat each other: those of one group alone count as a single one, and leave the
+    decision to the prior.
+    """
+    groups = np.unique(pools.groups, return_inverse=True)[1]
+    ones = np.ones(len(pools.labels))
+    share = worth(pool_logits(pools.probability), pools.labels, ones, groups)
+    return fit_pool_temperature(pools.probability, pools.labels, share)
+
+
+def paired_p_value(first: GroupLosses, second: GroupLosses) -> float | None:
+    """Return the two-sided p-value of no difference between the NLLs of two heads, by groups.
+
+    It is that of Student's t of the paired differences of G groups, with G - 1 degrees of freedom, and never
+    below 2 ** (1 - G), which is all that G signs can show: with fewer than six groups nothing is clear.
+
+    Returns:
+        The p-value; None of one group.
+
+    Example:
+        >>> losses = np.linspace(0.5, 1.5, 20)
+        >>> one = GroupLosses("images", tuple("abcdefghijklmnopqrst"), losses, np.ones(20))
+        >>> paired_p_value(one, GroupLosses("images", one.names, losses + 0.1, np.ones(20))) < 1e-4
+        True
+    """
+    number = len(first.names)
+    if number < 2:
+        return None
+    gain = paired_gain(first.total / first.count, second.total / second.count, first.count)
+    error = gain.standard_error * np.sqrt(number / (number - 1.0))
+    if gain.mean == 0.0:
+        return 1.0
+    statistic = abs(gain.mean) / max(error, 1e-300)
+    return max(float(2.0 * scipy.special.stdtr(number - 1, -statistic)), 2.0 ** (1 - number))
+
+
+def choose_head(losses: Mapping[str, GroupLosses]) -> HeadChoice:
+    """Return the head to take: the cheapest one that is not clearly worse than the best one.
+
+    Args:
+        losses: Losses of each head on the same examples; the order of reports is that of costs.
+    """
+    heads = in_order(losses)
+    best = min(heads, key=lambda name: losses[name].mean)
+    p_values = {name: paired_p_value(losses[best], losses[name]) for name in heads if name != best}
+    ties = [name for name, p in p_values.items() if p is None or p >= CLEAR]
+    head = in_order([*ties, best])[0]
+    cheaper = [name for name in heads[: heads.index(best)] if name != best]
+    against = best if head != best else None
+    if head == best and cheaper:  # all of them are clearly worse, so that each has a p-value
+        against = max(cheaper, key=lambda name: p_values[name] or 0.0)
+    compared = head if against == best else against
+    return HeadChoice(
+        head=head,
+        best=best,
+        nlls={name: losses[name].mean for name in heads},
+        judged=losses[best].judged,
+        groups=len(losses[best].names),
+        against=against,
+        p_value=None if compared is None else p_values[compared],
+    )
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """What the selection part of a run says of a head.
+
+    Attributes:
+        pool_temperatures: Temperature of its pools, by what they are in the plural; none where it has none.
+        losses: What it costs with its temperatures, by what the application judges.
+    """
+
+    pool_temperatures: dict[str, float]
+    losses: GroupLosses
+
+
+def judge_selection(
+    job: Job[Any, Any, Any], points: SelectedPoints, temperature: float, *, calibrates_pools: bool
+) -> SelectionResult:
+    """Return what the selection part of a run says of a head.
+
+    Args:
+        job: Job on the run and its data.
+        points: What the head says of the selection examples, in their order.
+        temperature: Of these.
+        calibrates_pools: Whether pools get a temperature of their own.
+    """
+    groups, application = job.groups("selection"), job.application
+    examples = job.data.manifest.examples
+    selected = job.data.manifest.select(job.splits.selection)
+    temperatures: dict[str, float] = {}
+    judged = application.judge.judged if not application.pooled else "examples"
+    losses = group_losses(judged, points.losses(temperature), points.weights, points.examples, groups)
+    for noun, pools_of in usable_pools(application.pooled, examples, selected).items():
+        pools = selected_pools(points, temperature, pools_of, groups)
+        if calibrates_pools:
+            temperatures[noun] = pool_temperature(pools)
+        if noun == application.judge.judged:
+            ones = np.ones(len(pools.labels))
+            of_pools = pools.losses(temperatures.get(noun, 1.0))
+            losses = group_losses(noun, of_pools, ones, np.arange(len(ones)), pools.groups)
+    return SelectionResult(temperatures, losses)

@@ -1,0 +1,183 @@
+"""What a trained head says of the selection part of a run, and what it costs there: the NLL by groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from gpmodels import HybridModel
+from pipelines.scores.definitions import FloatArray
+from pipelines.scores.pool_calibration import at_temperature, pool_logits
+
+_LARGEST_LOSS = -float(np.log(np.finfo(np.float32).eps))
+"""Most that a point can cost, as in reports; see `pipelines.scores.classification`."""
+
+
+@dataclass(frozen=True)
+class SelectedPoints:
+    """What a head predicts of N selection points, at the temperature 1.
+
+    Attributes:
+        logits: Log-odds of class 1 `[N]`, or logits of all classes `[N, C]`.
+        labels: Classes `[N]`.
+        weights: Weights `[N]`, 0 where a point does not count.
+        examples: Number of the example of each point `[N]`, from 0.
+    """
+
+    logits: NDArray[Any]
+    labels: NDArray[Any]
+    weights: NDArray[Any]
+    examples: NDArray[np.int32]
+
+    def losses(self, temperature: float) -> FloatArray:
+        """Return the negative log-likelihood of each point `[N]` at a temperature, in nats."""
+        logits = self.logits.astype(np.float64) / temperature
+        if logits.ndim == 1:
+            losses = np.logaddexp(0.0, np.where(self.labels > 0.5, -logits, logits))
+        else:
+            of_label = np.take_along_axis(logits, self.labels.astype(np.intp)[:, None], axis=1)[:, 0]
+            losses = scipy.special.logsumexp(logits, axis=1) - of_label
+        return np.asarray(np.minimum(losses, _LARGEST_LOSS))
+
+    def probabilities(self, temperature: float) -> FloatArray:
+        """Return the probability of each class `[N, C]` at a temperature."""
+        logits = self.logits.astype(np.float64) / temperature
+        if logits.ndim == 1:
+            logits = np.stack([np.zeros_like(logits), logits], axis=1)
+        return np.asarray(scipy.special.softmax(logits, axis=1))
+
+
+def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoints:
+    """Return what a model that predicts at the temperature 1 says of some examples.
+
+    Args:
+        model: The model.
+        batches: Of inputs, labels and, where points may be ignored, weights.
+    """
+    logits, labels, weights, sizes = [], [], [], []
+    for inputs, label, *weight in batches:
+        logit = model.logits(model(inputs, training=False)).numpy()
+        flat_label = label.numpy().ravel()
+        labels.append(flat_label)
+        logits.append(logit.reshape(flat_label.size, *logit.shape[label.shape.rank :]))
+        weights.append(weight[0].numpy().ravel() if weight else np.ones(flat_label.size, np.float32))
+        sizes += [flat_label.size // label.shape[0]] * label.shape[0]
+    examples = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    return SelectedPoints(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
+
+
+@dataclass(frozen=True)
+class SelectedPools:
+    """What a head predicts of P pools of selection examples, on average of their examples.
+
+    Attributes:
+        probability: Mean probabilities `[P, C]`.
+        labels: Classes `[P]`.
+        groups: Group of each pool `[P]`.
+    """
+
+    probability: FloatArray
+    labels: NDArray[Any]
+    groups: tuple[str, ...]
+
+    def losses(self, temperature: float) -> FloatArray:
+        """Return the negative log-likelihood of each pool `[P]` at a temperature of pools, in nats."""
+        logits = pool_logits(at_temperature(self.probability, temperature))
+        of_label = np.take_along_axis(logits, self.labels.astype(np.intp)[:, None], axis=1)[:, 0]
+        return np.asarray(np.minimum(-of_label, _LARGEST_LOSS))
+
+
+def selected_pools(
+    points: SelectedPoints, temperature: float, pools: Sequence[str], groups: Sequence[str]
+) -> SelectedPools:
+    """Return the pools of examples that are a point each, by their mean probability at a temperature.
+
+    Args:
+        points: Of the examples.
+        temperature: Of the points, not of the pools.
+        pools: Pool of each example.
+        groups: Group of each example.
+    """
+    _, first, member = np.unique(pools, return_index=True, return_inverse=True)
+    columns = points.probabilities(temperature).T
+    probability = np.stack([np.bincount(member, column) for column in columns], axis=1)
+    return SelectedPools(
+        probability / probability.sum(axis=1, keepdims=True),
+        points.labels[first],
+        tuple(groups[place] for place in first),
+    )
+
+
+@dataclass(frozen=True)
+class GroupLosses:
+    """What a head costs on the selection part, group by group.
+
+    Attributes:
+        judged: What is judged, in the plural.
+        names: Names of the groups `[G]`.
+        total: Summed negative log-likelihood of each `[G]`, in nats.
+        count: What is judged of each `[G]`.
+    """
+
+    judged: str
+    names: tuple[str, ...]
+    total: FloatArray
+    count: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """The negative log-likelihood of all that is judged, in nats."""
+        return float(self.total.sum() / self.count.sum())
+
+
+def group_losses(
+    judged: str,
+    losses: FloatArray,
+    weights: NDArray[Any],
+    members: NDArray[np.integer[Any]],
+    groups: Sequence[str],
+) -> GroupLosses:
+    """Return losses summed by group; a group of which nothing counts is left out.
+
+    Args:
+        judged: What is judged, in the plural.
+        losses: Negative log-likelihood of each of N points or pools `[N]`.
+        weights: Their weights `[N]`.
+        members: Number of the example, or pool, of each `[N]`.
+        groups: Group of each example or pool.
+    """
+    names, group = np.unique(groups, return_inverse=True)
+    total, count = (
+        np.bincount(group, np.bincount(members, values, len(groups))).astype(np.float64)
+        for values in (weights * losses, weights)
+    )
+    used = count > 0
+    return GroupLosses(judged, tuple(names[used].tolist()), total[used], count[used])
+
+
+def usable_pools(
+    pooled: Mapping[str, Callable[[Any], str]], examples: Sequence[Any], selected: Sequence[Any]
+) -> dict[str, list[str]]:
+    """Return the pool of each selection example, by what is then judged.
+
+    Where a pool has examples of several classes, as images that masks label have, it has no truth. Where
+    each is of one example, there is nothing to average.
+
+    Args:
+        pooled: Returns the name of an example's pool, by what the pools are in the plural.
+        examples: All examples of the prepared folder.
+        selected: Those of the selection part.
+    """
+    usable = {}
+    for judged, pool_of in pooled.items():
+        number = len({pool_of(example) for example in examples})
+        is_of_one_class = number == len({(pool_of(example), example.label) for example in examples})
+        if is_of_one_class and number < len(examples):
+            usable[judged] = [pool_of(example) for example in selected]
+    return usable

@@ -1,0 +1,63 @@
+"""What a head says of the selection part: its losses by groups, and its pools."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.special
+from sklearn.metrics import log_loss
+
+from pipelines.runs.selection import SelectedPoints, group_losses, selected_pools, usable_pools
+from pipelines.scores.pool_calibration import at_temperature
+
+
+def points_of(logits: np.ndarray, labels: np.ndarray) -> SelectedPoints:
+    """Examples of one point each."""
+    number = len(labels)
+    return SelectedPoints(logits, labels, np.ones(number, np.float32), np.arange(number, dtype=np.int32))
+
+
+def test_losses_are_those_of_the_probabilities_at_a_temperature():
+    rng = np.random.default_rng(0)
+    two = points_of(rng.normal(0, 3, 50).astype(np.float32), rng.integers(0, 2, 50))
+    assert two.losses(2.0).mean() == pytest.approx(
+        log_loss(two.labels, scipy.special.expit(two.logits / 2.0).astype(np.float64))
+    )
+    three = points_of(rng.normal(0, 3, (50, 3)), rng.integers(0, 3, 50))
+    probability = scipy.special.softmax(three.logits / 0.7, axis=1)
+    assert three.losses(0.7).mean() == pytest.approx(log_loss(three.labels, probability, labels=[0, 1, 2]))
+    for points in (two, three):
+        chosen = points.probabilities(1.3)[np.arange(50), points.labels.astype(int)]
+        np.testing.assert_allclose(points.losses(1.3), -np.log(chosen))
+    assert points_of(np.array([-1e4]), np.array([1])).losses(1.0) == pytest.approx(-np.log(2.0**-23))
+
+
+def test_a_pool_is_the_mean_of_its_examples_at_their_temperature():
+    points = points_of(np.array([2.0, -1.0, 0.5, 3.0]), np.array([1, 0, 1, 0]))
+    pools = selected_pools(points, 2.0, ["b", "a", "b", "a"], ["g", "h", "g", "h"])
+    p = scipy.special.expit(points.logits / 2.0)
+    expected = [(p[1] + p[3]) / 2, (p[0] + p[2]) / 2]
+    np.testing.assert_allclose(pools.probability[:, 1], expected)
+    assert (pools.labels.tolist(), pools.groups) == ([0, 1], ("h", "g"))
+    changed = at_temperature(pools.probability, 0.5)
+    np.testing.assert_allclose(pools.losses(0.5), -np.log([changed[0, 0], changed[1, 1]]))
+
+
+def test_groups_sum_what_counts():
+    losses, weights = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([1.0, 0.0, 1.0, 1.0, 0.0])
+    found = group_losses("images", losses, weights, np.array([0, 0, 1, 2, 3]), ["a", "b", "a", "c"])
+    assert found.names == ("a", "b")  # nothing of c counts
+    assert (found.total.tolist(), found.count.tolist()) == ([9.0, 4.0], [2.0, 1.0])
+    assert found.mean == pytest.approx(13 / 3)
+
+
+def test_only_pools_of_one_class_and_several_examples_are_calibrated():
+    examples = [
+        SimpleNamespace(name=f"{image}/{number}", image=image, label=label)
+        for image, label in (("a", 0), ("b", 1))
+        for number in range(2)
+    ]
+    pooled = {"images": lambda example: example.image, "patches": lambda example: example.name}
+    assert usable_pools(pooled, examples, examples[1:3]) == {"images": ["a", "b"]}
+    examples[0].label = 1
+    assert usable_pools(pooled, examples, examples) == {}
