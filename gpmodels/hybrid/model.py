@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels import replicas
-from gpmodels.batches import batches, untuned
 from gpmodels.familiarity import Familiarity
 from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
+from gpmodels.hybrid import replicas
+from gpmodels.hybrid.batches import batches, untuned
+from gpmodels.hybrid.sampling import mixture_of_samples, samples
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
-from gpmodels.sampling import mixture_of_samples, samples
 from gpmodels.units.gradients import apply_gradients
 
 LOGGER = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class HybridModel(keras.Model):
     def call(self, inputs: Any, training: bool = False) -> dict[str, tf.Tensor]:
         """Predictions under the names of `gpmodels.heads.base.Head.call`, of the features' leading shape.
 
-        They average over the samples of a network that has some (`gpmodels.sampling`), but in training.
+        They average over the samples of a network that has some (`gpmodels.hybrid.sampling`), but in training.
         """
         if training or not samples(self.network):
             return self.head(self.network(inputs, training=training))

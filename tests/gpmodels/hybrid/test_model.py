@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
-
-from .layer_contract import OUTPUTS
+from tests.gpmodels.layer_contract import OUTPUTS
 
 
 def identity_model(head=None, *, num_features: int = 2, **settings) -> HybridModel:
