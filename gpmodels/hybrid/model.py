@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import inspect
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,26 +18,24 @@ from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.hybrid import replicas
-from gpmodels.hybrid.batches import batches, untuned
+from gpmodels.hybrid.batches import batches, shapes_of, untuned
+from gpmodels.hybrid.checks import (
+    assert_inputs_finite,
+    check_compile,
+    check_counts_agree,
+    check_inputs,
+    check_points,
+)
+from gpmodels.hybrid.fitting import FitArguments, count_points
+from gpmodels.hybrid.points import NO_POINT, Sample, first_batches, num_points, point_batches, sample_points
 from gpmodels.hybrid.sampling import mixture_of_samples, samples
+from gpmodels.hybrid.targets import in_unit_of_targets, target_moments
+from gpmodels.hybrid.watch import Watch
 from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
 from gpmodels.units.gradients import apply_gradients
 
 LOGGER = logging.getLogger(__name__)
-
-_NO_POINT = "initialize() was given no data point of positive weight; pass inputs or a dataset."
-
-MAX_SAMPLED_BATCHES = 32
-"""Batches that `HybridModel.initialize` reads: variety enough for k-means, a fraction of an epoch."""
-
-
-class Sample(NamedTuple):
-    """Points of a data set: `features [N, D]`, `labels [N]` or None without labels, `weights [N]`."""
-
-    features: npt.NDArray[np.floating[Any]]
-    labels: npt.NDArray[np.floating[Any]] | None
-    weights: npt.NDArray[np.floating[Any]]
 
 
 class _Points(NamedTuple):
@@ -61,12 +59,18 @@ class HybridModel(keras.Model):
     observations than there are points. `num_effective` says how many (see `gpmodels.effective`): the loss is
     then KL / N_eff less the mean expected log-likelihood, the negative bound of a power likelihood.
 
+    Real targets are standardised inside: `initialize` measures their mean and scale, the model keeps them, and
+    predictions, `nll` and `rmse` are in the unit of the targets; `loss` and `expected_log_likelihood` are of
+    the standardised ones.
+
     Logged each epoch: `loss` (-bound/N_eff), `expected_log_likelihood` per point, `nll` of the prediction
     (nats) and `accuracy` (`rmse` in regression), besides any `metrics` given to `compile`, which see
     `probability` (`mean` in regression).
 
     Attributes:
         familiarity: Adds an output `familiarity` to `inference_function`; None adds nothing.
+        target_mean: Mean of real targets, a weight that is not trained; None of a classifier.
+        target_scale: Their standard deviation, likewise.
 
     Args:
         network: Maps inputs to features.
@@ -80,8 +84,8 @@ class HybridModel(keras.Model):
         **kwargs: Passed to `keras.Model`.
 
     Raises:
-        ValueError: `num_data`, `num_effective` or `points_per_example` is not positive, or a network that
-            samples has a head that predicts no classes.
+        ValueError: `num_data`, `num_effective` or `points_per_example` is not positive, `num_effective` is
+            above `num_data`, or a network that samples has a head that predicts no classes.
 
     Source:
         Thesis algorithm 4 and (4.39); algorithm 5 for prediction.
@@ -91,7 +95,6 @@ class HybridModel(keras.Model):
         >>> network = keras.Sequential([keras.layers.Dense(4, activation="relu")])
         >>> model = HybridModel(network, HGPHead(num_experts=2, num_inducing=5), num_data=100)
         >>> x, y = np.random.randn(100, 3).astype("float32"), np.arange(100) % 2
-        >>> model.initialize((x, y))
         >>> model.compile(optimizer="adam")
         >>> history = model.fit(x, y, verbose=0)
         >>> model.predict(x, verbose=0)["probability"].shape
@@ -121,6 +124,11 @@ class HybridModel(keras.Model):
                 "num_effective must be how many observations the training points are worth, a positive "
                 f"number, or None to count all of them, but is {num_effective}."
             )
+        if num_effective is not None and num_effective > num_data * (1.0 + 1e-6):
+            raise ValueError(
+                f"num_effective is {num_effective:g}, but cannot be above num_data, {num_data}: points are worth "
+                "one observation each at most."
+            )
         if points_per_example is not None and points_per_example < 1:
             raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
         if samples(network) and not head.is_classifier:
@@ -133,6 +141,13 @@ class HybridModel(keras.Model):
         self.seed = seed
         self.familiarity: Familiarity | None = None
         self._trunk: keras.Model | None = None
+        self._knows_targets = head.is_classifier
+        self.target_mean: keras.Variable | None = None
+        self.target_scale: keras.Variable | None = None
+        if not head.is_classifier:
+            settings = {"shape": (), "trainable": False, "dtype": head.variable_dtype}
+            self.target_mean = self.add_weight(name="target_mean", initializer="zeros", **settings)
+            self.target_scale = self.add_weight(name="target_scale", initializer="ones", **settings)
         self._expected_log_likelihood = keras.metrics.Mean("expected_log_likelihood")
         self._nll = keras.metrics.Mean("nll")
         self._error = (
@@ -140,6 +155,7 @@ class HybridModel(keras.Model):
             if head.is_classifier
             else keras.metrics.RootMeanSquaredError("rmse")
         )
+        self._watch = Watch(head)
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal model."""
@@ -176,7 +192,7 @@ class HybridModel(keras.Model):
         They average over the samples of a network that has some (`gpmodels.hybrid.sampling`), but in training.
         """
         if training or not samples(self.network):
-            return self.head(self.network(inputs, training=training))
+            return self._in_unit(self.head(self.network(inputs, training=training)))
         shared = self.network.shared(inputs)
         outputs = mixture_of_samples(self.network, shared, self.head, self.head.latent, self.head.readout())
         return tempered(outputs, self.head.prediction_temperature)
@@ -198,15 +214,95 @@ class HybridModel(keras.Model):
         """
         return logits_of(outputs) if samples(self.network) else self.head.logits(outputs)
 
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Choose optimiser and further metrics, as `keras.Model.compile` does; the loss is the bound.
+
+        Raises:
+            ValueError: There is a loss, or weights of losses, which would not be used.
+        """
+        check_compile(loss, loss_weights)
+        super().compile(optimizer, loss, loss_weights, *args, **kwargs)
+
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `keras.Model.fit` does; log a warning where `initialize` has not placed the head."""
-        if isinstance(self.head, GPHead) and not self.head.is_placed():
-            LOGGER.warning(
-                "%s was not placed by initialize(data): its inducing points and lengthscales know nothing of "
-                "the features, and it may learn nothing. Call initialize with the training data before fit.",
-                self.head.name,
-            )
-        return super().fit(*args, **kwargs)
+        """Train as `keras.Model.fit` does, of which it takes all arguments and what it takes as data.
+
+        Where neither `initialize` nor training has placed the head, it is placed first, on the training data;
+        a generator loses no batch by that. An epoch that leaves the head at its prior, or a number of points
+        that contradicts `num_data`, is said in a warning.
+
+        Raises:
+            ValueError: Labels or weights do not have the shape of the points, a label is unknown, or inputs
+                are not finite.
+        """
+        arguments = FitArguments(inspect.signature(super().fit).bind(*args, **kwargs).arguments)
+        arrays = arguments.arrays
+        if arrays is not None:
+            check_counts_agree(*arguments.x_y_weight)
+            if (points := count_points(arrays)) is not None:
+                self._watch.tell_num_data(self, points, of_all=arguments.reads_all)
+        if not self._is_started():
+            data = arguments.readable()
+            if data is None:
+                LOGGER.warning(
+                    "%s was not placed by initialize(data), and data of this kind cannot be read before they are "
+                    "trained on: it may learn nothing. Call initialize before fit.",
+                    self.head.name,
+                )
+            else:
+                LOGGER.info("Placing %s on the training data.", self.head.name)
+                self.initialize(data, seed=self.seed)
+        if arrays is not None:
+            check_inputs(self._features, arrays[0])
+        watch = self._watch.callback(reads_all=arguments.reads_all)
+        return super().fit(**arguments.watched_by(watch))
+
+    def _is_started(self) -> bool:
+        """Whether the head is where the data are, by `initialize` or by training."""
+        placed = not isinstance(self.head, GPHead) or (self.built and self.head.is_placed())
+        return placed and self._knows_targets
+
+    def load_own_variables(self, store: Any) -> None:
+        """Take mean and scale of the targets from a file, which those of an earlier version lack."""
+        if len(store.keys()):
+            super().load_own_variables(store)
+        self._knows_targets = True
+
+    def _standardised(self, labels: tf.Tensor) -> tf.Tensor:
+        """Return what the head learns from labels: class numbers as they are, targets standardised."""
+        if self.target_mean is None or self.target_scale is None:
+            return labels
+        return (labels - tf.cast(self.target_mean, labels.dtype)) / tf.cast(self.target_scale, labels.dtype)
+
+    def scale_of_targets(self) -> float:
+        """Return the standard deviation that real targets are divided by, 1 of a classifier."""
+        return 1.0 if self.target_scale is None else float(self.target_scale.numpy())
+
+    def _in_unit(self, outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the head's outputs in the unit of the targets, those of classes as they are."""
+        if self.target_mean is None or self.target_scale is None:
+            return outputs
+        return in_unit_of_targets(outputs, self.target_mean, self.target_scale)
+
+    def _expected_terms(self, points: _Points, *, training: bool) -> tf.Tensor:
+        """Return each point's term of the objective, of standardised targets, `[B]`."""
+        labels = self._standardised(points.labels)
+        if training:
+            return self.head.training_terms(points.latent, points.features, labels)
+        return self.head.expected_log_likelihood(points.latent, labels)
+
+    def _log_predictive_density(self, points: _Points) -> tf.Tensor:
+        """Return log p(y) of each point in the unit of its target, `[B]`."""
+        density = self.head.log_predictive_density(points.latent, self._standardised(points.labels))
+        if self.target_scale is None:
+            return density
+        return density - tf.math.log(tf.cast(self.target_scale, density.dtype))
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step of the optimiser on the batch's estimate of the bound."""
@@ -218,7 +314,7 @@ class HybridModel(keras.Model):
         gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
         apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
-        return self._update_metrics(points, expected, loss)
+        return self._update_metrics(points, expected, loss, training=True)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Return the bound and the metrics of a batch."""
@@ -230,8 +326,15 @@ class HybridModel(keras.Model):
         """Return marginals, labels and weights of a batch's points, in training of a random subset."""
         if not self.built:  # Keras builds in `__call__`, which a training step does without
             with tf.init_scope():
-                self.build((None, *x.shape[1:]))
+                self.build(shapes_of(x))
         features = self.network(x, training=training)
+        if y is None:
+            raise ValueError("fit and evaluate need labels: pass (inputs, labels) or batches of both.")
+        check_points(
+            features.shape, y.shape, None if sample_weight is None else sample_weight.shape, self.head
+        )
+        if training:
+            assert_inputs_finite(x, features)
         num_examples, num_features = tf.shape(features)[0], features.shape[-1]
         dtype = self.head.compute_dtype
         labels = tf.cast(tf.reshape(y, [num_examples, -1]), dtype)
@@ -276,10 +379,7 @@ class HybridModel(keras.Model):
 
     def _expected(self, points: _Points, *, training: bool = False) -> tf.Tensor:
         """Return the weighted mean over the batch of each point's expected log-likelihood terms."""
-        if training:
-            terms = self.head.training_terms(points.latent, points.features, points.labels)
-        else:
-            terms = self.head.expected_log_likelihood(points.latent, points.labels)
+        terms = self._expected_terms(points, training=training)
         return tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), tf.reduce_sum(points.weights))
 
     def _bound_of_step(self, points: _Points) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -292,7 +392,7 @@ class HybridModel(keras.Model):
             expected = self._expected(points, training=True)
             loss = self._negative_bound_per_point(expected)
             return expected, loss, loss
-        terms = self.head.training_terms(points.latent, points.features, points.labels)
+        terms = self._expected_terms(points, training=True)
         weight = replicas.total(tf.reduce_sum(points.weights))
         own = tf.math.divide_no_nan(tf.reduce_sum(points.weights * terms), weight)
         penalty = self._penalty_per_point()
@@ -310,14 +410,19 @@ class HybridModel(keras.Model):
         count = self.num_data if self.num_effective is None else self.num_effective
         return self.head.penalty() / count
 
-    def _update_metrics(self, points: _Points, expected: tf.Tensor, loss: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _update_metrics(
+        self, points: _Points, expected: tf.Tensor, loss: tf.Tensor, *, training: bool = False
+    ) -> dict[str, tf.Tensor]:
         total = tf.reduce_sum(points.weights)
         self._loss_tracker.update_state(loss, sample_weight=total)
         self._expected_log_likelihood.update_state(expected, sample_weight=total)
-        density = self.head.log_predictive_density(points.latent, points.labels)
+        density = self._log_predictive_density(points)
         self._nll.update_state(-density, sample_weight=points.weights)
+        answer = "probability" if self.head.is_classifier else "mean"
         outputs = self.head.predictions(points.latent)
-        predicted = outputs["probability" if self.head.is_classifier else "mean"]
+        if training:
+            self._watch.update(self._standardised(points.labels), points.weights, outputs[answer])
+        predicted = self._in_unit(outputs)[answer]
         # Keras metrics average over the last axis before weighting: keep one value per row.
         column = [points.labels[:, None], predicted if predicted.shape.rank == 2 else predicted[:, None]]
         if self.head.is_classifier:
@@ -331,36 +436,20 @@ class HybridModel(keras.Model):
         """Return features, labels and weights of at most `max_points` random points of positive weight.
 
         Args:
-            data: Inputs, `(inputs, labels)`, `(inputs, labels, weights)`, or a `tf.data.Dataset` of
-                such batches, best shuffled, of which at most 32 are read.
+            data: Inputs, `(inputs, labels)`, `(inputs, labels, weights)`, or batches of these: a
+                `tf.data.Dataset`, best shuffled, a `keras.utils.PyDataset`, or any iterable, such as a
+                generator, which is used up. At most 32 batches are read.
             max_points: Size of the sample.
             seed: Seed of the choice.
 
         Raises:
-            ValueError: The data holds no point, or a feature is not finite.
+            ValueError: The data holds no point, labels or weights do not have the shape of the points, a label
+                is unknown, or a feature is not finite.
         """
-        rng = np.random.default_rng(seed)
-        sampled = list(itertools.islice(batches(data), MAX_SAMPLED_BATCHES))
-        share = math.ceil(max_points / max(len(sampled), 1))
-        features, labels, weights = [], [], []
-        for x, y, weight in sampled:
-            batch = self.network(x, training=False)
-            batch = np.asarray(tf.cast(flatten_points(batch), tf.float64))
-            counts = np.ones(len(batch)) if weight is None else weight.reshape(-1)
-            chosen = rng.permutation(np.flatnonzero(counts))[:share]
-            features.append(batch[chosen])
-            weights.append(counts[chosen])
-            if y is not None:
-                labels.append(np.asarray(y).reshape(-1)[chosen])
-        if not sum(map(len, features)):
-            raise ValueError(_NO_POINT)
-        stacked = np.concatenate(features)[:max_points]
-        if not np.isfinite(stacked).all():
-            raise ValueError(
-                "The network's features hold NaN or infinity; lower the learning rate of its training."
-            )
-        labelled = np.concatenate(labels)[:max_points] if labels else None
-        return Sample(stacked, labelled, np.concatenate(weights)[:max_points])
+        return sample_points(self._features, self.head, data, first_batches(data), max_points, seed)
+
+    def _features(self, inputs: Any) -> Any:
+        return self.network(inputs, training=False)
 
     def initialize(
         self,
@@ -373,6 +462,8 @@ class HybridModel(keras.Model):
     ) -> None:
         """Place inducing points, gates and lengthscales by k-means on the network's features.
 
+        Mean and scale of real targets are measured too. `fit` does all this by itself where nobody did.
+
         Args:
             data: As for `sample`.
             max_points: Size of the sample of features.
@@ -383,19 +474,33 @@ class HybridModel(keras.Model):
             head_learning_rate: Learning rate of those steps.
 
         Raises:
-            ValueError: No usable point, features that are not finite, or head steps without labels.
+            ValueError: As `sample`, or head steps without labels.
         """
+        sampled = first_batches(data)
+        if not sampled:
+            raise ValueError(NO_POINT)
         if not self.built:
-            first = next((inputs for inputs, _, _ in batches(data)), None)
-            if first is None:
-                raise ValueError(_NO_POINT)
-            self.build(tf.TensorShape([None, *first.shape[1:]]).as_list())
-        sample = self.sample(data, max_points, seed=seed)
+            self.build(shapes_of(sampled[0].x))
+        sample = sample_points(self._features, self.head, data, sampled, max_points, seed)
+        self._watch.tell_num_data(self, num_points(sampled), of_all=False)
         self.head.initialize(sample.features, seed=seed)
         if sample.labels is not None:
+            sample = sample._replace(labels=self._standardise(sample.labels, sample.weights))
             self.head.initialize_from_labels(sample.features, sample.labels, seed=seed)
         if head_steps:
             self._fit_head(sample, head_steps, head_learning_rate)
+
+    def _standardise(
+        self, labels: npt.NDArray[Any], weights: npt.NDArray[np.floating[Any]]
+    ) -> npt.NDArray[Any]:
+        """Measure mean and scale of real targets, and return what the head learns from."""
+        if self.target_mean is None or self.target_scale is None:
+            return labels
+        mean, scale = target_moments(labels, weights)
+        self.target_mean.assign(mean)
+        self.target_scale.assign(scale)
+        self._knows_targets = True
+        return (labels - mean) / scale
 
     def _fit_head(self, sample: Sample, steps: int, learning_rate: float, batch_size: int = 2048) -> None:
         features, labels, weights = sample
@@ -415,7 +520,7 @@ class HybridModel(keras.Model):
         )
         # A few hundred features are one batch; copies of them would cost time and add nothing.
         points = points.shuffle(len(features), seed=self.seed).repeat().batch(min(batch_size, len(features)))
-        alone.fit(untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
+        keras.Model.fit(alone, untuned(points), steps_per_epoch=steps, shuffle=False, verbose=0)
 
     def fit_to(
         self,
@@ -447,31 +552,9 @@ class HybridModel(keras.Model):
             self.head.fit_to(points, seed=seed)
 
     def _point_batches(self, data: Any, groups: npt.NDArray[Any] | None) -> Iterator[PointBatch]:
-        """Yield all points of the data, features by the network as it is, each counted N_eff/N times."""
+        """Yield all points of the data, each counted N_eff/N times."""
         each = 1.0 if self.num_effective is None else self.num_effective / self.num_data
-        function = tf.function(lambda x: self.network(x, training=False), reduce_retracing=True)
-        done = 0
-        for x, y, weight in batches(data, shuffled=groups is None):
-            if y is None:
-                raise ValueError("fit_to() needs labels: pass (inputs, labels) or such a dataset.")
-            features = np.asarray(tf.cast(flatten_points(function(x)), tf.float64))
-            if not np.isfinite(features).all():
-                raise ValueError(
-                    "The network's features hold NaN or infinity; lower the learning rate of its training."
-                )
-            count = len(y)
-            examples = np.arange(done, done + count)
-            done += count
-            if groups is not None:
-                if done > len(groups):
-                    raise ValueError(f"There are {len(groups)} groups for more examples; give one for each.")
-                examples = groups[examples]
-            labels = np.asarray(y).reshape(-1)
-            weights = np.ones(len(labels)) if weight is None else np.asarray(weight, np.float64).reshape(-1)
-            numbers = np.repeat(examples, len(labels) // count)
-            yield PointBatch(features, labels, each * weights, numbers.astype(np.int64))
-        if groups is not None and done != len(groups):
-            raise ValueError(f"There are {len(groups)} groups for {done} examples; give one for each.")
+        return point_batches(self._features, self.head, data, groups, each)
 
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
         """Drop the experts that no point of `data` chooses, re-routing all of it after each drop.
@@ -512,6 +595,9 @@ class HybridModel(keras.Model):
         """
         latent, temperature = self.head.for_inference(), self.head.prediction_temperature
         familiarity, readout = self.familiarity, self.head.readout()
+        moments = (
+            None if self.target_mean is None else (float(self.target_mean.numpy()), self.scale_of_targets())
+        )
 
         def infer(inputs: Any) -> dict[str, tf.Tensor]:
             if self._trunk is not None:
@@ -524,6 +610,8 @@ class HybridModel(keras.Model):
                 features = self.network(inputs, training=False)
                 outputs = self.head.predict_with(latent, features)
             outputs = tempered(outputs, temperature)
+            if moments is not None:
+                outputs = in_unit_of_targets(outputs, *moments)
             if familiarity is None:
                 return outputs
             strange = familiarity.strangeness(inputs if familiarity.of_inputs else features)
@@ -557,6 +645,9 @@ class HybridModel(keras.Model):
         """
         whole = HybridModel(self.network, self.head, num_data=self.num_data, num_effective=self.num_effective)
         whole.familiarity, whole._trunk = self.familiarity, trunk
+        for own, given in ((whole.target_mean, self.target_mean), (whole.target_scale, self.target_scale)):
+            if own is not None:
+                own.assign(given)
         return whole
 
     def export(self, filepath: str, **kwargs: Any) -> None:
