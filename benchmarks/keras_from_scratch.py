@@ -2,11 +2,11 @@
 
     python -m benchmarks.keras_from_scratch --out benchmarks/results/keras_from_scratch
 
-Each setting is a small convolutional network on synthetic images, trained by `fit` alone, without `initialize`:
-Adam or SGD at five learning rates between 1e-4 and 1e-2, with and without batch normalisation, classes and
-targets, 200 to 5000 images. `LinearHead` is the dense layer. A head is worse in a setting if it is worse on the
-held-out images by more than noise: two standard errors of the difference, from image to image. Goes on where
-an earlier call has stopped; writes JSON and a Markdown table.
+Each setting is a small convolutional network on synthetic images, trained by `fit` alone, without
+`initialize`: Adam or SGD at learning rates between 1e-4 and 1e-2, with and without batch normalisation,
+classes and targets, 200 to 5000 images. `LinearHead` is the dense layer. A head is worse in a setting if it
+is worse on the held-out images by more than noise: two standard errors of the difference between images.
+Goes on where an earlier call has stopped; writes JSON and a Markdown table.
 """
 
 from __future__ import annotations

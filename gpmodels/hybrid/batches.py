@@ -70,7 +70,7 @@ def shapes_of(inputs: Any) -> Any:
 
 
 def batches(data: Any, *, shuffled: bool = True) -> Iterator[Batch]:
-    """Return the batches of arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`, or an iterable of batches.
+    """Return the batches of arrays, a `tf.data.Dataset`, a `keras.utils.PyDataset`, or any iterable.
 
     Arrays are shuffled unless told otherwise, and so are the batches of a `PyDataset`; all else has its own
     order. What cannot be read twice, such as a generator, is used up.

@@ -33,9 +33,34 @@ def check_compile(loss: Any, loss_weights: Any) -> None:
     for name, value in (("loss", loss), ("loss_weights", loss_weights)):
         if value is not None:
             raise ValueError(
-                f"compile({name}=...) has no effect on a HybridModel, whose loss is the bound of its head: leave "
-                f"it out. To weigh classes or examples, pass class_weight or sample_weight to fit."
+                f"compile({name}=...) has no effect on a HybridModel, whose loss is the bound of its head: "
+                f"leave it out. To weigh classes or examples, pass class_weight or sample_weight to fit."
             )
+
+
+def check_sizes(num_data: int, num_effective: float | None, points_per_example: int | None) -> None:
+    """Refuse sizes that a `HybridModel` cannot have.
+
+    Raises:
+        ValueError: One is not positive, or `num_effective` is above `num_data`.
+
+    Example:
+        >>> check_sizes(100, 40.0, None)
+    """
+    if num_data < 1:
+        raise ValueError(f"num_data must be the number of training points, at least 1, but is {num_data}.")
+    if num_effective is not None and not (num_effective > 0.0 and math.isfinite(num_effective)):
+        raise ValueError(
+            "num_effective must be how many observations the training points are worth, a positive "
+            f"number, or None to count all of them, but is {num_effective}."
+        )
+    if num_effective is not None and num_effective > num_data * (1.0 + 1e-6):
+        raise ValueError(
+            f"num_effective is {num_effective:g}, but cannot be above num_data, {num_data}: points are "
+            "worth one observation each at most."
+        )
+    if points_per_example is not None and points_per_example < 1:
+        raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
 
 
 def check_counts_agree(x: Any, y: Any, weight: Any) -> None:
@@ -71,7 +96,8 @@ def check_points(features: Shape, labels: Shape, weights: Shape | None, head: He
         shape = f"({', '.join([example, *map(str, labels[1:])])})"
         expected = f"({', '.join([example, *map(str, space)])}{'' if space else ','})"
         raise ValueError(
-            f"Labels have shape {shape}, but must have shape {expected}: {_what_was_meant(space, found, head)}"
+            f"Labels have shape {shape}, but must have shape {expected}: "
+            f"{_what_was_meant(space, found, head)}"
         )
     if weights is not None:
         check_weights(weights, labels)
@@ -89,8 +115,8 @@ def check_weights(weights: Shape, labels: Shape) -> None:
     each, of_labels = _per_example(weights), _per_example(labels)
     if each not in (None, 1) and of_labels is not None and each != of_labels:
         raise ValueError(
-            f"Weights have shape {_text(weights)}, but labels have shape {_text(labels)}: give one weight for "
-            "each example, or one for each label."
+            f"Weights have shape {_text(weights)}, but labels have shape {_text(labels)}: give one weight "
+            "for each example, or one for each label."
         )
 
 
@@ -109,8 +135,8 @@ def _what_was_meant(space: Shape, found: int, head: Head) -> str:
     if found == 1:
         sides = " x ".join(map(str, space))
         return (
-            f"the network gives {sides} points for each example, and there is one label. End the network in a "
-            "pooling or flattening layer, or give a label for each point."
+            f"the network gives {sides} points for each example, and there is one label. End the network in "
+            "a pooling or flattening layer, or give a label for each point."
         )
     if not head.is_classifier:
         return "one target for each point. A head has one output; train one model for each target."
@@ -196,8 +222,8 @@ def not_finite_message(where: str | None) -> str:
             "network is not at fault."
         )
     return (
-        "The network's features hold NaN or infinity, though its inputs are finite; lower the learning rate of "
-        "its training."
+        "The network's features hold NaN or infinity, though its inputs are finite; lower the learning rate "
+        "of its training."
     )
 
 
@@ -222,7 +248,7 @@ def assert_inputs_finite(inputs: Any, features: tf.Tensor) -> None:
         tf.debugging.Assert(
             tf.reduce_all(rows),
             [
-                "The inputs hold NaN or infinity; leave such examples out or fill in the values. Rows of the batch:",
+                "The inputs hold NaN or infinity; leave such examples out. Rows of the batch:",
                 tf.squeeze(tf.where(~rows), 1),
             ],
             summarize=5,
@@ -246,7 +272,7 @@ def warn_of_num_data(num_data: int, points: int, *, of_all: bool) -> bool:
         return False
     LOGGER.warning(
         "num_data is %d, but the data hold %s%d points, so that the divergence from the prior counts too %s. "
-        "num_data is the number of training points: examples (not batches), or pixels where each has a label.",
+        "num_data is the number of training points: examples, not batches, or pixels if each has a label.",
         num_data,
         "" if of_all else "at least ",
         points,

@@ -71,7 +71,7 @@ class FitArguments:
         return None if distributed or not hasattr(x, "__iter__") else x
 
     def watched_by(self, watch: keras.callbacks.Callback) -> dict[str, Any]:
-        """Return the arguments with one more callback, and all callbacks told what is better of what they see."""
+        """Return the arguments with one more callback, and all callbacks told what is better."""
         callbacks = self._named.get("callbacks")
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.append(watch)

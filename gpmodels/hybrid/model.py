@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,15 +17,18 @@ from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.hybrid import replicas
-from gpmodels.hybrid.batches import batches, shapes_of, untuned
+from gpmodels.hybrid.batches import shapes_of, untuned
 from gpmodels.hybrid.checks import (
     assert_inputs_finite,
     check_compile,
     check_counts_agree,
     check_inputs,
     check_points,
+    check_sizes,
 )
+from gpmodels.hybrid.experts import drop_unused
 from gpmodels.hybrid.fitting import FitArguments, count_points
+from gpmodels.hybrid.inference import inference_function
 from gpmodels.hybrid.points import NO_POINT, Sample, first_batches, num_points, point_batches, sample_points
 from gpmodels.hybrid.sampling import mixture_of_samples, samples
 from gpmodels.hybrid.targets import in_unit_of_targets, target_moments
@@ -59,9 +61,9 @@ class HybridModel(keras.Model):
     observations than there are points. `num_effective` says how many (see `gpmodels.effective`): the loss is
     then KL / N_eff less the mean expected log-likelihood, the negative bound of a power likelihood.
 
-    Real targets are standardised inside: `initialize` measures their mean and scale, the model keeps them, and
-    predictions, `nll` and `rmse` are in the unit of the targets; `loss` and `expected_log_likelihood` are of
-    the standardised ones.
+    Real targets are standardised inside: `initialize` measures their mean and scale, the model keeps them,
+    and predictions, `nll` and `rmse` are in the unit of the targets; `loss` and `expected_log_likelihood` are
+    of the standardised ones.
 
     Logged each epoch: `loss` (-bound/N_eff), `expected_log_likelihood` per point, `nll` of the prediction
     (nats) and `accuracy` (`rmse` in regression), besides any `metrics` given to `compile`, which see
@@ -115,22 +117,7 @@ class HybridModel(keras.Model):
         super().__init__(**kwargs)
         if not isinstance(head, Head):
             raise TypeError(f"head must be a head of gpmodels, such as SVGPHead(), but is {head!r}.")
-        if num_data < 1:
-            raise ValueError(
-                f"num_data must be the number of training points, at least 1, but is {num_data}."
-            )
-        if num_effective is not None and not (num_effective > 0.0 and math.isfinite(num_effective)):
-            raise ValueError(
-                "num_effective must be how many observations the training points are worth, a positive "
-                f"number, or None to count all of them, but is {num_effective}."
-            )
-        if num_effective is not None and num_effective > num_data * (1.0 + 1e-6):
-            raise ValueError(
-                f"num_effective is {num_effective:g}, but cannot be above num_data, {num_data}: points are worth "
-                "one observation each at most."
-            )
-        if points_per_example is not None and points_per_example < 1:
-            raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
+        check_sizes(num_data, num_effective, points_per_example)
         if samples(network) and not head.is_classifier:
             raise ValueError("Predictions average over a network's samples for classes alone, not targets.")
         self.network = network
@@ -189,7 +176,8 @@ class HybridModel(keras.Model):
     def call(self, inputs: Any, training: bool = False) -> dict[str, tf.Tensor]:
         """Predictions under the names of `gpmodels.heads.base.Head.call`, of the features' leading shape.
 
-        They average over the samples of a network that has some (`gpmodels.hybrid.sampling`), but in training.
+        But in training they average over the samples of a network that has some, see
+        `gpmodels.hybrid.sampling`.
         """
         if training or not samples(self.network):
             return self._in_unit(self.head(self.network(inputs, training=training)))
@@ -251,8 +239,8 @@ class HybridModel(keras.Model):
             data = arguments.readable()
             if data is None:
                 LOGGER.warning(
-                    "%s was not placed by initialize(data), and data of this kind cannot be read before they are "
-                    "trained on: it may learn nothing. Call initialize before fit.",
+                    "%s was not placed by initialize(data), and data of this kind cannot be read before "
+                    "training: it may learn nothing. Call initialize before fit.",
                     self.head.name,
                 )
             else:
@@ -282,7 +270,7 @@ class HybridModel(keras.Model):
 
     def scale_of_targets(self) -> float:
         """Return the standard deviation that real targets are divided by, 1 of a classifier."""
-        return 1.0 if self.target_scale is None else float(self.target_scale.numpy())
+        return 1.0 if self.target_scale is None else float(self.target_scale)
 
     def _in_unit(self, outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the head's outputs in the unit of the targets, those of classes as they are."""
@@ -443,8 +431,8 @@ class HybridModel(keras.Model):
             seed: Seed of the choice.
 
         Raises:
-            ValueError: The data holds no point, labels or weights do not have the shape of the points, a label
-                is unknown, or a feature is not finite.
+            ValueError: The data holds no point, labels or weights do not have the shape of the points, a
+                label is unknown, or a feature is not finite.
         """
         return sample_points(self._features, self.head, data, first_batches(data), max_points, seed)
 
@@ -485,8 +473,9 @@ class HybridModel(keras.Model):
         self._watch.tell_num_data(self, num_points(sampled), of_all=False)
         self.head.initialize(sample.features, seed=seed)
         if sample.labels is not None:
-            sample = sample._replace(labels=self._standardise(sample.labels, sample.weights))
-            self.head.initialize_from_labels(sample.features, sample.labels, seed=seed)
+            labels = self._standardise(sample.labels, sample.weights)
+            self.head.initialize_from_labels(sample.features, labels, seed=seed)
+            sample = sample._replace(labels=labels)
         if head_steps:
             self._fit_head(sample, head_steps, head_learning_rate)
 
@@ -568,24 +557,7 @@ class HybridModel(keras.Model):
         Returns:
             Indices from 0 of the experts dropped.
         """
-        dropped: list[int] = []
-        while len(self.head.active_experts) > 1:
-            counts = self._count_assignments(data)
-            unused = [k for k in self.head.active_experts if not counts[k]]
-            if not unused:
-                break
-            self.head.drop_experts(np.array(unused[:1]))
-            dropped += unused[:1]
-        return dropped
-
-    def _count_assignments(self, data: Any) -> npt.NDArray[np.int64]:
-        counts = np.zeros(self.head.num_experts, np.int64)
-        for x, _, weight in batches(data):
-            features = tf.cast(flatten_points(self.network(x, training=False)), self.head.compute_dtype)
-            expert = self.head.assign(features).numpy()
-            used = expert if weight is None else expert[weight.reshape(-1) > 0]
-            counts += np.bincount(used, minlength=len(counts))
-        return counts
+        return drop_unused(self._features, self.head, data)
 
     def inference_function(self, *, says_strangeness: bool = False) -> Any:
         """Return `inputs -> predictions` with the head folded into constants, for a SavedModel.
@@ -593,32 +565,14 @@ class HybridModel(keras.Model):
         Args:
             says_strangeness: Return the `strangeness` of which each familiarity is the rank, too.
         """
-        latent, temperature = self.head.for_inference(), self.head.prediction_temperature
-        familiarity, readout = self.familiarity, self.head.readout()
-        moments = (
-            None if self.target_mean is None else (float(self.target_mean.numpy()), self.scale_of_targets())
+        return inference_function(
+            self.network,
+            self.head,
+            trunk=self._trunk,
+            familiarity=self.familiarity,
+            moments=None if self.target_mean is None else (float(self.target_mean), self.scale_of_targets()),
+            says_strangeness=says_strangeness,
         )
-
-        def infer(inputs: Any) -> dict[str, tf.Tensor]:
-            if self._trunk is not None:
-                inputs = self._trunk(inputs, training=False)
-            if samples(self.network):
-                shared = self.network.shared(inputs)
-                features = self.network.averaged(shared) if familiarity is not None else None
-                outputs = mixture_of_samples(self.network, shared, self.head, latent, readout)
-            else:
-                features = self.network(inputs, training=False)
-                outputs = self.head.predict_with(latent, features)
-            outputs = tempered(outputs, temperature)
-            if moments is not None:
-                outputs = in_unit_of_targets(outputs, *moments)
-            if familiarity is None:
-                return outputs
-            strange = familiarity.strangeness(inputs if familiarity.of_inputs else features)
-            told = {"strangeness": strange} if says_strangeness else {}
-            return {**outputs, "familiarity": familiarity.of_strangeness(strange), **told}
-
-        return tf.autograph.experimental.do_not_convert(infer)
 
     @property
     def inference_holders(self) -> list[Any]:

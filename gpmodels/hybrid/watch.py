@@ -1,4 +1,4 @@
-"""A watch over training: a head that answers as if it had seen no input, and data that contradict `num_data`."""
+"""A watch over training: heads that answer as if they saw no input, data that contradict `num_data`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ERROR_GAIN = 0.02
 """What accuracy, or the share of the targets' deviation that is explained, must gain on the best constant."""
 
 SPREAD = 0.02
-"""Deviation of the predictions, of probabilities or in deviations of the targets, below which they are alike."""
+"""Deviation of probabilities, or of means in deviations of the targets, below which all are alike."""
 
 
 class Constant(NamedTuple):
@@ -193,9 +193,9 @@ def _knows_no_input(model: HybridModel, logs: Mapping[str, float], constant: Con
 def _tell_collapse(model: HybridModel, logs: Mapping[str, float], constant: Constant) -> None:
     scale = model.scale_of_targets()
     LOGGER.warning(
-        "%s predicts the same for every input: NLL %.4f, and the best prediction that knows no input has %.4f "
-        "(divergence from the prior: %.3g nats). It learns nothing: lower the learning rate of the network or "
-        "train it with LinearHead first, then build the model anew, for a head in this state seldom recovers.",
+        "%s predicts the same for every input: its NLL is %.4f, that of the best answer without "
+        "inputs %.4f, its divergence from the prior %.3g nats. Such a head seldom recovers: build "
+        "network and head anew, and lower the learning rate, or train with LinearHead first.",
         model.head.name,
         logs.get("nll", math.nan),
         constant.nll + math.log(scale),
