@@ -80,8 +80,8 @@ class LinearHead(Head):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal head."""
-        real = {} if self.likelihood is None else {"likelihood": "gaussian"}
-        return {**super().get_config(), "num_classes": self.num_classes, **real}
+        likelihood = None if self.likelihood is None else "gaussian"
+        return {**super().get_config(), "num_classes": self.num_classes, "likelihood": likelihood}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""

@@ -218,6 +218,17 @@ class HybridModel(keras.Model):
         check_compile(loss, loss_weights)
         super().compile(optimizer, loss, loss_weights, *args, **kwargs)
 
+    def get_compile_config(self) -> Any:
+        """Return optimiser and metrics for a file."""
+        return super().get_compile_config()
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compile as a file says; a loss that it may name was never used."""
+        config = {**config, "loss": None, "loss_weights": None}
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `keras.Model.fit` does, of which it takes all arguments and what it takes as data.
 

@@ -7,7 +7,13 @@ import tensorflow as tf
 from scipy import special, stats
 
 from gpmodels import HybridModel, LaplaceHead, LinearHead
-from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract, labelled_points, random_features
+from tests.gpmodels.layer_contract import (
+    NUM_FEATURES,
+    REGRESSION_OUTPUTS,
+    LayerContract,
+    labelled_points,
+    random_features,
+)
 
 
 class TestLinearHeadContract(LayerContract):
@@ -108,6 +114,7 @@ class TestLinearRegressionContract(LayerContract):
     head_class = LinearHead
     settings = {"likelihood": "gaussian"}  # noqa: RUF012
     trainable_values = NUM_FEATURES + 2
+    outputs = REGRESSION_OUTPUTS
 
 
 def fixed_regression() -> LinearHead:

@@ -76,6 +76,12 @@ def identity(head=None) -> HybridModel:
     return model
 
 
+def fit_to(labels: np.ndarray) -> None:
+    model = identity(SNGPHead())
+    model.build((None, 4))
+    model.fit_to((X, labels))
+
+
 X = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
 ONE_HOT = np.eye(2, dtype="float32")[np.arange(40) % 2]
 
@@ -86,7 +92,7 @@ ONE_HOT = np.eye(2, dtype="float32")[np.arange(40) % 2]
         lambda labels: identity().initialize((X, labels), head_steps=5),
         lambda labels: identity().fit(X, labels, verbose=0),
         lambda labels: identity(LinearHead()).fit(X, labels, verbose=0),
-        lambda labels: identity(SNGPHead()).fit_to((X, labels)),
+        fit_to,
     ],
 )
 @pytest.mark.parametrize(

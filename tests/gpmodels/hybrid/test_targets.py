@@ -87,7 +87,8 @@ def test_the_unit_is_kept_in_files_and_exports(head, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     model.export(str(tmp_path / "saved"))
-    served = tf.saved_model.load(str(tmp_path / "saved")).serve(tf.constant(x))
+    exported = tf.saved_model.load(str(tmp_path / "saved"))
+    served = exported.serve(tf.constant(x))
     for name, values in expected.items():
         np.testing.assert_allclose(loaded(x)[name], values, rtol=1e-6)
         np.testing.assert_allclose(served[name], values, rtol=1e-4)
