@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -100,22 +101,30 @@ def _raw_batches(data: Any, *, shuffled: bool) -> Iterable[Any]:
         return data
     x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
     check_counts_agree(x, y, weight)
-    shape = np.shape(tf.nest.flatten(data)[0])
+    return _of_arrays(x, y, weight, shuffled=shuffled)
+
+
+def _of_arrays(x: Any, y: Any, weight: Any, *, shuffled: bool) -> Iterator[Any]:
+    """Yield batches of arrays, of which no copy is made as a whole."""
+    if y is None and weight is not None:
+        raise ValueError("There are weights without labels; pass (inputs, labels, weights).")
+    x = tf.nest.map_structure(np.asarray, x) if _is_structure(x) else np.asarray(x)
+    parts = (x, *(np.asarray(part) for part in (y, weight) if part is not None))
+    shape = np.shape(tf.nest.flatten(x)[0])
     # Arrays may be sorted by class; images must not become one batch of gigabytes.
     rows = int(np.clip(MAX_BATCH_VALUES // max(math.prod(shape[1:]), 1), 1, 1024))
     order = np.random.default_rng(0).permutation(shape[0]) if shuffled else np.arange(shape[0])
-    if y is None and weight is not None:
-        raise ValueError("There are weights without labels; pass (inputs, labels, weights).")
-    parts = (_without_lists(x), *(part for part in (y, weight) if part is not None))
-    sliced = tf.nest.map_structure(lambda a: np.asarray(a)[order], parts if len(parts) > 1 else parts[0])
-    return untuned(tf.data.Dataset.from_tensor_slices(sliced).batch(rows))
+    for start in range(0, shape[0], rows):
+        chosen = order[start : start + rows]
+        # As tensors, which functions take that are no layers.
+        yield tf.nest.map_structure(lambda part, chosen=chosen: tf.constant(part[chosen]), parts)
 
 
-def _without_lists(inputs: Any) -> Any:
-    """Return inputs with tuples in place of lists, which a data set would stack to one array."""
-    if isinstance(inputs, tuple | list) and len(inputs) and hasattr(inputs[0], "shape"):
-        return tuple(inputs)
-    return inputs
+def _is_structure(inputs: Any) -> bool:
+    """Whether inputs are several arrays, as against one that is written as a list."""
+    return isinstance(inputs, dict) or (
+        isinstance(inputs, tuple | list) and bool(inputs) and all(hasattr(part, "shape") for part in inputs)
+    )
 
 
 def _of_py_dataset(data: keras.utils.PyDataset, *, shuffled: bool) -> Iterator[Any]:
@@ -146,8 +155,11 @@ def peek(generator: Iterator[Any], most: int) -> tuple[list[Any], Iterator[Any]]
         if values > MAX_PEEKED_VALUES:
             break
 
+    left = deque(first)
+
     def every() -> Iterator[Any]:
-        yield from first
+        while left:
+            yield left.popleft()  # which is then free
         yield from generator
 
     return first, every()

@@ -15,12 +15,15 @@ from gpmodels.heads.base import Head
 from gpmodels.hybrid.checks import warn_of_num_data
 
 if TYPE_CHECKING:
-    from gpmodels.hybrid.model import HybridModel
+    from gpmodels.hybrid.step import BoundModel
 
 LOGGER = logging.getLogger(__name__)
 
 LEAST_STEPS = 100
-"""Steps before anything is said: a head may need some to leave its start at a low learning rate."""
+"""Steps before anything is said."""
+
+LEAST_WAY = 0.1
+"""Least steps times learning rate, about how far Adam moves a parameter: a slow run leaves its start late."""
 
 NLL_GAIN = 0.01
 """Nats by which the NLL of training points must be below that of the best constant prediction."""
@@ -28,7 +31,7 @@ NLL_GAIN = 0.01
 ERROR_GAIN = 0.02
 """What accuracy, or the share of the targets' deviation that is explained, must gain on the best constant."""
 
-SPREAD = 0.02
+SPREAD = 0.005
 """Deviation of probabilities, or of means in deviations of the targets, below which all are alike."""
 
 
@@ -121,7 +124,7 @@ class Watch:
         """
         self._sums.update_state(labels, predicted, weights)
 
-    def tell_num_data(self, model: HybridModel, points: int, *, of_all: bool) -> None:
+    def tell_num_data(self, model: BoundModel, points: int, *, of_all: bool) -> None:
         """Warn once of `num_data` that the number of points contradicts."""
         if "num_data" not in self._said and warn_of_num_data(model.num_data, points, of_all=of_all):
             self._said.add("num_data")
@@ -138,19 +141,20 @@ class Watch:
         """Start the sums anew."""
         self._sums.reset_state()
 
-    def end(self, model: HybridModel, logs: Mapping[str, float], *, steps: int, reads_all: bool) -> None:
+    def end(self, model: BoundModel, logs: Mapping[str, float], *, reads_all: bool) -> None:
         """Look at an epoch.
 
         Args:
             model: The model.
             logs: Metrics of the epoch.
-            steps: Steps since training began.
             reads_all: Whether the epoch was a pass over all data.
         """
         constant = self._sums.constant()
         if model.points_per_example is None and constant.points:
             self.tell_num_data(model, constant.points, of_all=reads_all)
-        if "collapse" not in self._said and steps >= LEAST_STEPS and _knows_no_input(model, logs, constant):
+        steps, rate = int(model.optimizer.iterations), float(model.optimizer.learning_rate)
+        trained = steps >= LEAST_STEPS and steps * rate >= LEAST_WAY
+        if "collapse" not in self._said and trained and _knows_no_input(model, logs, constant):
             self._said.add("collapse")
             _tell_collapse(model, logs, constant)
 
@@ -160,20 +164,16 @@ class _EpochWatch(keras.callbacks.Callback):
 
     def __init__(self, watch: Watch, *, reads_all: bool) -> None:
         super().__init__()
-        self._watch, self._reads_all, self._steps = watch, reads_all, 0
+        self._watch, self._reads_all = watch, reads_all
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives both
         self._watch.begin()
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 - as above
-        self._steps_in_epoch = batch + 1
-
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - as above
-        self._steps += getattr(self, "_steps_in_epoch", 0)
-        self._watch.end(self.model, logs or {}, steps=self._steps, reads_all=self._reads_all)
+        self._watch.end(self.model, logs or {}, reads_all=self._reads_all)
 
 
-def _knows_no_input(model: HybridModel, logs: Mapping[str, float], constant: Constant) -> bool:
+def _knows_no_input(model: BoundModel, logs: Mapping[str, float], constant: Constant) -> bool:
     """Whether predictions are alike, and no better than the best that knows no input.
 
     A hard task alone has predictions that differ from point to point; a good run in its first epoch, too.
@@ -190,7 +190,7 @@ def _knows_no_input(model: HybridModel, logs: Mapping[str, float], constant: Con
     return varied and alike and gain < ERROR_GAIN and nll > constant.nll + math.log(scale) - NLL_GAIN
 
 
-def _tell_collapse(model: HybridModel, logs: Mapping[str, float], constant: Constant) -> None:
+def _tell_collapse(model: BoundModel, logs: Mapping[str, float], constant: Constant) -> None:
     scale = model.scale_of_targets()
     LOGGER.warning(
         "%s predicts the same for every input: its NLL is %.4f, that of the best answer without "

@@ -10,9 +10,9 @@ from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from gpmodels import HybridModel, RidgeLinearHead
+from gpmodels.heads.linear_fit import COSTS, fit_linear
 from gpmodels.heads.points import PointBatch
 from gpmodels.ridge import head as module
-from gpmodels.heads.linear_fit import COSTS, fit_linear
 from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
 
 
