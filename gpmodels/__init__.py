@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpmodels.heads.svgp import SVGPHead
     from gpmodels.hgp.head import HGPHead
     from gpmodels.hgp.vmgp import VMGPHead
-    from gpmodels.hybrid import HybridModel
+    from gpmodels.hybrid.model import HybridModel
     from gpmodels.laplace.head import LaplaceHead
     from gpmodels.random_features.head import RandomFeatureHead
     from gpmodels.ridge.head import RidgeLinearHead
@@ -53,7 +53,7 @@ _MODULES = {
     "SNGPHead": "gpmodels.sngp.head",
     "SVDKLHead": "gpmodels.svdkl.head",
     "ATLDGPHead": "gpmodels.transfer.head",
-    "HybridModel": "gpmodels.hybrid",
+    "HybridModel": "gpmodels.hybrid.model",
     "AutoGPClassifier": "gpmodels.estimators.autogp",
     "AutoGPRegressor": "gpmodels.estimators.autogp",
     "HGPClassifier": "gpmodels.estimators.classifiers",

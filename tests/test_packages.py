@@ -17,8 +17,6 @@ ROOMS = {
             {"counts"},
             {"effective"},
             {"paired"},
-            {"batches"},
-            {"replicas"},
             {"unfamiliar"},
             {"units"},
             {"likelihoods"},
@@ -32,7 +30,6 @@ ROOMS = {
             {"transfer"},  # builds on the units of dfgp
             {"registry"},
             {"familiarity"},
-            {"sampling"},
             {"hybrid"},
             {"networks"},
             {"estimators"},

@@ -50,6 +50,8 @@ class DropoutHead(LinearHead):
         True
     """
 
+    takes_targets = False
+
     # The prediction is no sigmoid or softmax of one logit: a temperature is that of its probabilities.
     set_temperature = Head.set_temperature
     logits = Head.logits

@@ -1,9 +1,9 @@
-"""The linear head: logistic regression on features, with a temperature. The baseline of every report."""
+"""The linear head: logistic or linear regression on features. The baseline of every report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ import tensorflow as tf
 from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.probit import bernoulli_entropy
 
 
@@ -32,39 +33,68 @@ class LinearHead(Head):
     al., 2017). The latent mean is the tempered logit, its variance 0: a linear head knows nothing of its own
     uncertainty.
 
+    With `likelihood="gaussian"` it is linear regression: the mean of a real target is wᵀx + b, and its noise
+    variance is learned with w and b. There is no temperature then.
+
+    Attributes:
+        takes_targets: Whether `likelihood="gaussian"` is known; subclasses may be for classes alone.
+
     Args:
-        num_classes: C; 2 takes one logit, more take one for each class.
+        num_classes: C; 2 takes one logit, more take one for each class; real targets ignore it.
+        likelihood: None for classes, `"gaussian"` for real targets.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
     Raises:
-        ValueError: `num_classes` is no whole number from 2.
+        ValueError: `num_classes` is no whole number from 2, or the likelihood is another.
 
     Example:
         >>> sorted(LinearHead()(tf.zeros([2, 3])))[:3]
         ['label', 'latent_mean', 'latent_variance']
         >>> LinearHead(num_classes=4)(tf.zeros([2, 3]))["probability"].shape
         TensorShape([2, 4])
+        >>> sorted(LinearHead(likelihood="gaussian")(tf.zeros([2, 3])))
+        ['latent_variance', 'mean', 'variance']
     """
 
-    def __init__(self, *, num_classes: int = 2, dtype: Any = None, **kwargs: Any) -> None:
+    takes_targets: ClassVar[bool] = True
+
+    def __init__(
+        self, *, num_classes: int = 2, likelihood: str | None = None, dtype: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_counts(least=2, num_classes=num_classes)
+        if likelihood is not None and not self.takes_targets:
+            raise ValueError(f"{type(self).__name__} is for classes alone; take LinearHead for real targets.")
+        if likelihood not in (None, "gaussian"):
+            raise ValueError(
+                f"likelihood must be None for classes, or 'gaussian' for real targets, but is {likelihood!r}."
+            )
         self.num_classes = num_classes
+        self.likelihood: GaussianLikelihood | None = None
+        if likelihood is not None:
+            self.likelihood = GaussianLikelihood(1, self.variable_dtype)
+            self.is_classifier, self.label_requirement = False, self.likelihood.label_requirement
+            return
         self.label_requirement = "0 or 1" if num_classes == 2 else f"an integer from 0 to {num_classes - 1}"
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal head."""
-        return {**super().get_config(), "num_classes": self.num_classes}
+        likelihood = None if self.likelihood is None else "gaussian"
+        return {**super().get_config(), "num_classes": self.num_classes, "likelihood": likelihood}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         num_features = self._num_features(input_shape)
         # Not zeros: trained end to end, equal weights give all features the same gradient until they are one.
-        outputs = () if self.num_classes == 2 else (self.num_classes,)
+        outputs = () if self.num_classes == 2 or self.likelihood is not None else (self.num_classes,)
         initializer = _glorot(num_features, *(outputs or (1,)))
         self.kernel = self.add_weight(name="kernel", shape=(num_features, *outputs), initializer=initializer)
         self.bias = self.add_weight(name="bias", shape=outputs, initializer="zeros")
+        if self.likelihood is not None:
+            self.adopt(self.likelihood, "likelihood")
+            super().build(input_shape)
+            return
         self.temperature = self.add_weight(name="temperature", shape=(), initializer="ones", trainable=False)
         super().build(input_shape)
 
@@ -77,8 +107,10 @@ class LinearHead(Head):
         """Divide all logits by `temperature` from now on.
 
         Raises:
-            ValueError: It is not a positive number.
+            ValueError: It is not a positive number, or the head predicts no classes.
         """
+        if self.likelihood is not None:
+            raise ValueError(f"{self.name} predicts no classes, so it has no temperature.")
         if not temperature > 0.0:
             raise ValueError(f"The temperature must be positive, but is {temperature}.")
         self.temperature.assign(temperature)
@@ -87,17 +119,24 @@ class LinearHead(Head):
         """Go on with the kernel and the bias of another linear head on the same features."""
         self.kernel.assign(linear.kernel)
         self.bias.assign(linear.bias)
+        if self.likelihood is not None and linear.likelihood is not None:
+            self.likelihood.noise_variance.assign(linear.likelihood.noise_variance)
 
     def logits(self, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the logits that it predicts by, which are the latent mean."""
         return outputs["latent_mean"]
 
     def latent(self, features: tf.Tensor) -> Latent:
-        """Return the tempered logits of features `[B, D]`, as marginals of variance 0."""
-        return self._tempered_logits(features, self.kernel, self.bias, self.temperature)
+        """Return the tempered logits of features `[B, D]`, or the means of targets, of variance 0."""
+        return self._tempered_logits(features, self.kernel, self.bias, self._divisor)
+
+    @property
+    def _divisor(self) -> Any:
+        """The temperature, 1 of real targets."""
+        return tf.ones([], self.variable_dtype) if self.likelihood is not None else self.temperature
 
     def _tempered_logits(self, features: tf.Tensor, kernel: Any, bias: Any, temperature: Any) -> Latent:
-        if self.num_classes == 2:
+        if len(kernel.shape) == 1:
             logit = (tf.linalg.matvec(features, kernel) + bias)[:, None] / temperature
         else:
             logit = (tf.linalg.matmul(features, kernel) + bias) / temperature
@@ -106,6 +145,9 @@ class LinearHead(Head):
 
     def expected_log_likelihood(self, latent: Latent, label: tf.Tensor) -> tf.Tensor:
         """Return log p(y) of each point, nats, `[B]`."""
+        if self.likelihood is not None:
+            unit = tf.zeros([latent.num_points], tf.int32)
+            return self.likelihood.expected_log_likelihood(latent.mean, latent.variance, label, unit)
         if self.num_classes > 2:
             classes = tf.cast(label, tf.int32)
             return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=latent.mean)
@@ -117,7 +159,9 @@ class LinearHead(Head):
         return self.expected_log_likelihood(latent, label)
 
     def valid_labels(self, label: tf.Tensor) -> tf.Tensor:
-        """Whether each label is a whole number from 0 to C - 1."""
+        """Whether each label is a whole number from 0 to C - 1, or each target finite."""
+        if self.likelihood is not None:
+            return self.likelihood.valid_labels(label)
         return is_class(label, self.num_classes)
 
     def prior_kl(self) -> tf.Tensor:
@@ -125,7 +169,13 @@ class LinearHead(Head):
         return tf.zeros([0], self.compute_dtype)
 
     def predictions(self, latent: Latent) -> dict[str, tf.Tensor]:
-        """Return sigmoid or softmax of the logits; no mutual information, since the latent variance is 0."""
+        """Return sigmoid or softmax of the logits; no mutual information, since the latent variance is 0.
+
+        Of real targets it is their mean and the noise variance.
+        """
+        if self.likelihood is not None:
+            unit = tf.zeros([latent.num_points], tf.int32)
+            return self.likelihood.predictions(latent.mean, latent.variance, unit)
         if self.num_classes > 2:
             return self._class_predictions(latent)
         logit, zeros = latent.mean[:, 0], latent.variance[:, 0]
@@ -158,9 +208,9 @@ class LinearHead(Head):
         """Return the tempered logits' map of the features."""
         kernel = tf.reshape(tf.convert_to_tensor(self.kernel), [self.kernel.shape[0], -1])
         bias = tf.reshape(tf.convert_to_tensor(self.bias), [-1])
-        return Readout(kernel / self.temperature, bias / self.temperature)
+        return Readout(kernel / self._divisor, bias / self._divisor)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the weights as constants."""
-        weights = [tf.convert_to_tensor(w.numpy()) for w in (self.kernel, self.bias, self.temperature)]
+        weights = [tf.convert_to_tensor(w.numpy()) for w in (self.kernel, self.bias, self._divisor)]
         return lambda features: self._tempered_logits(features, *weights)

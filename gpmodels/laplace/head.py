@@ -47,6 +47,8 @@ class LaplaceHead(GaussianLogits, LinearHead):
         True
     """
 
+    takes_targets = False
+
     # The prediction is no sigmoid or softmax of one logit: a temperature is that of its probabilities.
     set_temperature = Head.set_temperature
     logits = Head.logits

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from gpmodels import replicas
+from gpmodels.hybrid import replicas
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.sampling import SamplingNetwork
+from gpmodels.hybrid.sampling import SamplingNetwork
 
 CENTRAL_UNITS = 2
 """So many of the deepest encoder units, and as many decoder units, are followed by dropout."""
@@ -57,8 +57,8 @@ class DropoutNetwork(SamplingNetwork):
 
     These are the "central four encoder and decoder units" of the Bayesian SegNet, its best variant. Training
     drops features at random; a plain call with `training=False` drops none and stands for their average; and
-    each sample of `gpmodels.sampling` drops its own, the same for all images. What lies before the first
-    dropout is computed once for all samples.
+    each sample of `gpmodels.hybrid.sampling` drops its own, the same for all images. What lies before the
+    first dropout is computed once for all samples.
 
     Args:
         dropout: Probability that a feature is dropped; 0 for a network without dropout.

@@ -50,6 +50,8 @@ class RidgeLinearHead(LinearHead):
         True
     """
 
+    takes_targets = False
+
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         self.cost = self.add_weight(name="cost", shape=(), initializer="zeros", trainable=False)

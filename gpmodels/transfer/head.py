@@ -55,6 +55,8 @@ class ATLDGPHead(LinearHead):
         [0.5, 0.5]
     """
 
+    takes_targets = False
+
     def __init__(
         self,
         *,

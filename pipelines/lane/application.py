@@ -21,12 +21,12 @@ from data_prep.lane.scenes import render_scene
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
+from gpmodels.hybrid.sampling import samples
 from gpmodels.networks.encoder_decoder import encoder_decoder, units_and_kernel_size
 from gpmodels.networks.segnet import BASIC_UNITS, SEGNET_UNITS, SegNet, SegNetBasic
 from gpmodels.networks.trunk_decoder import TrunkDecoder
 from gpmodels.networks.trunks import LITE
 from gpmodels.registry import head_family
-from gpmodels.sampling import samples
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
 from pipelines.bundles.serving import MapServer
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery

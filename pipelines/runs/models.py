@@ -21,6 +21,7 @@ from pipelines.runs.familiarity import load_familiarity
 from pipelines.runs.job import Job
 from pipelines.runs.precision import network_arithmetic
 from pipelines.runs.predictors import Predictor, predictor, tempered_title
+from pipelines.runs.settings import HeadRun
 from pipelines.training.stages import BEST, load_checkpoint
 
 TRAINING_SECONDS = "training seconds"
@@ -53,14 +54,14 @@ def head_task(
         likelihood=likelihood,
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
-        kernel_variance=_start_variance(settings, run, is_softmax=is_softmax),
+        kernel_variance=_start_variance(run, has_mean=has_mean, is_softmax=is_softmax),
         domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
 
 
-def _start_variance(settings: SettingsKind, run: RunKind, *, is_softmax: bool) -> float:
+def _start_variance(run: HeadRun, *, has_mean: bool, is_softmax: bool) -> float:
     """Return σ² with which the global unit of a GP head starts."""
-    if run.linear_means and settings.mean == "linear":
+    if has_mean:
         return SOFTMAX_VARIANCE_BESIDE_MEAN if is_softmax else VARIANCE_BESIDE_MEAN
     return SOFTMAX_VARIANCE if is_softmax and run.starts_wide else 1.0
 

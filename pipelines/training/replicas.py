@@ -31,7 +31,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from gpmodels import HybridModel
-from gpmodels.replicas import share, total
+from gpmodels.hybrid.replicas import share, total
 from pipelines.command.strategies import ClusterTask
 
 Array = npt.NDArray[Any]

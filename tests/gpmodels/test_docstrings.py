@@ -22,7 +22,7 @@ FITTING = (
     "gpmodels.estimators.leave_one_out",
     "gpmodels.estimators.regressors",
     "gpmodels.estimators.transfer",
-    "gpmodels.hybrid",
+    "gpmodels.hybrid.model",
 )
 """Their examples train a model each."""
 

@@ -9,7 +9,7 @@ import pytest
 
 APPLICATIONS = ("lane", "classify", "sonar", "cells")
 
-TRAINING = ("gpflow", "tensorflow_probability", "pipelines.runs.train", "gpmodels.hybrid")
+TRAINING = ("gpflow", "tensorflow_probability", "pipelines.runs.train", "gpmodels.hybrid.model")
 
 
 @pytest.mark.slow

@@ -4,10 +4,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy import special
+from scipy import special, stats
 
-from gpmodels import HybridModel, LinearHead
-from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract, labelled_points, random_features
+from gpmodels import HybridModel, LaplaceHead, LinearHead
+from tests.gpmodels.layer_contract import (
+    NUM_FEATURES,
+    REGRESSION_OUTPUTS,
+    LayerContract,
+    labelled_points,
+    random_features,
+)
 
 
 class TestLinearHeadContract(LayerContract):
@@ -99,3 +105,50 @@ def test_more_classes_have_a_softmax():
     assert LinearHead.from_config(head.get_config()).num_classes == 3
     with pytest.raises(ValueError, match="num_classes must be at least 2"):
         LinearHead(num_classes=1)
+
+
+# Real targets
+
+
+class TestLinearRegressionContract(LayerContract):
+    head_class = LinearHead
+    settings = {"likelihood": "gaussian"}  # noqa: RUF012
+    trainable_values = NUM_FEATURES + 2
+    outputs = REGRESSION_OUTPUTS
+
+
+def fixed_regression() -> LinearHead:
+    head = LinearHead(likelihood="gaussian", dtype="float64")
+    head.build((None, 2))
+    head.kernel.assign([1.0, -2.0])
+    head.bias.assign(0.5)
+    head.likelihood.noise_variance.assign([0.25])
+    return head
+
+
+def test_linear_regression_is_a_gaussian_about_the_plane():
+    head = fixed_regression()
+    x, y = np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([0.0, 2.0])
+    outputs = head(x)
+    np.testing.assert_allclose(outputs["mean"], [-0.5, 2.5])
+    np.testing.assert_allclose(outputs["variance"], 0.25)
+    np.testing.assert_array_equal(outputs["latent_variance"], 0.0)
+    density = stats.norm.logpdf(y, [-0.5, 2.5], 0.5)
+    latent = head.latent(tf.constant(x))
+    np.testing.assert_allclose(head.log_predictive_density(latent, tf.constant(y)), density)
+    np.testing.assert_allclose(head.expected_log_likelihood(latent, tf.constant(y)), density)
+    np.testing.assert_allclose(head.for_inference()(tf.constant(x)).mean[:, 0], [-0.5, 2.5])
+    assert list(head.valid_labels(tf.constant([2.5, np.nan]))) == [True, False]
+    copy = LinearHead.from_config(head.get_config())
+    copy.build((None, 2))
+    copy.copy_weights(head)
+    np.testing.assert_allclose(copy(x)["variance"], 0.25, rtol=1e-6)
+
+
+def test_real_targets_have_no_temperature_and_subclasses_no_real_targets():
+    with pytest.raises(ValueError, match="predicts no classes, so it has no temperature"):
+        fixed_regression().set_temperature(2.0)
+    with pytest.raises(ValueError, match="LaplaceHead is for classes alone; take LinearHead"):
+        LaplaceHead(likelihood="gaussian")
+    with pytest.raises(ValueError, match="likelihood must be None for classes, or 'gaussian'"):
+        LinearHead(likelihood="bernoulli")

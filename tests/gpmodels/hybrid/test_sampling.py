@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
 from gpmodels.heads.base import Readout
+from gpmodels.hybrid.sampling import SamplingNetwork, samples
 from gpmodels.networks.encoder_decoder import encoder_decoder
 from gpmodels.networks.segnet import SegNetBasic
-from gpmodels.sampling import SamplingNetwork, samples
 
 SAMPLES = 5
 

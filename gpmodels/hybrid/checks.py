@@ -1,0 +1,281 @@
+"""What is checked before the first step: numbers and shapes that contradict each other, values, arguments."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from gpmodels.heads.base import Head
+
+LOGGER = logging.getLogger(__name__)
+
+CLEARLY = 2.0
+"""Factor by which the number of points may differ from `num_data` without a word."""
+
+Shape = Sequence[int | None]
+
+
+def check_compile(loss: Any, loss_weights: Any) -> None:
+    """Refuse a loss, which a `HybridModel` would not use.
+
+    Raises:
+        ValueError: There is one, or weights of losses.
+
+    Example:
+        >>> check_compile(None, None)
+    """
+    for name, value in (("loss", loss), ("loss_weights", loss_weights)):
+        if value is not None:
+            raise ValueError(
+                f"compile({name}=...) has no effect on a HybridModel, whose loss is the bound of its head: "
+                f"leave it out. To weigh classes or examples, pass class_weight or sample_weight to fit."
+            )
+
+
+def check_sizes(num_data: int, num_effective: float | None, points_per_example: int | None) -> None:
+    """Refuse sizes that a `HybridModel` cannot have.
+
+    Raises:
+        ValueError: One is not positive, or `num_effective` is above `num_data`.
+
+    Example:
+        >>> check_sizes(100, 40.0, None)
+    """
+    if num_data < 1:
+        raise ValueError(f"num_data must be the number of training points, at least 1, but is {num_data}.")
+    if num_effective is not None and not (num_effective > 0.0 and math.isfinite(num_effective)):
+        raise ValueError(
+            "num_effective must be how many observations the training points are worth, a positive "
+            f"number, or None to count all of them, but is {num_effective}."
+        )
+    if num_effective is not None and num_effective > num_data * (1.0 + 1e-6):
+        raise ValueError(
+            f"num_effective is {num_effective:g}, but cannot be above num_data, {num_data}: points are "
+            "worth one observation each at most."
+        )
+    if points_per_example is not None and points_per_example < 1:
+        raise ValueError(f"points_per_example must be at least 1 or None, but is {points_per_example}.")
+
+
+def check_counts_agree(x: Any, y: Any, weight: Any) -> None:
+    """Raise where inputs, labels and weights are not equally many.
+
+    Raises:
+        ValueError: They differ in number.
+    """
+    counts = [np.shape(part)[0] for part in tf.nest.flatten(x) if np.ndim(part)]
+    if len(set(counts)) > 1:
+        raise ValueError(f"The inputs differ in number: {', '.join(map(str, counts))}.")
+    for name, values in (("labels", y), ("weights", weight)):
+        if values is not None and counts and (found := len(tf.nest.flatten(values)[0])) != counts[0]:
+            raise ValueError(f"There are {counts[0]} inputs, but {found} {name}; give one for each input.")
+
+
+def check_points(features: Shape, labels: Shape, weights: Shape | None, head: Head) -> None:
+    """Raise where labels or weights do not have the shape of the points that a network gives.
+
+    Args:
+        features: Shape of the network's features, `[examples, ..., D]`; None stands for what is not known.
+        labels: Shape of the labels.
+        weights: Shape of the weights, None without any.
+        head: What the labels are for.
+
+    Raises:
+        ValueError: A shape is another, with what was probably meant.
+    """
+    space = tuple(features[1:-1])
+    found, points = _per_example(labels), _per_example(tuple(features[:-1]))
+    if found is not None and points is not None and found != points:
+        example = "n" if labels[0] is None else str(labels[0])
+        shape = f"({', '.join([example, *map(str, labels[1:])])})"
+        expected = f"({', '.join([example, *map(str, space)])}{'' if space else ','})"
+        raise ValueError(
+            f"Labels have shape {shape}, but must have shape {expected}: "
+            f"{_what_was_meant(space, found, head)}"
+        )
+    if weights is not None:
+        check_weights(weights, labels)
+
+
+def check_weights(weights: Shape, labels: Shape) -> None:
+    """Raise unless there is one weight for each example, or one for each label.
+
+    Raises:
+        ValueError: Weights have another shape.
+
+    Example:
+        >>> check_weights((4,), (4, 8, 8))
+    """
+    each, of_labels = _per_example(weights), _per_example(labels)
+    if each not in (None, 1) and of_labels is not None and each != of_labels:
+        raise ValueError(
+            f"Weights have shape {_text(weights)}, but labels have shape {_text(labels)}: give one weight "
+            "for each example, or one for each label."
+        )
+
+
+def _text(shape: Shape) -> str:
+    return f"({', '.join('n' if size is None else str(size) for size in shape)}{',' * (len(shape) == 1)})"
+
+
+def _per_example(shape: Shape) -> int | None:
+    """Return how many values an example has, None where that is not known."""
+    sizes = list(shape)[1:]
+    return None if None in sizes else math.prod(size for size in sizes if size is not None)
+
+
+def _what_was_meant(space: Shape, found: int, head: Head) -> str:
+    points = math.prod(size or 1 for size in space)
+    if found == 1:
+        sides = " x ".join(map(str, space))
+        return (
+            f"the network gives {sides} points for each example, and there is one label. End the network in "
+            "a pooling or flattening layer, or give a label for each point."
+        )
+    if not head.is_classifier:
+        return "one target for each point. A head has one output; train one model for each target."
+    num_classes = int(getattr(head, "num_classes", 2))
+    if found == points * num_classes:
+        return "numbers of classes. These look one-hot: pass np.argmax(labels, axis=-1)."
+    return "the number of a class for each point."
+
+
+def check_labels(labels: npt.NDArray[Any], head: Head) -> None:
+    """Raise where a label is none that the head knows.
+
+    Args:
+        labels: Labels of points that count, `[N]`.
+        head: What they are for.
+
+    Raises:
+        ValueError: With some of them.
+    """
+    wrong = labels[~np.asarray(head.valid_labels(tf.constant(labels)))]
+    if len(wrong):
+        raise ValueError(
+            f"Labels must be {head.label_requirement}, but found {np.unique(wrong)[:5].tolist()}."
+        )
+
+
+class Place(NamedTuple):
+    """Where a value is: the row, and what a message says of it."""
+
+    row: int
+    text: str
+
+
+def first_not_finite(inputs: Any) -> Place | None:
+    """Return where the first NaN or infinity of inputs is; None where all are finite.
+
+    Args:
+        inputs: Arrays or tensors in any structure, whose first axis counts rows.
+
+    Example:
+        >>> first_not_finite(np.array([[0.0, 1.0], [2.0, np.nan]])).text
+        'row 1, column 1'
+    """
+    for part in tf.nest.flatten(inputs):
+        values = np.asarray(part)
+        if values.dtype.kind not in "fc":
+            continue
+        rows = max(2**22 // max(math.prod(values.shape[1:]), 1), 1)  # without a mask of gigabytes
+        for start in range(0, len(values), rows):
+            finite = np.isfinite(values[start : start + rows])
+            if finite.all():
+                continue
+            row, *place = (int(index) for index in np.argwhere(~finite)[0])
+            row += start
+            where = f", column {place[0]}" if len(place) == 1 else f", at {tuple(place)}" if place else ""
+            return Place(row, f"row {row}{where}")
+    return None
+
+
+def check_inputs(network: Callable[[Any], Any], inputs: Any) -> None:
+    """Raise where inputs hold a NaN or infinity that the network passes on.
+
+    Args:
+        network: Inputs to features; one that fills in values is content.
+        inputs: Arrays in any structure.
+
+    Raises:
+        ValueError: With the first row that does.
+    """
+    place = first_not_finite(inputs)
+    if place is None:
+        return
+    row = tf.nest.map_structure(lambda values: np.asarray(values)[place.row : place.row + 1], inputs)
+    if not np.isfinite(np.asarray(network(row), np.float64)).all():
+        raise ValueError(not_finite_message(place.text))
+
+
+def not_finite_message(where: str | None) -> str:
+    """Return what to say of features that are not finite, by where the inputs are not."""
+    if where is not None:
+        return (
+            f"The inputs hold NaN or infinity ({where}); leave such examples out or fill in the values. The "
+            "network is not at fault."
+        )
+    return (
+        "The network's features hold NaN or infinity, though its inputs are finite; lower the learning rate "
+        "of its training."
+    )
+
+
+def assert_inputs_finite(inputs: Any, features: tf.Tensor) -> None:
+    """Stop a training step, in a graph too, where features are not finite because inputs are not.
+
+    Args:
+        inputs: Tensors in any structure, `[B, ...]` each.
+        features: What the network makes of them.
+
+    Raises:
+        tf.errors.InvalidArgumentError: With the rows of the batch.
+    """
+    floating = [part for part in tf.nest.flatten(inputs) if part.dtype.is_floating]
+
+    def check() -> tf.Tensor:
+        finite = [
+            tf.reduce_all(tf.reshape(tf.math.is_finite(part), [tf.shape(part)[0], -1]), axis=1)
+            for part in floating
+        ]
+        rows = tf.reduce_all(tf.stack(finite), axis=0)
+        tf.debugging.Assert(
+            tf.reduce_all(rows),
+            [
+                "The inputs hold NaN or infinity; leave such examples out. Rows of the batch:",
+                tf.squeeze(tf.where(~rows), 1),
+            ],
+            summarize=5,
+        )
+        return tf.constant(True)
+
+    if floating:
+        tf.cond(tf.reduce_all(tf.math.is_finite(features)), lambda: tf.constant(True), check)
+
+
+def warn_of_num_data(num_data: int, points: int, *, of_all: bool) -> bool:
+    """Log a warning where the number of points contradicts `num_data`; return whether it does.
+
+    Args:
+        num_data: What the model was told.
+        points: Points of positive weight that the data hold.
+        of_all: Whether these are all data, so that fewer contradict it as well.
+    """
+    more, fewer = points > CLEARLY * num_data, of_all and points * CLEARLY < num_data
+    if not (more or fewer):
+        return False
+    LOGGER.warning(
+        "num_data is %d, but the data hold %s%d points, so that the divergence from the prior counts too %s. "
+        "num_data is the number of training points: examples, not batches, or pixels if each has a label.",
+        num_data,
+        "" if of_all else "at least ",
+        points,
+        "much" if more else "little",
+    )
+    return True

@@ -1,0 +1,63 @@
+"""Mean and scale of real targets, by which a head learns targets of mean 0 and variance 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from check_shapes import check_shapes
+
+STANDARDISED = 0.1
+"""Targets whose mean is no farther from 0, and whose deviation is no farther from 1, stay as they are."""
+
+
+@check_shapes("targets: [N]", "weights: [N]")
+def target_moments(
+    targets: npt.NDArray[np.floating[Any]], weights: npt.NDArray[np.floating[Any]]
+) -> tuple[float, float]:
+    """Return mean and standard deviation of targets; 0 and 1 of those that are standardised already.
+
+    Targets that are all alike have the deviation 1, so that they can be divided by it.
+
+    Args:
+        targets: y.
+        weights: How often each counts; not all 0.
+
+    Example:
+        >>> target_moments(np.array([100.0, 300.0]), np.ones(2))
+        (200.0, 100.0)
+        >>> target_moments(np.array([-1.0, 1.01]), np.ones(2))
+        (0.0, 1.0)
+    """
+    targets, weights = np.asarray(targets, np.float64), np.asarray(weights, np.float64)
+    mean = float(np.average(targets, weights=weights))
+    deviation = float(np.sqrt(np.average(np.square(targets - mean), weights=weights)))
+    if abs(mean) <= STANDARDISED and abs(deviation - 1.0) <= STANDARDISED:
+        return 0.0, 1.0
+    return mean, deviation if deviation > 1e-12 * abs(mean) else 1.0
+
+
+def in_unit_of_targets(
+    outputs: Mapping[str, tf.Tensor], mean: tf.Tensor | float, scale: tf.Tensor | float
+) -> dict[str, tf.Tensor]:
+    """Return a head's outputs of standardised targets in the unit of the targets.
+
+    Args:
+        outputs: `mean`, `variance` and `latent_variance`.
+        mean: Mean of the targets.
+        scale: Their scale.
+
+    Example:
+        >>> outputs = dict.fromkeys(("mean", "variance", "latent_variance"), tf.constant([1.0]))
+        >>> {name: float(value[0]) for name, value in in_unit_of_targets(outputs, 5.0, 2.0).items()}
+        {'mean': 7.0, 'variance': 4.0, 'latent_variance': 4.0}
+    """
+    dtype = outputs["mean"].dtype
+    mean, scale = tf.cast(mean, dtype), tf.cast(scale, dtype)
+    return {
+        name: mean + scale * value if name == "mean" else tf.square(scale) * value
+        for name, value in outputs.items()
+    }

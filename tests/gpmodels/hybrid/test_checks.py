@@ -1,0 +1,183 @@
+"""What is refused before the first step, in one sentence that says what was meant."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpmodels import HybridModel, LinearHead, SNGPHead, SVGPHead
+from gpmodels.hybrid.checks import (
+    assert_inputs_finite,
+    check_counts_agree,
+    check_points,
+    check_weights,
+    first_not_finite,
+    warn_of_num_data,
+)
+
+CLASSES = LinearHead(num_classes=3)
+TARGETS = LinearHead(likelihood="gaussian")
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "head", "message"),
+    [
+        ((160, 4), (160, 3), CLASSES, r"shape \(160, 3\), but must have shape \(160,\).*argmax"),
+        ((160, 4), (160, 2), LinearHead(), "one-hot"),
+        ((None, 4), (None, 2), TARGETS, r"shape \(n, 2\).*train one model for each target"),
+        (
+            (9, 8, 8, 4),
+            (9,),
+            CLASSES,
+            r"must have shape \(9, 8, 8\): the network gives 8 x 8 points.*pooling",
+        ),
+        ((9, 8, 8, 4), (9, 8, 8, 3), CLASSES, "one-hot"),
+        ((9, 4), (9, 8, 8), LinearHead(), "the number of a class for each point"),
+    ],
+)
+def test_labels_of_another_shape(features, labels, head, message):
+    with pytest.raises(ValueError, match=message):
+        check_points(features, labels, None, head)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "weights"),
+    [
+        ((9, 4), (9,), (9,)),
+        ((9, 4), (9, 1), (9,)),
+        ((9, 8, 8, 4), (9, 8, 8), None),
+        ((9, 8, 8, 4), (9, 8, 8, 1), (9, 8, 8)),
+        ((9, 8, 8, 4), (9, 64), (9, 1)),
+        ((None, None, None, 4), (None, 5, 5), (None,)),
+    ],
+)
+def test_shapes_that_agree(features, labels, weights):
+    check_points(features, labels, weights, LinearHead())
+
+
+def test_weights_and_numbers_that_contradict():
+    with pytest.raises(ValueError, match=r"Weights have shape \(9, 4\), but labels have shape \(9, 8, 8\)"):
+        check_weights((9, 4), (9, 8, 8))
+    for counts in ((160, 100), (100, 160)):
+        message = f"There are {counts[0]} inputs, but {counts[1]} labels"
+        with pytest.raises(ValueError, match=message):
+            check_counts_agree(np.zeros([counts[0], 2]), np.zeros(counts[1]), None)
+    with pytest.raises(ValueError, match="but 3 weights"):
+        check_counts_agree(np.zeros([2, 2]), np.zeros(2), np.zeros(3))
+    with pytest.raises(ValueError, match="inputs differ in number: 2, 3"):
+        check_counts_agree([np.zeros([2, 1]), np.zeros([3, 1])], None, None)
+
+
+def identity(head=None) -> HybridModel:
+    model = HybridModel(
+        keras.layers.Identity(), SVGPHead(num_inducing=4) if head is None else head, num_data=40
+    )
+    model.compile("adam")
+    return model
+
+
+def fit_to(labels: np.ndarray) -> None:
+    model = identity(SNGPHead())
+    model.build((None, 4))
+    model.fit_to((X, labels))
+
+
+X = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
+ONE_HOT = np.eye(2, dtype="float32")[np.arange(40) % 2]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda labels: identity().initialize((X, labels), head_steps=5),
+        lambda labels: identity().fit(X, labels, verbose=0),
+        lambda labels: identity(LinearHead()).fit(X, labels, verbose=0),
+        fit_to,
+    ],
+)
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [(ONE_HOT, "one-hot"), (ONE_HOT[:30, 0], "40 inputs, but 30 labels")],
+)
+def test_contradictions_are_found_by_initialize_fit_and_fit_to_alike(use, labels, message):
+    with pytest.raises(ValueError, match=message):
+        use(labels)
+
+
+def test_unknown_labels_are_found_before_the_first_step():
+    with pytest.raises(ValueError, match=r"Labels must be 0 or 1, but found \[7.0\]"):
+        identity().initialize((X, np.full(40, 7.0)))
+
+
+def test_fit_without_labels_says_so():
+    with pytest.raises(ValueError, match="need labels"):
+        identity(LinearHead()).train_step((tf.constant(X),))
+
+
+@pytest.mark.parametrize("argument", [{"loss": "binary_crossentropy"}, {"loss_weights": [1.0]}])
+def test_a_loss_that_would_be_ignored_is_refused(argument):
+    name = next(iter(argument))
+    with pytest.raises(
+        ValueError, match=rf"compile\({name}=\.\.\.\) has no effect.*class_weight or sample_weight"
+    ):
+        identity().compile(**argument)
+
+
+def test_the_first_value_that_is_not_finite():
+    assert first_not_finite(X) is None
+    assert first_not_finite({"a": np.arange(3), "b": np.array([1.0, np.inf, np.nan])}).text == "row 1"
+    images = np.zeros([3, 2, 2, 1])
+    images[2, 1, 0, 0] = np.nan
+    assert first_not_finite(images) == (2, "row 2, at (1, 0, 0)")
+
+
+@pytest.mark.parametrize("head", [LinearHead, lambda: SVGPHead(num_inducing=4)])
+def test_inputs_that_are_not_finite_are_named(head):
+    x = X.copy()
+    x[31, 2] = np.nan
+    model = identity(head())
+    with pytest.raises(ValueError, match=r"inputs hold NaN or infinity \(row 31, column 2\).*not at fault"):
+        model.fit(x, np.zeros(40), verbose=0)
+
+
+def test_a_network_that_fills_values_in_is_content():
+    x = X.copy()
+    x[31, 2] = np.nan
+    network = keras.layers.Lambda(lambda values: tf.where(tf.math.is_nan(values), 0.0, values))
+    HybridModel(network, SVGPHead(num_inducing=4), num_data=40).initialize((x, np.arange(40) % 2))
+    assert_inputs_finite(tf.constant(x), tf.constant(X))
+
+
+def test_a_step_names_the_rows_of_the_batch():
+    x = X.copy()
+    x[5, 0] = np.inf
+
+    @tf.function
+    def step(inputs: tf.Tensor) -> tf.Tensor:
+        assert_inputs_finite(inputs, inputs)
+        return inputs
+
+    step(tf.constant(X))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"inputs hold NaN or infinity.*\[5\]"):
+        step(tf.constant(x))
+
+
+@pytest.mark.parametrize(
+    ("points", "of_all", "says"),
+    [(100, True, False), (190, True, False), (1600, False, True), (40, True, True), (40, False, False)],
+)
+def test_num_data_that_the_data_contradict(points, of_all, says, caplog):
+    assert warn_of_num_data(100, points, of_all=of_all) is says
+    assert ("num_data is 100, but the data hold" in caplog.text) is says
+
+
+def test_num_data_of_batches_is_noticed_once(caplog):
+    model = HybridModel(keras.layers.Identity(), LinearHead(), num_data=4)
+    model.initialize((X, np.arange(40) % 2))
+    model.initialize((X, np.arange(40) % 2))
+    assert caplog.text.count("num_data is 4, but the data hold at least 40 points") == 1
+
+
+def test_effective_observations_above_all_are_refused():
+    with pytest.raises(ValueError, match="num_effective is 50, but cannot be above num_data, 40"):
+        HybridModel(keras.layers.Identity(), LinearHead(), num_data=40, num_effective=50.0)

@@ -1,0 +1,104 @@
+"""Real targets in their own unit: a head learns standardised ones, and nobody sees it."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from gpmodels import HybridModel, LinearHead, SVGPHead
+from gpmodels.hybrid.targets import target_moments
+
+MEAN, SCALE = 400.0, 25.0
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and standardised targets."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2)).astype("float32")
+    y = x[:, 0] - 0.5 * x[:, 1] + 0.1 * rng.normal(size=80)
+    return x, ((y - y.mean()) / y.std()).astype("float32")
+
+
+def model_of(head, y: np.ndarray) -> HybridModel:
+    keras.utils.set_random_seed(0)
+    model = HybridModel(keras.layers.Identity(), head, num_data=80)
+    model.compile(keras.optimizers.SGD(0.05))
+    model.initialize((data()[0], y))
+    return model
+
+
+HEADS = {
+    "linear": lambda: LinearHead(likelihood="gaussian"),
+    "svgp": lambda: SVGPHead(num_inducing=6, likelihood="gaussian"),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_another_unit_changes_nothing_but_the_unit(head):
+    x, y = data()
+    own = MEAN + SCALE * y
+    plain, shifted = model_of(HEADS[head](), y), model_of(HEADS[head](), own)
+    assert (float(plain.target_mean), float(plain.target_scale)) == (0.0, 1.0)
+    assert float(shifted.target_mean) == pytest.approx(MEAN, rel=1e-5)
+    assert float(shifted.target_scale) == pytest.approx(SCALE, rel=1e-5)
+    numbers = []
+    for model, targets in ((plain, y), (shifted, own)):
+        for _ in range(3):
+            logs = model.train_step((tf.constant(x), tf.constant(targets)))
+        numbers.append({name: float(value) for name, value in logs.items()})
+    outputs, ours = plain(x), shifted(x)
+    np.testing.assert_allclose(ours["mean"], MEAN + SCALE * outputs["mean"], rtol=1e-4)
+    for name in ("variance", "latent_variance"):
+        np.testing.assert_allclose(ours[name], SCALE**2 * outputs[name], rtol=1e-3)
+    assert numbers[1]["loss"] == pytest.approx(numbers[0]["loss"], rel=1e-3)
+    assert numbers[1]["rmse"] == pytest.approx(SCALE * numbers[0]["rmse"], rel=1e-3)
+    assert numbers[1]["nll"] == pytest.approx(numbers[0]["nll"] + np.log(SCALE), rel=1e-3)
+
+
+def test_nll_is_the_density_of_the_prediction_in_the_unit_of_the_targets():
+    x, y = data()
+    own = MEAN + SCALE * y
+    model = model_of(HEADS["svgp"](), own)
+    outputs = model(x)
+    density = stats.norm.logpdf(own, outputs["mean"], np.sqrt(outputs["variance"]))
+    nll = float(model.test_step((tf.constant(x), tf.constant(own)))["nll"])
+    assert nll == pytest.approx(-density.mean(), rel=1e-4)
+
+
+def test_models_that_saw_no_targets_keep_the_unit_of_the_head():
+    x, _ = data()
+    model = HybridModel(keras.layers.Identity(), HEADS["svgp"](), num_data=80)
+    model.initialize(x)
+    for name, values in model.head(x).items():
+        np.testing.assert_array_equal(model(x)[name], values)
+
+
+def test_weights_count_and_targets_all_alike_keep_the_scale():
+    assert target_moments(np.array([1.0, 5.0, 900.0]), np.array([3.0, 1.0, 0.0])) == (2.0, np.sqrt(3.0))
+    assert target_moments(np.full(4, 7.3), np.ones(4)) == (pytest.approx(7.3), 1.0)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_unit_is_kept_in_files_and_exports(head, tmp_path):
+    x, y = data()
+    model = model_of(HEADS[head](), MEAN + SCALE * y)
+    expected = model(x)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    model.export(str(tmp_path / "saved"))
+    exported = tf.saved_model.load(str(tmp_path / "saved"))
+    served = exported.serve(tf.constant(x))
+    for name, values in expected.items():
+        np.testing.assert_allclose(loaded(x)[name], values, rtol=1e-6)
+        np.testing.assert_allclose(served[name], values, rtol=1e-4)
+    assert loaded._is_started()  # so that fit does not measure the targets anew
+    trunk = keras.Sequential([keras.Input((2,)), keras.layers.Identity()])
+    behind = model.behind(trunk).inference_function()(tf.constant(x))
+    np.testing.assert_allclose(behind["mean"], expected["mean"], rtol=1e-4)
+
+
+def test_a_file_of_before_has_neither_mean_nor_scale():
+    model = model_of(HEADS["linear"](), data()[1])
+    model.load_own_variables({})
+    assert (float(model.target_mean), float(model.target_scale)) == (0.0, 1.0)
