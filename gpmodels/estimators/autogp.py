@@ -44,7 +44,7 @@ from gpmodels.paired import paired_gain
 from gpmodels.units.sparse import InducingUnits
 
 SVGP_SETTINGS = (
-    *("num_inducing", "kernel", "kernel_depth", "lengthscale_spread"),
+    *("num_inducing", "kernel", "kernel_depth", "mean", "lengthscale_spread"),
     *("num_classes", "likelihood", "class_kernels", "dtype"),
 )
 """Settings that an AutoGP head shares with the SVGP head that it starts from."""
@@ -135,6 +135,7 @@ class _AutoGP(ConjugateEstimator):
         start = engine_for("svgp", settings, self.n_features_in_)
         start.reset()
         _copy_kernel(head.unit, start.head.posterior_units[0])
+        _copy_mean(head, start.head)
         if len(rows) <= WARM_START_ROWS:
             # The sample is all there is, and the start may be what is kept: it is fitted as an SVGP is.
             steps = self.max_iterations or self._adam_iterations
@@ -231,6 +232,7 @@ class _AutoGP(ConjugateEstimator):
         target = _autogp_head(single)
         _copy_kernel(head.unit, target.unit)
         _copy_likelihood(head, target)
+        _copy_mean(head, target)
         return single
 
     def _training_steps(self, engine: Engine, steps_per_epoch: float, total: int) -> TrainingSteps:
@@ -264,11 +266,20 @@ def _copy_likelihood(source: GPHead, target: GPHead) -> None:
         ours.assign(theirs.numpy())
 
 
+def _copy_mean(source: GPHead, target: GPHead) -> None:
+    """Give a head the linear mean of another, if they have one."""
+    if source.linear_mean is None or target.linear_mean is None:
+        return
+    for ours, theirs in zip(target.linear_mean.parameters, source.linear_mean.parameters, strict=True):
+        ours.assign(theirs.numpy())
+
+
 def _copy_start(start: Engine, head: AutoGPHead) -> None:
     """Give a head the kernel, likelihood and posterior of a fitted SVGP, every component the same."""
     unit = start.head.posterior_units[0]
     _copy_kernel(unit, head.unit)
     _copy_likelihood(start.head, head)
+    _copy_mean(start.head, head)
     means = np.broadcast_to(unit.q_mean.numpy()[0][:, None], head.posterior.q_mean.shape)
     head.posterior.q_mean.assign(means)
     roots = np.broadcast_to(unit.q_sqrt.numpy()[0][:, None], head.posterior.dense_roots().shape)
@@ -402,6 +413,7 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
                 rows.groups,
                 leave_out,
                 seed=seed,
+                logits=rows.logits,
             )
 
     def _best_temperature(self, logs: FloatArray, classes: npt.NDArray[np.intp], weight: FloatArray) -> float:

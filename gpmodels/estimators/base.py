@@ -18,9 +18,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gpmodels.counts import is_count
-from gpmodels.estimators.engine import Engine, FloatArray, engine_for
+from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
+from gpmodels.estimators.learned import shares_loss, warn_if_nothing_learned
+from gpmodels.estimators.linear_layer import LinearLayer, LinearRows, cross_folds, fit_linear_layer
 from gpmodels.estimators.mini_batch import (
     CHUNK,
     BoundSteps,
@@ -36,8 +38,10 @@ from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.persistence import load_estimator, save_estimator
 from gpmodels.estimators.repeated import merged_rows
 from gpmodels.estimators.sizes import default_num_experts, default_num_inducing, expert_size
+from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.summary import describe
 from gpmodels.heads.gp import Points
+from gpmodels.units.linear_mean import MEANS
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")
 
@@ -45,7 +49,10 @@ FULL_BATCH_VALUES = 5_000_000
 """Most values of an N x M matrix for which `optimizer="auto"` takes L-BFGS: a few such of 40 MB."""
 
 PLACEMENT_ROWS = 20_000
-"""Most rows that k-means sees."""
+"""Most rows that k-means sees, and that the linear layer is fitted to."""
+
+LOOKED_AT = 5000
+"""Most of its own rows that a fit is compared with the class shares on, at its end."""
 
 MAX_HELD_OUT = 10_000
 """Most rows held out for early stopping."""
@@ -118,6 +125,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         placed = (x[sample] - self.input_mean_) / self.input_scale_
         seed = int(rng.integers(2**31 - 1))
         engine.head.initialize(placed, seed=seed)
+        of_sample = targets[sample], weight[sample], None if groups is None else groups[sample]
+        logits = self._start_linear_mean(engine, placed, *of_sample)
+        logits = logits if len(sample) == len(x) else None
         engine.head.initialize_from_labels(placed, targets[sample], seed=seed)
         full_batch = self._takes_full_batch(len(x))
         total = self.max_iterations or (self._lbfgs_iterations if full_batch else self._adam_iterations)
@@ -132,17 +142,87 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         )
         with monitor:
             if full_batch:
-                points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
+                points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight, logits)
+                choose_start(engine, points, max_iterations=total, tolerance=self.tolerance, seed=seed)
+                points = points._replace(expert=engine.assign(points.x))
                 fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
                 self._fit_temperature(engine, points, groups, seed)
                 kept = max(monitor.iteration, 1)
             else:
-                rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_, groups)
+                rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_, groups, logits)
                 kept = self._fit_mini_batch(engine, rows, monitor, total, rng)
         self._publish(engine)
         self.learning_curve_: list[CurvePoint] = monitor.curve
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
+        looked_at = np.sort(rng.permutation(len(x))[:LOOKED_AT])
+        self._look_back(engine, x[looked_at], targets[looked_at], weight[looked_at])
         return self
+
+    def _start_linear_mean(
+        self,
+        engine: Engine,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
+    ) -> FloatArray | None:
+        """Fit the linear layer of a head that has such a mean; return its cross-fitted logits, `[N, P]`.
+
+        Args:
+            engine: Its head takes the layer.
+            x: Standardised inputs, `[N, D]`.
+            targets: Class indices or targets in the head's units, `[N]`.
+            weight: How often each row counts, `[N]`.
+            groups: Group of each row, `[N]`, or None.
+        """
+        mean = engine.head.linear_mean
+        if mean is None:
+            return None
+        layer = self._linear_layer(engine, x, targets, weight, groups)
+        mean.start_from(layer.kernel, layer.bias)
+        return layer.logits
+
+    def _linear_layer(
+        self,
+        engine: Engine,
+        x: FloatArray,
+        targets: FloatArray,
+        weight: FloatArray,
+        groups: npt.NDArray[np.intp] | None,
+    ) -> LinearLayer:
+        """Return the layer that the head's linear mean is, by the same folds for the same rows."""
+        head = engine.head
+        fold = cross_folds(x, targets, groups, np.random.default_rng(0), is_class=head.is_classifier)
+        rows = LinearRows(x, targets, weight)
+        return fit_linear_layer(rows, fold, head.likelihood_name, head.num_classes)
+
+    def _look_back(self, engine: Engine, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:
+        """Warn of a fit that is no better on its rows than class shares or the mean; keep how linear it is.
+
+        Args:
+            engine: Its head is fitted.
+            x: Rows of the fit, `[n, D]`.
+            targets: Their class indices or targets, in the head's units, `[n]`.
+            weight: How often each counts, `[n]`.
+        """
+        outputs = self._outputs(x)
+        is_class = engine.head.is_classifier
+        if is_class:
+            classes = targets.astype(np.intp)
+            logs = outputs[LOG_PROBABILITY][np.arange(len(classes)), classes]
+            loss, without = -float(np.average(logs, weights=weight)), shares_loss(classes, weight)
+        else:
+            loss = float(np.average((targets - outputs["mean"]) ** 2, weights=weight))
+            centre = np.average(targets, weights=weight)
+            without = float(np.average((targets - centre) ** 2, weights=weight))
+        warn_if_nothing_learned(loss, without, x, targets, is_class=is_class, name=type(self).__name__)
+        if engine.head.linear_mean is None:
+            return
+        mean = engine.head.linear_mean(tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype))
+        total = outputs["latent_mean"] if is_class else outputs["mean"]
+        linear = np.reshape(mean.numpy(), total.shape)
+        parts = [float(np.sum(np.var(part, axis=0))) for part in (linear, total - linear)]
+        self.linear_share_ = max(parts[0], 1e-12) / max(sum(parts), 1e-12)
 
     def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:  # noqa: ARG002 - estimators that leave rows out digest targets and weights, too
         """Keep what later calls with the rows of the fit are checked by."""
@@ -390,17 +470,20 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 class ConjugateEstimator(SparseGPEstimator, abc.ABC):
     """Base class of the estimators whose units have the columns themselves as inputs."""
 
+    mean: str = "linear"
     lengthscale_spread: float | None = 0.5
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        if self.mean not in MEANS:
+            raise ValueError(f"mean must be one of {MEANS}, but is {self.mean!r}.")
         spread = self.lengthscale_spread
         is_number = isinstance(spread, Real) and not isinstance(spread, bool)
         if spread is not None and not (is_number and 0.0 < float(spread) < math.inf):
             raise ValueError(f"lengthscale_spread must be positive or None, but is {spread!r}.")
 
     def _head_settings(self) -> dict[str, Any]:
-        return {**super()._head_settings(), "lengthscale_spread": self.lengthscale_spread}
+        return {**super()._head_settings(), "mean": self.mean, "lengthscale_spread": self.lengthscale_spread}
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -166,7 +166,10 @@ class _SparseGPClassifier(LeavesOneOutClassifier, _GPClassifier, ConjugateEstima
     def _head_settings(self) -> dict[str, Any]:
         if self.likelihood not in LIKELIHOODS:
             raise ValueError(f"likelihood must be one of {LIKELIHOODS}, but is {self.likelihood!r}.")
-        likelihood = None if self.likelihood == "auto" else self.likelihood
+        likelihood: str | None = self.likelihood
+        if likelihood == "auto":
+            # That of the linear layer, which forgives a row on the wrong side more than a probit does.
+            likelihood = "logistic" if self.mean == "linear" and len(self.classes_) == 2 else None
         return {
             **super()._head_settings(),
             "num_classes": len(self.classes_),

@@ -27,6 +27,10 @@ from gpmodels.units.gradients import apply_gradients
 FloatArray = npt.NDArray[np.floating[Any]]
 Made = TypeVar("Made")
 
+SCALE_DEVIATION = 0.25
+"""How far above 1 the scale of a linear mean is expected: 1 is what held-out rows asked for, and rows that a
+layer tells apart would push it on. Below 1 it is free, since the GP can know better than the layer."""
+
 MAX_ENGINES = 4
 """Engines kept for each thread, the least recently used one going first."""
 
@@ -74,6 +78,8 @@ class Engine:
     Attributes:
         head: The head; every function reads or writes its weights. Set them by `set_weights`, which forgets
             what was folded of those before.
+        all_variables: What a fit moves: all of the head but W of a linear mean, which is a fitted layer's.
+        hyper_variables: The same without q.
         dtype: Type of all tensors.
         state: Variables besides the weights that the steps of a fit move, such as the moments of Adam.
         warm_up: What the part of the penalty counts that a warm-up weighs, see `GPHead.warm_up_weights`: 1
@@ -90,7 +96,9 @@ class Engine:
         units = self.head.posterior_units
         posterior = {id(v) for unit in units for v in unit.posterior_parameters}
         owners = {id(p.unconstrained_variable): id(p) for unit in units for p in unit.parameters}
-        self.all_variables = [w.value for w in self.head.trainable_weights]
+        mean = self.head.linear_mean
+        fixed = None if mean is None else mean.kernel.unconstrained_variable
+        self.all_variables = [w.value for w in self.head.trainable_weights if w.value is not fixed]
         self.hyper_variables = [v for v in self.all_variables if owners.get(id(v)) not in posterior]
         self.warm_up = tf.Variable(1.0, dtype=self.dtype, trainable=False)
         self._optimizer: keras.optimizers.Optimizer | None = None
@@ -116,12 +124,14 @@ class Engine:
         latents = self.head.likelihood.num_latents
         sites = Sites(*[tf.TensorSpec([None, latents], self.dtype)] * 2)
         matrix = tf.TensorSpec([None, num_features], self.dtype)
-        points = Points(matrix, vector, vector, tf.TensorSpec([None], tf.int32))
+        logits = None if self.head.linear_mean is None else tf.TensorSpec([None, latents], self.dtype)
+        points = Points(matrix, vector, vector, tf.TensorSpec([None], tf.int32), logits)
         scalar = tf.TensorSpec([], self.dtype)
         self.assign = Compiled(self.head.assign, matrix)
         self._matrix = matrix
         self._fold = Compiled(self.head.fold)
         self.log_densities = Compiled(self._log_densities, points[:2])
+        self.log_probabilities_beside = Compiled(self._log_probabilities_beside, matrix, logits)
         self.joint_bound = Compiled(self._joint_bound, vector, points)
         self.collapsed_bound = Compiled(self._collapsed_bound, vector, points)
         self.tied_bound = Compiled(self._tied_bound, vector, points, (sites, sites))
@@ -166,12 +176,24 @@ class Engine:
         outputs: tuple[dict[str, tf.Tensor], tf.Tensor] = self._predict_folded(folded, x)
         return outputs
 
-    def points(self, x: FloatArray, y: FloatArray, weight: FloatArray) -> Points:
-        """Return the tensors of the head's dtype, routed by the present gate."""
+    def points(
+        self, x: FloatArray, y: FloatArray, weight: FloatArray, logits: FloatArray | None = None
+    ) -> Points:
+        """Return the tensors of the head's dtype, routed by the present gate.
+
+        Args:
+            x: Standardised inputs, `[N, D]`.
+            y: Class indices or targets, `[N]`.
+            weight: How often each point counts, `[N]`.
+            logits: Cross-fitted logits for the head's linear mean, `[N, P]`; None takes the layer's own. A
+                head without such a mean has none.
+        """
         features = tf.constant(x, self.dtype)
-        return Points(
-            features, tf.constant(y, self.dtype), tf.constant(weight, self.dtype), self.assign(features)
-        )
+        mean, beside = self.head.linear_mean, None
+        if mean is not None:
+            beside = mean.logits(features) if logits is None else tf.constant(logits, self.dtype)
+        target, count = tf.constant(y, self.dtype), tf.constant(weight, self.dtype)
+        return Points(features, target, count, self.assign(features), beside)
 
     def flat(self, variables: list[tf.Variable]) -> FloatArray:
         """Return the values of some variables as one float64 vector."""
@@ -199,20 +221,36 @@ class Engine:
         x, y = points
         return self.head.log_predictive_density(self.head.latent(x), y)
 
+    def _log_probabilities_beside(self, x: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Return log p_c of points `[B, C]` whose linear layer says `logits [B, P]`."""
+        latent, mean = self.head.latent(x), self.head.linear_mean
+        if mean is not None:
+            change = tf.convert_to_tensor(mean.scale) * (logits - mean.logits(x))
+            latent = self.head.shifted(latent, change)
+        return self.head.class_log_probabilities(latent)
+
+    def _scale_penalty(self) -> tf.Tensor:
+        """Return what the prior of a linear mean's scale subtracts from the objective, nats."""
+        mean = self.head.linear_mean
+        if mean is None:
+            return tf.zeros([], self.dtype)
+        above = tf.nn.relu(tf.convert_to_tensor(mean.scale) - 1.0)
+        return 0.5 * tf.square(above / SCALE_DEVIATION)
+
     def _negative_with_gradient(
         self, flat: tf.Tensor, variables: list[tf.Variable], bound: Callable[[], tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
         self._spread(flat, variables)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            value = bound()
+            value = bound() - self._scale_penalty()
         gradients = tape.gradient(value, variables, unconnected_gradients="zero")
         gradient = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)
         return -value, -gradient
 
     def _joint_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
         def bound() -> tf.Tensor:
-            latent = self.head.routed_latent(points.x, points.expert)
+            latent = self._latent_at(points)
             terms = self.head.training_terms(latent, points.x, points.y)
             return tf.reduce_sum(points.weight * terms) - self.head.penalty()
 
@@ -238,8 +276,15 @@ class Engine:
         return value, gradient, self.head.matching_sites(latents[0], points)
 
     def _matching_sites(self, points: Points) -> SitePair:
-        latent = self.head.routed_latent(points.x, points.expert)
-        return self.head.matching_sites(latent, points)  # of heads with sites alone
+        return self.head.matching_sites(self._latent_at(points), points)  # of heads with sites alone
+
+    def _latent_at(self, points: Points) -> Latent:
+        """Return the marginals of f at points, by their experts and their own logits."""
+        latent, mean = self.head.routed_latent(points.x, points.expert), self.head.linear_mean
+        if mean is None or points.logits is None:
+            return latent
+        change = tf.convert_to_tensor(mean.scale) * (points.logits - mean.logits(points.x))
+        return self.head.shifted(latent, change)
 
     def _set_posterior(self, points: Points, sites: SitePair) -> None:
         self.head.set_posterior_of_sites(points, sites)  # of heads with sites alone
@@ -251,11 +296,12 @@ class Engine:
         with tf.GradientTape() as tape:
             terms = self.head.training_terms(self.head.training_latent(x), x, y)
             # Minus the bound per point, thesis (4.31).
-            loss = self.head.penalty() / num_data - tf.reduce_sum(weight * terms) / tf.reduce_sum(weight)
+            penalty = self.head.penalty() + self._scale_penalty()
+            loss = penalty / num_data - tf.reduce_sum(weight * terms) / tf.reduce_sum(weight)
         gradients = tape.gradient(loss, self.all_variables)
         optimizer = self._adam()
         optimizer.learning_rate.assign(tf.cast(learning_rate, tf.float32))
-        apply_gradients(optimizer, zip(gradients, self.head.trainable_weights, strict=True))
+        apply_gradients(optimizer, zip(gradients, self.keras_variables(self.all_variables), strict=True))
         return loss
 
     def _adam(self) -> keras.optimizers.Optimizer:

@@ -18,7 +18,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from gpmodels.counts import is_count
-from gpmodels.estimators.base import SparseGPEstimator
+from gpmodels.estimators.base import PLACEMENT_ROWS, SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
 from gpmodels.estimators.row_digest import row_digest, weighted_row_digest
@@ -79,7 +79,10 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
         engine = self._engine_to_leave_out_by()
         if prepare is not None:
             prepare(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_))
-        points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight)
+        scaled, logits = (x - self.input_mean_) / self.input_scale_, None
+        if engine.head.linear_mean is not None and len(x) <= PLACEMENT_ROWS:
+            logits = self._linear_layer(engine, scaled, targets, weight, None).logits
+        points = engine.points(scaled, targets, weight, logits)
         left_out = engine.head.leaving_out(points)
         rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
         parts = []

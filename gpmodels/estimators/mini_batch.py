@@ -14,7 +14,6 @@ import tensorflow as tf
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.full_batch import count_assignments, drop_unused_experts, fit_full_batch
 from gpmodels.estimators.monitoring import CALLBACK_INTERVAL, FitMonitor
-from gpmodels.heads.gp import Points
 
 CHUNK = 8192
 """Rows of a batch where nothing is trained: prediction, validation, routing."""
@@ -60,6 +59,7 @@ class Rows:
         mean: Mean of the inputs, `[D]`.
         scale: Deviation of the inputs, `[D]`.
         groups: Group of each row, `[N]`; None where each is one of its own.
+        logits: Cross-fitted logits for a linear mean, `[N, P]`; None takes those of the layer itself.
     """
 
     x: FloatArray
@@ -68,6 +68,7 @@ class Rows:
     mean: FloatArray
     scale: FloatArray
     groups: npt.NDArray[np.intp] | None = None
+    logits: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -75,7 +76,9 @@ class Rows:
     def subset(self, index: npt.NDArray[np.integer[Any]]) -> Rows:
         """Return some of the rows, by index."""
         groups = None if self.groups is None else self.groups[index]
-        return replace(self, x=self.x[index], y=self.y[index], weight=self.weight[index], groups=groups)
+        logits = None if self.logits is None else self.logits[index]
+        x, y, weight = self.x[index], self.y[index], self.weight[index]
+        return replace(self, x=x, y=y, weight=weight, groups=groups, logits=logits)
 
     @property
     def standardised(self) -> FloatArray:
@@ -307,8 +310,7 @@ def warm_start(
         tolerance: L-BFGS stops when an iteration gains less, in nats per row.
     """
     sample = rows.subset(np.sort(rng.permutation(len(rows))[:WARM_START_ROWS]))
-    x, y, weight = sample.take(slice(None), engine.dtype)
-    points = Points(x, y, weight, engine.assign(x))
+    points = engine.points(sample.standardised, sample.y, sample.weight, sample.logits)
     fit_full_batch(
         engine,
         points,

@@ -33,13 +33,16 @@ FORMAT_VERSION = 1
 FORGOTTEN = ("log_dir", "random_state")
 """Parameters stored as None where they mean something on one machine or in one process only."""
 
-BEFORE = {"lengthscale_spread": None, "temperature": 1.0, "kernel_depth": 1}
+BEFORE = {"lengthscale_spread": None, "temperature": 1.0, "kernel_depth": 1, "mean": "none"}
 """Parameters that files of earlier versions lack, with the value under which they were fitted."""
 
 LISTS = ("views", "widths")
 """Settings of a head that are lists."""
 
-NUMBERS = ("effective_observations", "temperature", "num_rows", "rows_digest", "weights_digest")
+NUMBERS = (
+    *("effective_observations", "temperature", "num_rows", "rows_digest", "weights_digest"),
+    "linear_share",
+)
 """Positive numbers that a fit finds, and that earlier files lack."""
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -77,6 +80,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
         "num_rows": float(estimator.num_rows_) if hasattr(estimator, "num_rows_") else None,
         "rows_digest": getattr(estimator, "rows_digest_", None),
         "weights_digest": getattr(estimator, "weights_digest_", None),
+        "linear_share": getattr(estimator, "linear_share_", None),
         **{name.rstrip("_"): bool(getattr(estimator, name)) for name in estimator._learned_flags},
         "labels_are_objects": False,
     }

@@ -122,6 +122,8 @@ def _sums(
     unit = tf.zeros_like(y, tf.int32)
     expected = tf.reduce_sum(weight * head.expected_log_likelihood(latent, y))
     sites: Sites = sites_at(head.likelihood, latent.mean, latent.variance, y, weight, unit)
+    if head.linear_mean is not None:
+        sites = sites._replace(linear=sites.linear - sites.precision * head.linear_mean(x))
     gram = tf.matmul(weighted_rows(b, sites.precision), b, transpose_a=True)
     side = tf.reduce_sum(weighted_rows(b, sites.linear), axis=1)[..., None]
     return tf.cast(expected, tf.float64), tf.cast(gram, tf.float64), tf.cast(side, tf.float64)

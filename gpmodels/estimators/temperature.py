@@ -75,7 +75,9 @@ def held_out_temperature(
             refit_posterior(engine, points._replace(weight=kept), sites)
 
         label = points.y.numpy().astype(np.intp)
-        return temperature_by_folds(engine, points.x.numpy(), label, weight, groups, leave_out, seed=seed)
+        logits = None if points.logits is None else points.logits.numpy()
+        x = points.x.numpy()
+        return temperature_by_folds(engine, x, label, weight, groups, leave_out, seed=seed, logits=logits)
 
 
 def temperature_by_folds(
@@ -87,6 +89,7 @@ def temperature_by_folds(
     leave_out: Callable[[npt.NDArray[np.bool_]], None],
     *,
     seed: int,
+    logits: FloatArray | None = None,
 ) -> float:
     """Return T by posteriors that have not seen the rows they predict.
 
@@ -98,6 +101,7 @@ def temperature_by_folds(
         groups: Group of each row, `[N]`: whole groups are held out. None holds out rows.
         leave_out: Solves the posterior without some rows, which are true in its argument, `[N]`.
         seed: Seed of the folds.
+        logits: What linear layers that have not seen each row say of it, `[N, P]`; None takes the head's own.
     """
     fold = folds(label, groups, np.random.default_rng(seed))
     log_probability = np.zeros([len(label), engine.head.num_classes])
@@ -106,7 +110,8 @@ def temperature_by_folds(
         if not weight[held_out].any() or not weight[~held_out].any():
             continue
         leave_out(held_out)
-        log_probability[held_out] = log_probabilities(engine, x[held_out])
+        beside = None if logits is None else logits[held_out]
+        log_probability[held_out] = log_probabilities(engine, x[held_out], beside)
     return best_temperature(log_probability, label, weight)
 
 
@@ -168,11 +173,22 @@ def tempered(log_probability: FloatArray, temperature: float) -> FloatArray:
     return scipy.special.log_softmax(log_probability / temperature, axis=1)
 
 
-def log_probabilities(engine: Engine, x: FloatArray) -> FloatArray:
-    """Return log p_c at standardised rows `[n, D]`, some at a time."""
+def log_probabilities(engine: Engine, x: FloatArray, logits: FloatArray | None = None) -> FloatArray:
+    """Return log p_c at standardised rows `[n, D]`, some at a time.
+
+    Args:
+        engine: Its head predicts.
+        x: The rows.
+        logits: Of the linear mean at them, `[n, P]`; None takes the head's own.
+    """
     rows = max(CHUNK // engine.head.num_classes, 64)
     parts = []
     for start in range(0, len(x), rows):
-        outputs, _ = engine.predict(tf.constant(x[start : start + rows], engine.dtype))
+        part = tf.constant(x[start : start + rows], engine.dtype)
+        if logits is not None:
+            beside = tf.constant(logits[start : start + rows], engine.dtype)
+            parts.append(engine.log_probabilities_beside(part, beside).numpy())
+            continue
+        outputs, _ = engine.predict(part)
         parts.append(outputs[LOG_PROBABILITY].numpy())
     return np.concatenate(parts)

@@ -1,0 +1,174 @@
+"""Lengthscales, kernel variance and noise to start a fit from, by an exact GP on a few hundred rows.
+
+A sparse bound that starts from one lengthscale for many columns falls into its trivial optimum, a kernel of
+no variance, where a few of the columns matter and inducing inputs cannot cover the others. The evidence of an
+exact GP on a sample has no inducing inputs to place. With K the kernel's matrix, l the cross-fitted values of
+a ridge regression, whose scale and offset have the priors N(0, 1), and P targets,
+
+    A = K + l lᵀ + 1 1ᵀ + σ² I        log p(Y) = -½ tr(YᵀA⁻¹Y) - ½ P log|A| - ½ N P log 2π
+
+is maximised over σ², the kernel's variance and one lengthscale for each column, under the prior that holds
+their logarithms together (`gpmodels.units.priors`), from several common lengthscales. On 300 rows that takes
+about a second. Classes are taken for targets of 0 and 1, a column for each of more than two, without l: what
+lengthscales they need is all that is asked.
+
+Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, (5.8) and (5.9) for the
+evidence and its gradient.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from gpmodels.estimators.engine import FloatArray
+
+MOST_ROWS = 300
+"""Rows of the sample."""
+
+MOST_COLUMNS = 200
+"""Above, a few hundred rows cannot tell which columns matter."""
+
+FACTORS = (0.3, 1.0)
+"""Common lengthscales to start from, in units of the median distance of two rows."""
+
+SPREAD = 1.0
+"""Standard deviation of the lengthscales' logarithms about their mean, under the prior of this start."""
+
+MOST_ITERATIONS = 60
+
+LEAST_GAIN = 3.0
+"""Nats by which the evidence must beat that of no kernel."""
+
+VARIANCE_RANGE = (-10.0, 8.0)
+LENGTHSCALE_RANGE = (-6.0, 12.0)
+
+
+class KernelStart(NamedTuple):
+    """Hyper-parameters of a squared exponential kernel.
+
+    Attributes:
+        lengthscales: ℓ of standardised columns, `[D]`.
+        variance: Of the kernel.
+        noise_variance: σ².
+    """
+
+    lengthscales: FloatArray
+    variance: float
+    noise_variance: float
+
+
+class Sample(NamedTuple):
+    """Rows of an exact GP: inputs `[n, D]`, targets `[n, P]`, covariance of the linear part `[n, n]`."""
+
+    x: FloatArray
+    y: FloatArray
+    linear: FloatArray
+
+
+def kernel_start(
+    x: FloatArray, y: FloatArray, logits: FloatArray | None, rng: np.random.Generator
+) -> KernelStart | None:
+    """Return where a kernel starts; None where the sample sees nothing for a kernel to learn.
+
+    Args:
+        x: Standardised inputs, `[N, D]`.
+        y: Standardised targets, `[N, P]`.
+        logits: Cross-fitted logits of the linear layer, `[N, 1]`; None without one.
+        rng: Draws the sample.
+    """
+    if x.shape[1] > MOST_COLUMNS or len(x) < 3:
+        return None
+    index = np.sort(rng.permutation(len(x))[:MOST_ROWS])
+    linear = np.ones([len(index), len(index)])
+    if logits is not None:
+        linear += logits[index] @ logits[index].T
+    sample = Sample(x[index], y[index], linear)
+    median = np.sqrt(np.median(squared_distances(sample.x)[np.triu_indices(len(index), k=1)]))
+    if not median > 0.0:
+        return None
+    size = x.shape[1]
+    bounds = [VARIANCE_RANGE, VARIANCE_RANGE, *[LENGTHSCALE_RANGE] * size]
+    best, found = _without_kernel(sample) - LEAST_GAIN, None
+    for factor in FACTORS:
+        start = np.concatenate([np.log([0.5, 0.3]), np.full(size, np.log(factor * median))])
+        run = scipy.optimize.minimize(
+            negative_evidence,
+            start,
+            sample,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": MOST_ITERATIONS},
+        )
+        if run.fun < best:
+            best, found = float(run.fun), run.x
+    if found is None:
+        return None
+    variance, noise = np.exp(found[:2])
+    return KernelStart(np.exp(found[2:]), float(variance), float(noise))
+
+
+def indicators(classes: FloatArray, num_classes: int) -> FloatArray:
+    """Return classes as standardised targets: a column for two, one for each of more.
+
+    Example:
+        >>> indicators(np.array([0.0, 1.0]), 2).ravel().tolist()
+        [-1.0, 1.0]
+    """
+    wanted = np.arange(1 if num_classes == 2 else 0, num_classes)
+    values = (classes[:, None] == wanted).astype(np.float64)
+    centred = values - values.mean(axis=0)
+    return centred / max(float(np.sqrt(np.mean(centred**2))), 1e-10)
+
+
+def squared_distances(x: FloatArray) -> FloatArray:
+    """Return |x_i - x_j|², `[n, n]`."""
+    squares = (x**2).sum(axis=1)
+    return np.maximum(squares[:, None] + squares - 2.0 * x @ x.T, 0.0)
+
+
+def negative_evidence(
+    theta: FloatArray, x: FloatArray, y: FloatArray, linear: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return minus the log of evidence and prior, but for a constant, and its gradient.
+
+    Args:
+        theta: Logarithms of the kernel's variance, of σ² and of ℓ, `[2 + D]`.
+        x: Inputs, `[n, D]`.
+        y: Targets, `[n, P]`.
+        linear: Covariance of the linear part, `[n, n]`.
+    """
+    variance, noise = np.exp(theta[:2])
+    scaled = x * np.exp(-theta[2:])
+    kernel = variance * np.exp(-0.5 * squared_distances(scaled))
+    try:
+        root = np.linalg.cholesky(kernel + linear + noise * np.eye(len(y)))
+    except np.linalg.LinAlgError:
+        return 1e10, np.zeros_like(theta)
+    inverse = scipy.linalg.cho_solve((root, True), np.eye(len(y)))
+    solved = inverse @ y
+    value = 0.5 * np.sum(y * solved) + y.shape[1] * np.log(np.diag(root)).sum()
+    by_covariance = 0.5 * (y.shape[1] * inverse - solved @ solved.T)
+    by_kernel = by_covariance * kernel
+    # ∂K/∂log ℓ_d = K ∘ (z_id - z_jd)², and Σ_ij G_ij (z_i - z_j)² = 2 Σ_i r_i z_i² - 2 zᵀGz, r = G 1
+    by_lengthscale = 2.0 * (by_kernel.sum(axis=1) @ scaled**2 - (scaled * (by_kernel @ scaled)).sum(axis=0))
+    deviation = (theta[2:] - theta[2:].mean()) / SPREAD
+    value += 0.5 * deviation @ deviation
+    gradient = [by_kernel.sum(), noise * np.trace(by_covariance), *(by_lengthscale + deviation / SPREAD)]
+    return float(value), np.array(gradient)
+
+
+def _without_kernel(sample: Sample) -> float:
+    """Return the least `negative_evidence` of a kernel without variance, over σ²."""
+    none = VARIANCE_RANGE[0] * 2.0
+    lengthscales = np.zeros(sample.x.shape[1])
+
+    def value(log_noise: float) -> float:
+        return negative_evidence(np.concatenate([[none, log_noise], lengthscales]), *sample)[0]
+
+    found = scipy.optimize.minimize_scalar(value, bounds=(-6.0, 2.0), method="bounded")
+    return float(found.fun)

@@ -1,0 +1,272 @@
+"""The linear layer that a Gaussian process corrects, and what layers that did not see a row say of it.
+
+The layer is ridge regression for targets and logistic regression for classes. Its penalty is chosen by rows
+held out, or whole groups: the layers that judge a penalty are those that have not seen the rows they judge,
+so that what they say of these rows, the cross-fitted logits, costs nothing more. A Gaussian process that is
+fitted beside the layer's own logits would take them for better than they are, since the layer knows the rows
+that it was fitted to; beside cross-fitted logits it learns what the layer misses on new rows.
+
+A penalty of squares does not change when the inputs are rotated. A table of more columns than rows is rotated
+to as many columns as rows first, which loses nothing and makes 5000 columns as cheap as the rows are.
+
+The layer's logits are finally multiplied by the factor that the held-out rows ask for, whose logarithm has
+the prior N(0, 0.25²): few rows that a layer happens to tell apart say little of how sure it may be.
+
+Source: Chernozhukov et al., Double/debiased machine learning, The Econometrics Journal 21, 2018, definition
+3.1, for cross-fitting; Hoerl and Kennard, Technometrics 12, 1970, for ridge regression.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.optimize
+import scipy.special
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from gpmodels.estimators.engine import FloatArray
+
+FOLDS = 5
+"""Most parts that rows or groups are divided into; each is held out once."""
+
+RIDGE_PENALTIES = np.logspace(-3.0, 5.0, 17)
+"""λ of |y - Xw|² + λ|w|², of standardised columns and targets."""
+
+LOGISTIC_PENALTIES = np.logspace(4.0, -3.0, 8)
+"""λ of -log p(y | X w) + ½ λ|w|², the largest first: each fit starts from the one before."""
+
+SCALE_DEVIATION = 0.25
+"""Standard deviation of the logarithm of the factor of the logits under its prior."""
+
+PROBIT_SCALE = 0.6
+"""What a logit is times for a probit, whose argument has unit noise where that of a logistic has 1.7."""
+
+Index = npt.NDArray[np.intp]
+
+
+class LinearLayer(NamedTuple):
+    """A linear layer and its cross-fitted logits.
+
+    Attributes:
+        kernel: W of standardised inputs, `[D, P]`.
+        bias: b, `[P]`.
+        logits: What layers that did not see a row, or its group, say of it, `[N, P]`.
+        penalty: λ, which the held-out rows chose.
+    """
+
+    kernel: FloatArray
+    bias: FloatArray
+    logits: FloatArray
+    penalty: float
+
+    def times(self, factor: float) -> LinearLayer:
+        """Return the layer with all its logits multiplied."""
+        return LinearLayer(factor * self.kernel, factor * self.bias, factor * self.logits, self.penalty)
+
+
+class LinearRows(NamedTuple):
+    """Rows as a layer is fitted to them: standardised inputs `[N, D]`, targets `[N]` and weights `[N]`."""
+
+    x: FloatArray
+    y: FloatArray
+    weight: FloatArray
+
+    def at(self, index: Index | npt.NDArray[np.bool_]) -> LinearRows:
+        """Return some of the rows."""
+        return LinearRows(*(part[index] for part in self))
+
+
+Path = Callable[[LinearRows], Sequence[tuple[FloatArray, FloatArray]]]
+"""Returns W `[D, P]` and b `[P]` of each penalty."""
+
+
+def fit_linear_layer(rows: LinearRows, fold: Index, likelihood: str, num_classes: int = 2) -> LinearLayer:
+    """Fit the layer of a likelihood, its penalty chosen by the folds.
+
+    Args:
+        rows: All rows.
+        fold: Fold of each row, from 0, `[N]`; see `cross_folds`.
+        likelihood: Name of the head's likelihood.
+        num_classes: C of a classifier.
+    """
+    if likelihood == "gaussian":
+        return _fitted(rows, fold, _ridge_path, RIDGE_PENALTIES, _squared_error)
+    if num_classes > 2 and likelihood == "noisy_probit":  # one class against the rest, each with its layer
+        layers = []
+        for number in range(num_classes):
+            against = rows._replace(y=(rows.y == number).astype(np.float64))
+            layers.append(fit_linear_layer(against, fold, likelihood))
+        parts = ([getattr(layer, name) for layer in layers] for name in ("kernel", "bias", "logits"))
+        kernel, bias, logits = (np.concatenate(part, axis=-1) for part in parts)
+        return LinearLayer(kernel, bias, logits, float(np.median([layer.penalty for layer in layers])))
+    layer = _fitted(rows, fold, _logistic_path(num_classes), LOGISTIC_PENALTIES, log_loss)
+    factor = best_factor(layer.logits, rows.y, rows.weight)
+    return layer.times(factor * (PROBIT_SCALE if likelihood in ("bernoulli", "noisy_probit") else 1.0))
+
+
+def cross_folds(
+    x: FloatArray, y: FloatArray, groups: Index | None, rng: np.random.Generator, *, is_class: bool
+) -> Index:
+    """Return the fold of each row, `[N]`: whole groups, or equal rows together and each class over all folds.
+
+    The folds do not depend on the order of the rows.
+
+    Args:
+        x: Inputs, `[N, D]`.
+        y: Class indices or targets, `[N]`.
+        groups: Group of each row, `[N]`, or None.
+        rng: Draws the folds.
+        is_class: Whether `y` are classes.
+
+    Example:
+        >>> x = np.array([[2.0], [1.0], [2.0]])
+        >>> fold = cross_folds(x, np.zeros(3), None, np.random.default_rng(0), is_class=False)
+        >>> bool(fold[0] == fold[2] != fold[1])
+        True
+    """
+    if groups is not None and len(np.unique(groups)) > 1:
+        _, number = np.unique(groups, return_inverse=True)
+        number = number.reshape(-1)
+        return (rng.permutation(number.max() + 1) % FOLDS)[number]
+    distinct, number = np.unique(np.column_stack([x, y]), axis=0, return_inverse=True)
+    order = rng.permutation(len(distinct))
+    if is_class:
+        order = order[np.argsort(distinct[order, -1], kind="stable")]
+    fold = np.empty(len(distinct), np.intp)
+    fold[order] = np.arange(len(distinct)) % FOLDS
+    return fold[number.reshape(-1)]
+
+
+def log_loss(logits: FloatArray, y: FloatArray, weight: FloatArray) -> float:
+    """Return the weighted mean of -log p(y), nats, of one logit for two classes or one for each of more.
+
+    Example:
+        >>> round(log_loss(np.zeros([2, 1]), np.array([0.0, 1.0]), np.ones(2)), 3)
+        0.693
+    """
+    both = np.concatenate([np.zeros_like(logits), logits], axis=1) if logits.shape[1] == 1 else logits
+    own = scipy.special.log_softmax(both, axis=1)[np.arange(len(y)), y.astype(np.intp)]
+    return float(-np.average(own, weights=weight))
+
+
+def best_factor(logits: FloatArray, y: FloatArray, weight: FloatArray) -> float:
+    """Return the factor of held-out logits that is most probable given their labels.
+
+    Args:
+        logits: `[N, P]`.
+        y: Class indices, `[N]`.
+        weight: How often each row counts, `[N]`.
+
+    Example:
+        >>> best_factor(np.zeros([4, 1]), np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4))
+        1.0
+    """
+
+    def cost(logarithm: float) -> float:
+        own = weight.sum() * log_loss(np.exp(logarithm) * logits, y, weight)
+        return float(own + 0.5 * (logarithm / SCALE_DEVIATION) ** 2)
+
+    found = scipy.optimize.minimize_scalar(cost, bounds=(-3.0, 3.0), method="bounded")
+    return float(np.exp(found.x)) if found.fun < cost(0.0) - 1e-9 else 1.0
+
+
+def _squared_error(logits: FloatArray, y: FloatArray, weight: FloatArray) -> float:
+    return float(np.average((y - logits[:, 0]) ** 2, weights=weight))
+
+
+def _fitted(
+    rows: LinearRows,
+    fold: Index,
+    path: Path,
+    penalties: FloatArray,
+    loss: Callable[[FloatArray, FloatArray, FloatArray], float],
+) -> LinearLayer:
+    """Return the layer of the penalty whose cross-fitted logits lose least."""
+    turned, axes = _rotated(rows.x)
+    rows = rows._replace(x=turned)
+    logits: FloatArray | None = None
+    for number in np.unique(fold):
+        held_out = fold == number
+        seen = rows.at(~held_out) if not held_out.all() else rows  # a single group has nothing to hold out
+        layers = path(seen)
+        if logits is None:
+            logits = np.zeros([len(penalties), len(fold), layers[0][1].shape[0]])
+        for i, (kernel, bias) in enumerate(layers):
+            logits[i, held_out] = turned[held_out] @ kernel + bias
+    if logits is None:
+        raise ValueError("There are no rows to fit a linear layer to.")
+    losses = [loss(part, rows.y, rows.weight) for part in logits]
+    best = int(np.argmin(losses))
+    kernel, bias = path(rows)[best]
+    return LinearLayer(kernel if axes is None else axes @ kernel, bias, logits[best], float(penalties[best]))
+
+
+def _rotated(x: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    """Return rows `[N, N]` in the space that they span and its axes `[D, N]`; as they are where D <= N."""
+    if x.shape[1] <= x.shape[0]:
+        return x, None
+    left, singular, right = np.linalg.svd(x, full_matrices=False)
+    return left * singular, right.T
+
+
+def _ridge_path(rows: LinearRows) -> list[tuple[FloatArray, FloatArray]]:
+    """Return ridge regressions of all penalties by one decomposition."""
+    mean, centre = np.average(rows.x, axis=0, weights=rows.weight), np.average(rows.y, weights=rows.weight)
+    root = np.sqrt(rows.weight)
+    left, singular, right = np.linalg.svd((rows.x - mean) * root[:, None], full_matrices=False)
+    side = left.T @ ((rows.y - centre) * root)
+    layers = []
+    for penalty in RIDGE_PENALTIES:
+        kernel = right.T @ (singular / (singular**2 + penalty) * side)
+        layers.append((kernel[:, None], np.array([centre - mean @ kernel])))
+    return layers
+
+
+def _logistic_path(num_classes: int) -> Path:
+    """Return a function of rows to the logistic regressions of all penalties."""
+    num_logits = 1 if num_classes == 2 else num_classes
+
+    def path(rows: LinearRows) -> list[tuple[FloatArray, FloatArray]]:
+        seen = np.unique(rows.y).astype(np.intp)
+        if len(seen) < 2:
+            return [_constant(rows, num_logits, seen)] * len(LOGISTIC_PENALTIES)
+        layers = []
+        model = LogisticRegression(warm_start=True, max_iter=500, tol=1e-5)
+        for penalty in LOGISTIC_PENALTIES:
+            model.set_params(C=1.0 / penalty)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # a penalty of nothing, of separable rows
+                model.fit(rows.x, rows.y, rows.weight)
+            layers.append(_of_all_classes(model, num_logits, seen))
+        return layers
+
+    return path
+
+
+def _constant(rows: LinearRows, num_logits: int, seen: Index) -> tuple[FloatArray, FloatArray]:
+    """Return the layer of rows of one class: it is as sure as their number allows."""
+    sure = float(np.log(len(rows.y) + 1.0))
+    bias = np.full(num_logits, sure if num_logits == 1 and seen[0] == 1 else -sure)
+    if num_logits > 1:
+        bias[seen] = 0.0
+    return np.zeros([rows.x.shape[1], num_logits]), bias
+
+
+def _of_all_classes(model: LogisticRegression, num_logits: int, seen: Index) -> tuple[FloatArray, FloatArray]:
+    """Return a model's weights with a logit for each class; one without rows gets less than any bias."""
+    kernel: Any = model.coef_.T
+    bias: Any = model.intercept_
+    if num_logits == 1:
+        return kernel, bias
+    if len(seen) == 2:  # of two classes among more
+        kernel, bias = np.concatenate([-0.5 * kernel, 0.5 * kernel], 1), np.array([-0.5, 0.5]) * bias
+    full = np.zeros([kernel.shape[0], num_logits])
+    full[:, seen] = kernel
+    biases = np.full(num_logits, bias.min() - np.log(len(seen)))
+    biases[seen] = bias
+    return full, biases

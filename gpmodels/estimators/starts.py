@@ -1,0 +1,122 @@
+"""Where a fit to all rows starts: several places, of which the best after some iterations goes on.
+
+A GP beside a linear mean has an optimum without any kernel, the linear layer itself, which catches a start
+near it; and one where the kernel does the work. The first start is the layer with a little kernel; the
+second one is a kernel that an exact GP on a sample found (`gpmodels.estimators.kernel_start`), with inducing
+inputs placed by its lengthscales, and of classes no linear mean at first. Both take some iterations, and the
+bound, which holds the linear mean's part as well, says which goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpmodels.estimators.engine import Engine, FloatArray
+from gpmodels.estimators.full_batch import fit_full_batch
+from gpmodels.estimators.kernel_start import KernelStart, indicators, kernel_start
+from gpmodels.estimators.mini_batch import quiet_monitor
+from gpmodels.heads.conjugate_head import ConjugateHead
+from gpmodels.heads.gp import Points
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.units.kernels import StationaryKernel
+from gpmodels.units.placement import cluster_centres
+
+TRIAL_ITERATIONS = 40
+"""Iterations after which starts are compared."""
+
+CLASS_VARIANCE = 4.0
+"""Variance of a classifier's kernel at the second start: logits of well separated classes need some."""
+
+EXPERT_SHARE = 0.1
+"""An expert's kernel starts with so much of the global unit's variance."""
+
+
+def choose_start(engine: Engine, points: Points, *, max_iterations: int, tolerance: float, seed: int) -> None:
+    """Bring the head to the best of several starts.
+
+    Args:
+        engine: Its head is placed at the data, with the layer of its linear mean.
+        points: All training points.
+        max_iterations: Iterations of the whole fit; a trial takes no more.
+        tolerance: As of `fit_full_batch`.
+        seed: Of the sample and of k-means.
+    """
+    head = engine.head
+    if not isinstance(head, ConjugateHead) or head.class_kernels != "shared":
+        return
+    start = _kernel_start(head, points, np.random.default_rng([seed, 0]))
+    if start is None:
+        return
+    first = engine.head.get_weights()
+
+    def tried(place: Callable[[], None]) -> tuple[float, list[FloatArray]]:
+        engine.set_weights(first)
+        place()
+        monitor = quiet_monitor(engine, 1.0)
+        iterations = min(TRIAL_ITERATIONS, max_iterations)
+        try:
+            fit_full_batch(
+                engine,
+                points._replace(expert=engine.assign(points.x)),
+                monitor,
+                max_iterations=iterations,
+                tolerance=tolerance,
+                drop_unused=False,
+            )
+        except FloatingPointError:
+            return -np.inf, first
+        bound = monitor.curve[-1].bound_per_point if monitor.curve else -np.inf
+        return bound, head.get_weights()
+
+    def second() -> None:
+        place_by_kernel(engine, points.x.numpy(), start, np.random.default_rng([seed, 1]))
+
+    trials = [tried(lambda: None), tried(second)]
+    best = max(trials, key=lambda trial: trial[0])
+    engine.set_weights(first if best[0] == -np.inf else best[1])
+
+
+def place_by_kernel(engine: Engine, x: FloatArray, start: KernelStart, rng: np.random.Generator) -> None:
+    """Give a head the kernel of a start, and inducing inputs that are spread by its lengthscales.
+
+    Args:
+        engine: Its head is placed at the data.
+        x: Standardised inputs, `[N, D]`.
+        start: Lengthscales and variances.
+        rng: Of k-means.
+    """
+    head = engine.head
+    if not isinstance(head, ConjugateHead):
+        raise TypeError(f"Only heads of sparse units are placed by a kernel, but got {type(head).__name__}.")
+    variance = CLASS_VARIANCE if head.is_classifier else start.variance
+    expert = engine.assign(x).numpy()
+    for units in head.posterior_units:
+        is_shared = units is head.shared_units
+        members = [x if is_shared else x[expert == k] for k in range(units.num_units)]
+        members = [own if len(own) else x for own in members]
+        scaled = [cluster_centres(own / start.lengthscales, units.num_inducing, rng) for own in members]
+        units.inducing_inputs.assign(np.stack(scaled) * start.lengthscales)
+        units.lengthscales.assign(np.broadcast_to(start.lengthscales, units.lengthscales.shape))
+        share = 1.0 if is_shared or head.shared_units is None else EXPERT_SHARE
+        units.variance.assign(np.full(units.variance.shape, share * variance))
+    if head.linear_mean is not None and head.is_classifier:
+        head.linear_mean.scale.assign(np.zeros([], head.variable_dtype))
+    if isinstance(head.likelihood, GaussianLikelihood):
+        noise = head.likelihood.noise_variance
+        noise.assign(np.full(noise.shape, max(start.noise_variance, 1e-4)))
+
+
+def _kernel_start(head: ConjugateHead, points: Points, rng: np.random.Generator) -> KernelStart | None:
+    """Return the start by an exact GP on a sample; None for kernels that are no functions of a distance."""
+    if not isinstance(head.posterior_units[0].kernel, StationaryKernel):
+        return None
+    used = points.weight.numpy() > 0
+    x, y = points.x.numpy()[used].astype(np.float64), points.y.numpy()[used].astype(np.float64)
+    if head.is_classifier:
+        if head.mean == "none":
+            return None  # its own start does not fall into the linear layer
+        return kernel_start(x, indicators(y, head.num_classes), None, rng)
+    logits = None if points.logits is None else points.logits.numpy()[used].astype(np.float64)
+    return kernel_start(x, y[:, None], logits, rng)
