@@ -10,7 +10,7 @@ from tests.gpmodels.layer_contract import OUTPUTS
 
 
 def identity_model(head=None, *, num_features: int = 2, **settings) -> HybridModel:
-    """A compiled model whose features are its inputs, with the same weights in each call; its head is at the prior."""
+    """A compiled model whose features are its inputs, at the prior, with the same weights in each call."""
     keras.utils.set_random_seed(0)
     settings = {"num_data": 100} | settings
     head = SVGPHead(num_inducing=4, mean="none") if head is None else head
