@@ -33,7 +33,6 @@ ROOMS = {
             {"hybrid"},
             {"networks"},
             {"estimators"},
-            {"comparison"},
         ),
     ),
     "data_prep": (

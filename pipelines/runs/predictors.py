@@ -34,7 +34,6 @@ class Predictor:
         temperature: Temperature of the head; None without one.
         pool_temperatures: Temperatures of its pools by what these are, in the plural.
         flags: Whether it can call anything unfamiliar: of few held-out groups no familiarity is low enough.
-        drawn: Draws into an image what the method found besides its outputs; None of one that shows nothing.
     """
 
     title: str
@@ -44,7 +43,6 @@ class Predictor:
     temperature: float | None = None
     pool_temperatures: Mapping[str, float] = field(default_factory=dict)
     flags: bool = False
-    drawn: Callable[[Picture], Picture] | None = None
 
     def outputs(self, image: Picture) -> Outputs:
         """Return the outputs of one uint8 image `[H, W, 3]` of the network's size."""
