@@ -216,6 +216,28 @@ def _silhouettes(cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
     return Divided(features, groups, training={"fold": fold})
 
 
+def _cells(cell: Cell, data: Path, _shared: Path, work: Path) -> Divided:
+    """Events simulated in nine parts of a real sequence, four or five of which are judged."""
+    from benchmarks.cells_simulated import PREPARING, SIMULATION, tiles  # noqa: PLC0415 - imports much
+    from data_prep.cells import simulator  # noqa: PLC0415 - as above
+    from data_prep.cells.manifest import CellsManifest  # noqa: PLC0415 - as above
+    from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - as above
+
+    simulated = {
+        name: simulator.simulate_events(tile, SIMULATION, seed=100 * cell.seed + number)
+        for number, (name, tile) in enumerate(tiles(data / "usiigaci_t98g_phase" / "frames"))
+    }
+    folder = work / "simulated"
+    simulator.write_simulated(folder, simulated)
+    prepare_cells(
+        folder / simulator.SEQUENCES_NAME,
+        folder / simulator.EVENTS_NAME,
+        work / "prepared",
+        PREPARING.model_copy(update={"seed": cell.seed}),
+    )
+    return Divided(work / "prepared", _groups_of(work / "prepared", CellsManifest))
+
+
 _DIVIDE: dict[str, Callable[[Cell, Path, Path, Path], Divided]] = {
     **{name: partial(_sonar, name) for name in ("debris", "side-scan", "tiles")},
     **{name: partial(_tissue, name) for name in ("breast", "colon")},
@@ -225,4 +247,5 @@ _DIVIDE: dict[str, Callable[[Cell, Path, Path, Path], Divided]] = {
     "demo": _demo,
     **dict.fromkeys(LANE_VALUES, _street_scenes),
     "silhouettes": _silhouettes,
+    "cells": _cells,
 }

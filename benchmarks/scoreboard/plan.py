@@ -35,7 +35,7 @@ TABLES = (
 
 _CHEAP_TABLES = 4
 
-Kind = Literal["table", "classify", "sonar", "histopathology", "lane", "video"]
+Kind = Literal["table", "classify", "sonar", "histopathology", "lane", "video", "cells"]
 """A table, or the application whose commands prepare, train and judge."""
 
 
@@ -131,6 +131,7 @@ STAGES: tuple[tuple[Setting, ...], ...] = (
         *_tissues("handmade"),
     ),
     (
+        Setting("cells, simulated", "cells", "cells", 15.0, data="usiigaci_t98g_phase"),
         _small_network("debris", "marine_debris_fls", 15.0),
         _small_network("side-scan", "sonar_sidescan_classes", 15.0),
         _small_network("tiles", "sdvd_sidescan_seg", 15.0),
