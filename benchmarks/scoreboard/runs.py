@@ -91,14 +91,14 @@ def roles(run: Any, held_out: Mapping[str, float], defaults: Sequence[str], ense
     """Return the title of the method in each role, from what is held out of the training.
 
     Args:
-        run: Description of the run; where it names its best head, that one is taken.
+        run: Description of the run; where it says which head to take, that one is named.
         held_out: NLL of each method by its title, on the part that chooses the best epoch.
         defaults: Heads of the default settings, the cheapest first.
         ensemble: Members of the ensemble; 0 for none.
     """
     title = {name: title_of(name, held_out) for name in (*defaults, RIDGE)}
     nll = {name: held_out[title[name]] for name in title}
-    named = getattr(run, "best_head", None)
+    named = getattr(getattr(run, "choice", None), "head", None)
     chosen = str(named) if named in defaults else least(nll, defaults)
     processes = [name for name in defaults if head_family(name).is_gaussian_process]
     found = {

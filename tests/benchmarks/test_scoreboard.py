@@ -99,9 +99,9 @@ def test_roles_are_given_by_what_is_held_out_among_the_default_heads():
 
 
 def test_a_run_that_names_its_head_is_followed_unless_it_is_no_default_one():
-    assert roles(SimpleNamespace(best_head="svgp"), HELD_OUT, DEFAULTS, 0)["named"] == "SVGP + temperature"
-    named = roles(SimpleNamespace(best_head="ridge_linear"), HELD_OUT, DEFAULTS, 0)["named"]
-    assert named == "Linear + temperature"
+    for head, title in (("svgp", "SVGP + temperature"), ("ridge_linear", "Linear + temperature")):
+        run = SimpleNamespace(choice=SimpleNamespace(head=head))
+        assert roles(run, HELD_OUT, DEFAULTS, 0)["named"] == title
 
 
 def test_a_head_is_found_with_whatever_calibrates_it():
