@@ -35,14 +35,14 @@ COMPARED = {"nll": "NLL", "accuracy": "accuracy"}
 TITLE = "Our best default head against the linear layer it replaces"
 
 NOTES = """\
-A row is a method on a data set. The named head is the default head, the linear one included, that the run
-says to take, or, where it says none, the one with the least held-out NLL; the best GP head has the least among
-the Gaussian processes. Both are chosen anew for each seed. Beside a baseline stand our head's score less the
-baseline's and p of the paired bootstrap: whole groups (patients, near-duplicates, images, rows of a table) are
-drawn again, together with what every seed judged of them, so that p speaks of other data, less of other draws
-of what is trained on. NLL and accuracy are those of all seeds' predictions together (of images where patches
-are pooled), the other scores means over seeds. Linear + T of a table is logistic regression. A difference is
-clear where p < .05."""
+A row is a method on a data set. The named head is the default head, the linear one included, that the
+run says to take, or, where it says none, the one with the least held-out NLL; the best GP head has the
+least among the Gaussian processes. Both are chosen anew for each seed. Beside a baseline stand our
+head's score less the baseline's and p of the paired bootstrap: whole groups (patients, near-duplicates,
+images, rows of a table) are drawn again, together with what every seed judged of them, so that p speaks
+of other data, less of other draws of what is trained on. NLL and accuracy are those of all seeds'
+predictions together (of images where patches are pooled), the other scores means over seeds. Linear + T
+of a table is logistic regression. A difference is clear where p < .05."""
 
 
 def write_report(stem: Path, records: Sequence[Record]) -> None:
