@@ -59,6 +59,5 @@ def record_of(
         groups: Group of each example.
         facts: What else is worth keeping.
     """
-    titles = set(roles.values())
-    methods = {result.name: method_record(result, groups) for result in results if result.name in titles}
+    methods = {result.name: method_record(result, groups) for result in results}
     return {"roles": dict(roles), "methods": methods, **facts}
