@@ -32,11 +32,14 @@ def main() -> None:
     started = time.perf_counter()
     record = module.run_cell(cell, arguments.data, arguments.shared)
     minutes = round((time.perf_counter() - started) / 60.0, 2)
-    record = {"setting": setting.name, "seed": cell.seed, "minutes": minutes, **record}
+    of_processor = round(time.process_time() / 60.0, 2)
+    head = {"setting": setting.name, "seed": cell.seed, "minutes": minutes, "processor_minutes": of_processor}
+    record = head | record
     with atomic_file(arguments.record) as temporary:
         temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    nll = {role: record["methods"][title]["scores"]["nll"] for role, title in record["roles"].items()}
-    print(f"{minutes} min, NLL { ({role: round(value, 4) for role, value in nll.items()}) }")
+    scores = {role: record["methods"][title]["scores"] for role, title in record["roles"].items()}
+    nll = ", ".join(f"{role} {of_role['nll']:.4f}" for role, of_role in scores.items())
+    print(f"{minutes} min, {of_processor} of a processor, NLL {nll}")
 
 
 def _parse() -> argparse.Namespace:

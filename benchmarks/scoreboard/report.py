@@ -51,7 +51,7 @@ def write_report(stem: Path, records: Sequence[Record]) -> None:
     compared = {name: comparisons(cells) for name, cells in by_setting.items()}
     rows = [row for name, cells in by_setting.items() for row in rows_of(name, cells, compared[name])]
     cells = [
-        {key: record[key] for key in ("setting", "seed", "minutes", "roles", "held_out", "counts", "seconds")}
+        {key: value for key, value in record.items() if key != "methods"}
         | {"scores": {title: method["scores"] for title, method in record["methods"].items()}}
         for record in records
     ]
