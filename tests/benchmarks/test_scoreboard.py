@@ -1,5 +1,6 @@
 """The scoreboard: its plan, which method has which role, and what its table says."""
 
+import importlib
 import json
 import sys
 from types import SimpleNamespace
@@ -222,3 +223,12 @@ def test_the_readme_example_is_not_standardised():
 def test_a_table_of_images_is_what_prepare_reads(tmp_path):
     path = image_table(tmp_path / "table.csv", [("a.png", "good"), ("b.png", "bad")])
     assert path.read_text() == "image,class\na.png,good\nb.png,bad\n"
+
+
+@pytest.mark.parametrize("name", [name for name, one in SETTINGS.items() if one.kind != "table"])
+def test_every_application_takes_the_settings_of_its_cells(name):
+    room = importlib.import_module(f"pipelines.{SETTINGS[name].kind}.settings")
+    settings, defaults = training(room.TrainSettings, plan_cells([name], [7101])[0], {})
+    assert set(settings.heads) == {*defaults, "ridge_linear"}
+    assert defaults[0] == "linear"
+    assert room.EvaluateSettings(split="selection").split == "selection"
