@@ -164,17 +164,30 @@ def _name_list(path: Path, names: Collection[str]) -> Path:
 
 
 def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: ARG001 - all subjects take it
+    return prepare_street_scenes(data, work, (3, 4), count=cell.size, seed=cell.seed)
+
+
+def prepare_street_scenes(
+    data: Path, work: Path, lane_values: tuple[int, ...], *, count: int, seed: int
+) -> Path:
     """So many street scenes of the official training part; the official validation part is judged.
 
     A drive goes from one part into the other: frames of a moment that has judged ones train nothing.
+
+    Args:
+        data: Folder of the data sets.
+        work: Folder to prepare in.
+        lane_values: Classes that are lane.
+        count: How many scenes train.
+        seed: Draws them.
     """
     source = data / "camvid_segnet"
-    rng = np.random.default_rng([cell.seed, cell.size])
+    rng = np.random.default_rng([seed, count])
     judged = sorted(path.name for path in (source / "valannot").iterdir())
     names = sorted(path.name for path in (source / "trainannot").iterdir())
     judged_moments = set(group_names(judged, MOMENT).values())
     others = [name for name, moment in group_names(names, MOMENT).items() if moment not in judged_moments]
-    chosen = rng.choice(others, cell.size, replace=False).tolist()
+    chosen = rng.choice(others, count, replace=False).tolist()
     for folder, pairs in (("images", ("train", "val")), ("masks", ("trainannot", "valannot"))):
         (work / folder).mkdir(parents=True)
         for origin, kept in zip(pairs, (chosen, judged), strict=True):
@@ -183,7 +196,7 @@ def _walkable(cell: Cell, data: Path, out: Path, work: Path) -> Path:  # noqa: A
                     (work / folder / path.name).symlink_to(path.resolve())
     settings = LanePrepareSettings(
         size=WALKABLE_SIZE,
-        lane_values=(3, 4),
+        lane_values=lane_values,
         ignore_values=(11,),
         group_pattern=MOMENT,
         test_list=_name_list(work / "test.txt", [Path(name).stem for name in judged]),
