@@ -22,7 +22,6 @@ from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray, engi
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
 from gpmodels.estimators.learned import shares_loss, warn_if_nothing_learned
-from gpmodels.estimators.linear_layer import LinearLayer, LinearRows, cross_folds, fit_linear_layer
 from gpmodels.estimators.mini_batch import (
     CHUNK,
     BoundSteps,
@@ -41,6 +40,7 @@ from gpmodels.estimators.sizes import default_num_experts, default_num_inducing,
 from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.summary import describe
 from gpmodels.heads.gp import Points
+from gpmodels.heads.linear_layer import LinearLayer, LinearRows, cross_folds, fit_linear_layer
 from gpmodels.units.linear_mean import MEANS
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")

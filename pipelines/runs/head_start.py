@@ -21,10 +21,8 @@ from gpmodels.heads.alone import AloneResult, AloneSchedule, HeadPoints, train_a
 from gpmodels.heads.base import Head, flatten_points
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.linear import LinearHead
-from gpmodels.heads.linear_fit import LinearFit, fit_linear
-from gpmodels.heads.points import PointBatch
-from gpmodels.likelihoods.logistic import LogisticLikelihood
-from gpmodels.likelihoods.softmax import SoftmaxLikelihood
+from gpmodels.heads.linear_layer import PROBIT_SCALE, LinearRows, cross_folds, fit_linear_layer
+from gpmodels.units.placement import column_scales
 
 MOST_VALUES = 2**27
 """Values of features that a head is trained on alone: half a gigabyte."""
@@ -41,9 +39,6 @@ ROUTED_AT_ONCE = 100_000
 FEW_POINTS = 5_000
 """Up to so many points of a frozen network a linear layer is cross-fitted by groups: with more, the layer of
 the pretraining hardly knows a point's own label."""
-
-PROBIT_SCALE = (np.pi / 8.0) ** 0.5
-"""Φ(√(π/8) z) is nearly σ(z): what a logit is times before a probit."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ def start_head(
     holds = False
     if isinstance(head, GPHead) and head.linear_mean is not None and head.is_classifier:
         frozen = not model.network.trainable_weights
-        points, holds = _with_linear_layer(head, linear, training, frozen=frozen)
+        points, holds = _with_linear_layer(head, linear, training, frozen=frozen, seed=seed)
     head.initialize_from_labels(placed, points.labels[sample].astype(np.float64), seed=seed)
     observations = model.num_data if model.num_effective is None else model.num_effective
     result = train_alone(
@@ -165,7 +160,7 @@ def _assigned(head: Head, points: HeadPoints) -> NDArray[np.int32]:
 
 
 def _with_linear_layer(
-    head: GPHead, linear: Head | None, training: FeaturePoints, *, frozen: bool
+    head: GPHead, linear: Head | None, training: FeaturePoints, *, frozen: bool, seed: int
 ) -> tuple[HeadPoints, bool]:
     """Give the head's mean a trained linear layer.
 
@@ -179,23 +174,26 @@ def _with_linear_layer(
     points, mean = training.points, head.linear_mean
     if mean is None:
         raise TypeError(f"{head.name} has no linear mean.")
-    scale = 1.0 if isinstance(head.likelihood, LogisticLikelihood | SoftmaxLikelihood) else PROBIT_SCALE
     if frozen and len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
-        fit = _regularised(training, head.num_classes)
-        mean.start_from(fit.kernel, fit.bias, scale)
-        return replace(points, logits=fit.left_out.astype(np.float32)), True
+        return _cross_fitted(head, training, seed), True
     if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
-        mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), scale)
+        is_logit = head.likelihood_name in ("logistic", "softmax")
+        mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), 1.0 if is_logit else PROBIT_SCALE)
         return points, True
     return points, False
 
 
-def _regularised(training: FeaturePoints, num_classes: int) -> LinearFit:
-    points = training.points
-    batch = PointBatch(
-        points.features.astype(np.float64),
-        points.labels.astype(np.intp),
-        points.weights.astype(np.float64),
-        training.groups,
-    )
-    return fit_linear(batch, num_classes)
+def _cross_fitted(head: GPHead, training: FeaturePoints, seed: int) -> HeadPoints:
+    """Give the head's mean a cross-fitted linear layer; return the points with what it says of each."""
+    points, mean = training.points, head.linear_mean
+    if mean is None:
+        raise TypeError(f"{head.name} has no linear mean.")
+    x, y, weight = (part.astype(np.float64) for part in (points.features, points.labels, points.weights))
+    centre, scale = x.mean(axis=0), column_scales(x)
+    scaled = (x - centre) / scale
+    rng = np.random.default_rng([seed, 2])
+    fold = cross_folds(scaled, y, training.groups.astype(np.intp), rng, is_class=True)
+    layer = fit_linear_layer(LinearRows(scaled, y, weight), fold, head.likelihood_name, head.num_classes)
+    kernel = layer.kernel / scale[:, None]
+    mean.start_from(kernel, layer.bias - centre @ kernel)
+    return replace(points, logits=layer.logits.astype(np.float32))

@@ -10,14 +10,10 @@ from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from gpmodels import HybridModel, RidgeLinearHead
-from gpmodels.heads.linear_fit import COSTS, fit_linear
 from gpmodels.heads.points import PointBatch
 from gpmodels.ridge import head as module
+from gpmodels.ridge.head import COSTS, chosen_cost
 from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
-
-
-def chosen_cost(points, num_classes):
-    return fit_linear(points, num_classes).cost
 
 
 class TestRidgeLinearHeadContract(LayerContract):

@@ -29,7 +29,7 @@ import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from gpmodels.estimators.engine import FloatArray
+FloatArray = npt.NDArray[np.floating[Any]]
 
 FOLDS = 5
 """Most parts that rows or groups are divided into; each is held out once."""
