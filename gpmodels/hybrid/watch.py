@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
@@ -13,9 +13,6 @@ import tensorflow as tf
 
 from gpmodels.heads.base import Head
 from gpmodels.hybrid.checks import warn_of_num_data
-
-if TYPE_CHECKING:
-    from gpmodels.hybrid.step import BoundModel
 
 LOGGER = logging.getLogger(__name__)
 
@@ -33,6 +30,18 @@ ERROR_GAIN = 0.02
 
 SPREAD = 0.005
 """Deviation of probabilities, or of means in deviations of the targets, below which all are alike."""
+
+
+class Watched(Protocol):
+    """What of a `HybridModel` the watch looks at."""
+
+    head: Head
+    num_data: int
+    points_per_example: int | None
+    optimizer: Any
+
+    def scale_of_targets(self) -> float:
+        """Return what real targets are divided by, 1 of a classifier."""
 
 
 class Constant(NamedTuple):
@@ -124,7 +133,7 @@ class Watch:
         """
         self._sums.update_state(labels, predicted, weights)
 
-    def tell_num_data(self, model: BoundModel, points: int, *, of_all: bool) -> None:
+    def tell_num_data(self, model: Watched, points: int, *, of_all: bool) -> None:
         """Warn once of `num_data` that the number of points contradicts."""
         if "num_data" not in self._said and warn_of_num_data(model.num_data, points, of_all=of_all):
             self._said.add("num_data")
@@ -141,7 +150,7 @@ class Watch:
         """Start the sums anew."""
         self._sums.reset_state()
 
-    def end(self, model: BoundModel, logs: Mapping[str, float], *, reads_all: bool) -> None:
+    def end(self, model: Watched, logs: Mapping[str, float], *, reads_all: bool) -> None:
         """Look at an epoch.
 
         Args:
@@ -173,7 +182,7 @@ class _EpochWatch(keras.callbacks.Callback):
         self._watch.end(self.model, logs or {}, reads_all=self._reads_all)
 
 
-def _knows_no_input(model: BoundModel, logs: Mapping[str, float], constant: Constant) -> bool:
+def _knows_no_input(model: Watched, logs: Mapping[str, float], constant: Constant) -> bool:
     """Whether predictions are alike, and no better than the best that knows no input.
 
     A hard task alone has predictions that differ from point to point; a good run in its first epoch, too.
@@ -190,7 +199,7 @@ def _knows_no_input(model: BoundModel, logs: Mapping[str, float], constant: Cons
     return varied and alike and gain < ERROR_GAIN and nll > constant.nll + math.log(scale) - NLL_GAIN
 
 
-def _tell_collapse(model: BoundModel, logs: Mapping[str, float], constant: Constant) -> None:
+def _tell_collapse(model: Watched, logs: Mapping[str, float], constant: Constant) -> None:
     scale = model.scale_of_targets()
     LOGGER.warning(
         "%s predicts the same for every input: its NLL is %.4f, that of the best answer without "
