@@ -29,7 +29,7 @@ import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from gpmodels.estimators.engine import FloatArray
+from gpmodels.estimators.engine import Engine, FloatArray
 
 FOLDS = 5
 """Most parts that rows or groups are divided into; each is held out once."""
@@ -107,6 +107,25 @@ def fit_linear_layer(rows: LinearRows, fold: Index, likelihood: str, num_classes
     layer = _fitted(rows, fold, _logistic_path(num_classes), LOGISTIC_PENALTIES, log_loss)
     factor = best_factor(layer.logits, rows.y, rows.weight)
     return layer.times(factor * (PROBIT_SCALE if likelihood in ("bernoulli", "noisy_probit") else 1.0))
+
+
+def linear_layer_of(
+    engine: Engine, x: FloatArray, targets: FloatArray, weight: FloatArray, groups: Index | None
+) -> LinearLayer | None:
+    """Return the layer that a head's linear mean takes, None without one; equal rows get equal folds.
+
+    Args:
+        engine: Of the head.
+        x: Standardised inputs, `[N, D]`.
+        targets: Class indices or targets in the head's units, `[N]`.
+        weight: How often each row counts, `[N]`.
+        groups: Group of each row, `[N]`, or None.
+    """
+    head = engine.head
+    if head.linear_mean is None:
+        return None
+    fold = cross_folds(x, targets, groups, np.random.default_rng(0), is_class=head.is_classifier)
+    return fit_linear_layer(LinearRows(x, targets, weight), fold, head.likelihood_name, head.num_classes)
 
 
 def cross_folds(

@@ -8,16 +8,25 @@ import numpy as np
 import pytest
 
 from gpmodels import SVGPClassifier
+from gpmodels.estimators.engine import LOG_PROBABILITY
 from gpmodels.estimators.learned import likely_cause, shares_loss, warn_if_nothing_learned
 
 
 def test_no_better_than_the_class_shares_is_a_warning() -> None:
     x, y = np.random.default_rng(0).normal(size=(20, 2)), np.repeat([0.0, 1.0], 10)
+    even, ones = {LOG_PROBABILITY: np.log(np.full([20, 2], 0.5))}, np.ones(20)
     with pytest.warns(UserWarning, match="has learned nothing: on its own 20 rows"):
-        warn_if_nothing_learned(0.6931, np.log(2.0), x, y, is_class=True, name="Model")
+        warn_if_nothing_learned(even, x, y, ones, is_class=True, name="Model")
+    right = {LOG_PROBABILITY: np.log(np.where(y[:, None] == [0.0, 1.0], 0.7, 0.3))}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_nothing_learned(0.5, np.log(2.0), x, y, is_class=True, name="Model")
+        warn_if_nothing_learned(right, x, y, ones, is_class=True, name="Model")
+
+
+def test_the_mean_of_the_targets_is_a_warning_too() -> None:
+    x, y = np.random.default_rng(0).normal(size=(20, 2)), np.linspace(-1.0, 1.0, 20)
+    with pytest.warns(UserWarning, match="no better than the mean of the targets"):
+        warn_if_nothing_learned({"mean": np.zeros(20)}, x, y, np.ones(20), is_class=False, name="Model")
 
 
 def test_the_cause_is_named() -> None:

@@ -1,4 +1,4 @@
-"""What a fit beside a linear mean ends at: never below the layer, and at a kernel where there is one to find."""
+"""What a fit beside a linear mean ends at: never below the layer, and at a kernel if there is one."""
 
 from __future__ import annotations
 
