@@ -311,6 +311,7 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         num_inducing: M, `"auto"` for 2.5 % of the rows within 50 and 250.
         kernel: As of `gpmodels.SVGPClassifier`.
         kernel_depth: Layers of an arc-cosine kernel.
+        mean: As of `gpmodels.SVGPClassifier`.
         lengthscale_spread: As of `gpmodels.SVGPClassifier`.
         likelihood: `"auto"`, which is logistic for two classes and a softmax for more; or `"bernoulli"`,
             `"logistic"`, `"softmax"`, `"robust_max"`.

@@ -18,10 +18,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gpmodels.counts import is_count
-from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray, engine_for
+from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
-from gpmodels.estimators.learned import shares_loss, warn_if_nothing_learned
+from gpmodels.estimators.learned import linear_share, warn_if_nothing_learned
 from gpmodels.estimators.mini_batch import (
     CHUNK,
     BoundSteps,
@@ -40,7 +40,7 @@ from gpmodels.estimators.sizes import default_num_experts, default_num_inducing,
 from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.summary import describe
 from gpmodels.heads.gp import Points
-from gpmodels.heads.linear_layer import LinearLayer, LinearRows, cross_folds, fit_linear_layer
+from gpmodels.heads.linear_layer import linear_layer_of
 from gpmodels.units.linear_mean import MEANS
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")
@@ -126,8 +126,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         seed = int(rng.integers(2**31 - 1))
         engine.head.initialize(placed, seed=seed)
         of_sample = targets[sample], weight[sample], None if groups is None else groups[sample]
-        logits = self._start_linear_mean(engine, placed, *of_sample)
-        logits = logits if len(sample) == len(x) else None
+        layer = linear_layer_of(engine.head, placed, *of_sample)
+        if layer is not None and engine.head.linear_mean is not None:
+            engine.head.linear_mean.start_from(layer.kernel, layer.bias)
+        logits = layer.logits if layer is not None and len(sample) == len(x) else None
         engine.head.initialize_from_labels(placed, targets[sample], seed=seed)
         full_batch = self._takes_full_batch(len(x))
         total = self.max_iterations or (self._lbfgs_iterations if full_batch else self._adam_iterations)
@@ -154,75 +156,21 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self._publish(engine)
         self.learning_curve_: list[CurvePoint] = monitor.curve
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
-        looked_at = np.sort(rng.permutation(len(x))[:LOOKED_AT])
-        self._look_back(engine, x[looked_at], targets[looked_at], weight[looked_at])
+        some = np.sort(rng.permutation(len(x))[:LOOKED_AT])
+        outputs = self._outputs_of(x[some])
+        warn_if_nothing_learned(
+            outputs,
+            x[some],
+            targets[some],
+            weight[some],
+            is_class=engine.head.is_classifier,
+            name=type(self).__name__,
+        )
+        linear = (x[some] - self.input_mean_) / self.input_scale_
+        share = linear_share(engine.head.linear_mean, tf.constant(linear, engine.dtype), outputs)
+        if share is not None:
+            self.linear_share_ = share
         return self
-
-    def _start_linear_mean(
-        self,
-        engine: Engine,
-        x: FloatArray,
-        targets: FloatArray,
-        weight: FloatArray,
-        groups: npt.NDArray[np.intp] | None,
-    ) -> FloatArray | None:
-        """Fit the linear layer of a head that has such a mean; return its cross-fitted logits, `[N, P]`.
-
-        Args:
-            engine: Its head takes the layer.
-            x: Standardised inputs, `[N, D]`.
-            targets: Class indices or targets in the head's units, `[N]`.
-            weight: How often each row counts, `[N]`.
-            groups: Group of each row, `[N]`, or None.
-        """
-        mean = engine.head.linear_mean
-        if mean is None:
-            return None
-        layer = self._linear_layer(engine, x, targets, weight, groups)
-        mean.start_from(layer.kernel, layer.bias)
-        return layer.logits
-
-    def _linear_layer(
-        self,
-        engine: Engine,
-        x: FloatArray,
-        targets: FloatArray,
-        weight: FloatArray,
-        groups: npt.NDArray[np.intp] | None,
-    ) -> LinearLayer:
-        """Return the layer that the head's linear mean is, by the same folds for the same rows."""
-        head = engine.head
-        fold = cross_folds(x, targets, groups, np.random.default_rng(0), is_class=head.is_classifier)
-        rows = LinearRows(x, targets, weight)
-        return fit_linear_layer(rows, fold, head.likelihood_name, head.num_classes)
-
-    def _look_back(self, engine: Engine, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:
-        """Warn of a fit that is no better on its rows than class shares or the mean; keep how linear it is.
-
-        Args:
-            engine: Its head is fitted.
-            x: Rows of the fit, `[n, D]`.
-            targets: Their class indices or targets, in the head's units, `[n]`.
-            weight: How often each counts, `[n]`.
-        """
-        outputs = self._outputs(x)
-        is_class = engine.head.is_classifier
-        if is_class:
-            classes = targets.astype(np.intp)
-            logs = outputs[LOG_PROBABILITY][np.arange(len(classes)), classes]
-            loss, without = -float(np.average(logs, weights=weight)), shares_loss(classes, weight)
-        else:
-            loss = float(np.average((targets - outputs["mean"]) ** 2, weights=weight))
-            centre = np.average(targets, weights=weight)
-            without = float(np.average((targets - centre) ** 2, weights=weight))
-        warn_if_nothing_learned(loss, without, x, targets, is_class=is_class, name=type(self).__name__)
-        if engine.head.linear_mean is None:
-            return
-        mean = engine.head.linear_mean(tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype))
-        total = outputs["latent_mean"] if is_class else outputs["mean"]
-        linear = np.reshape(mean.numpy(), total.shape)
-        parts = [float(np.sum(np.var(part, axis=0))) for part in (linear, total - linear)]
-        self.linear_share_ = max(parts[0], 1e-12) / max(sum(parts), 1e-12)
 
     def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:  # noqa: ARG002 - estimators that leave rows out digest targets and weights, too
         """Keep what later calls with the rows of the fit are checked by."""
@@ -389,7 +337,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs of the head, in its own units, and `expert`, for rows of any number."""
         check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._outputs_of(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+    def _outputs_of(self, x: FloatArray) -> dict[str, npt.NDArray[Any]]:
+        """Return `_outputs` of checked rows."""
         engine = self._engine(self.n_features_in_)
         parts = []
         values = self.head_settings_.get("num_classes", 1) * engine.head.samples_per_point

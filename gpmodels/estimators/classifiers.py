@@ -190,11 +190,13 @@ class HGPClassifier(HierarchicalEstimator, _SparseGPClassifier):
         kernel: `"squared_exponential"`, `"matern12"`, `"matern32"`, `"matern52"`, or the kernel of a wide
             network, `"arc_cosine0"`, `"arc_cosine1"`, `"arc_cosine2"`; with one lengthscale for each column.
         kernel_depth: Layers of an arc-cosine kernel.
+        mean: `"linear"`: the GP corrects a regularised linear layer, whose penalty is chosen by rows, or
+            groups, held out; `"none"`: the latent functions have mean zero, as in the thesis.
         lengthscale_spread: How far the lengthscales of a kernel are expected to lie apart: the standard
             deviation of their logarithms about their mean. With few rows the prior decides, with many the
             data. None leaves each of them free from the start.
-        likelihood: `"auto"`, which is a probit or a softmax; or `"logistic"` of two classes, `"softmax"` or
-            `"robust_max"` of more.
+        likelihood: `"auto"`, for two classes `"logistic"` beside a linear mean and the probit, `"bernoulli"`,
+            without, for more `"softmax"`; or one of these, or `"robust_max"` of more classes.
         class_kernels: `"shared"`, or `"separate"` for one kernel of each class.
         global_weight: w, weight of the global unit's likelihood; 1 is the thesis, 0 a bound on log p(y).
         expert_variance: `"full"` or `"thesis"`, see `gpmodels.HGPHead`.
@@ -224,6 +226,7 @@ class HGPClassifier(HierarchicalEstimator, _SparseGPClassifier):
             with experts and after mini-batches.
         effective_observations_: How many observations the rows counted as: the number set, what `"auto"`
             found, or N.
+        linear_share_: Share of the latent functions' variance over the rows that is the linear mean's.
         n_iter_: Iterations done.
         kept_iteration_: Iteration whose weights were kept, the last one unless rows held out preferred
             another; 0 for the start.

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
-from gpmodels.estimators.engine import FloatArray
+from gpmodels.estimators.engine import LOG_PROBABILITY, FloatArray
+from gpmodels.units.linear_mean import LinearMean
 
 LEAST_GAIN = 1e-3
 """Share of the entropy of the classes, or of the variance of the targets, that a fit must explain."""
 
 
 def warn_if_nothing_learned(
-    loss: float, without: float, x: FloatArray, targets: FloatArray, *, is_class: bool, name: str
+    outputs: Mapping[str, npt.NDArray[Any]],
+    x: FloatArray,
+    targets: FloatArray,
+    weight: FloatArray,
+    *,
+    is_class: bool,
+    name: str,
 ) -> None:
-    """Warn where a fit is no better on its own rows than a prediction that does not look at them.
+    """Warn where a fit is no better on its own rows than a prediction that does not look at their inputs.
 
     Args:
-        loss: Of the fit on its rows: mean -log p in nats, or mean squared error.
-        without: The same of the classes' shares, or of the mean.
+        outputs: What the head says of the rows, with `LOG_PROBABILITY` for classes and `mean` for targets.
         x: The rows' inputs, `[N, D]`.
-        targets: Their classes or targets, `[N]`.
+        targets: Their class indices, or targets in the head's units, `[N]`.
+        weight: How often each row counts, `[N]`.
         is_class: Which of both.
         name: What the warning calls the model.
     """
+    if is_class:
+        classes = targets.astype(np.intp)
+        logs = outputs[LOG_PROBABILITY][np.arange(len(classes)), classes]
+        loss, without = -float(np.average(logs, weights=weight)), shares_loss(classes, weight)
+    else:
+        loss = float(np.average((targets - outputs["mean"]) ** 2, weights=weight))
+        centre = np.average(targets, weights=weight)
+        without = float(np.average((targets - centre) ** 2, weights=weight))
     if not loss > (1.0 - LEAST_GAIN) * without:
         return
     what = "the shares of the classes" if is_class else "the mean of the targets"
@@ -36,6 +54,24 @@ def warn_if_nothing_learned(
         UserWarning,
         stacklevel=2,
     )
+
+
+def linear_share(
+    mean: LinearMean | None, x: tf.Tensor, outputs: Mapping[str, npt.NDArray[Any]]
+) -> float | None:
+    """Return how much of the latent functions' variance over rows is the linear mean's, None without one.
+
+    Args:
+        mean: The linear mean.
+        x: Standardised rows, `[N, D]`.
+        outputs: What the head says of them.
+    """
+    if mean is None:
+        return None
+    total = outputs["latent_mean" if "latent_mean" in outputs else "mean"]
+    linear = np.reshape(mean(x).numpy(), total.shape)
+    own, rest = (float(np.sum(np.var(part, axis=0))) for part in (linear, total - linear))
+    return max(own, 1e-12) / max(own + rest, 1e-12)
 
 
 def likely_cause(x: FloatArray, targets: FloatArray) -> str:

@@ -24,6 +24,7 @@ from gpmodels.estimators.mini_batch import CHUNK, Rows
 from gpmodels.estimators.row_digest import row_digest, weighted_row_digest
 from gpmodels.estimators.temperature import tempered
 from gpmodels.heads.gp import Points
+from gpmodels.heads.linear_layer import linear_layer_of
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -80,8 +81,11 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
         if prepare is not None:
             prepare(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_))
         scaled, logits = (x - self.input_mean_) / self.input_scale_, None
-        if engine.head.linear_mean is not None and len(x) <= PLACEMENT_ROWS:
-            logits = self._linear_layer(engine, scaled, targets, weight, None).logits
+        layer = (
+            linear_layer_of(engine.head, scaled, targets, weight, None) if len(x) <= PLACEMENT_ROWS else None
+        )
+        if layer is not None:
+            logits = layer.logits
         points = engine.points(scaled, targets, weight, logits)
         left_out = engine.head.leaving_out(points)
         rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)

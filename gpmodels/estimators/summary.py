@@ -62,6 +62,7 @@ class ModelSummary:
         training: Words for how many iterations were done, and which one was kept.
         iterations: Iterations done.
         seconds: Time of the fit.
+        mean: Words for the linear mean, empty without one.
     """
 
     estimator: str
@@ -74,6 +75,7 @@ class ModelSummary:
     training: str
     iterations: int
     seconds: float
+    mean: str = ""
 
     def relevance(self) -> FloatArray:
         """Return the relevance of each feature to the whole model, of sum 1, `[D]`.
@@ -98,6 +100,7 @@ class ModelSummary:
         return [
             f"{self.estimator}: {self.kernel} kernel, {self.likelihood} likelihood",
             f"{len(self.feature_names)} features{in_use}",
+            *([self.mean] if self.mean else []),
             f"bound {self.bound_per_point:.4f} nats per row {self.training}, {self.seconds:.1f} s",
         ]
 
@@ -202,7 +205,17 @@ def describe(estimator: BaseEstimator) -> ModelSummary:
         training=training,
         iterations=estimator.n_iter_,
         seconds=curve[-1].seconds if curve else float("nan"),
+        mean=_mean(estimator, head),
     )
+
+
+def _mean(estimator: BaseEstimator, head: GPHead) -> str:
+    """Return words for how much of the latent functions is the linear mean's."""
+    if head.linear_mean is None:
+        return ""
+    share = getattr(estimator, "linear_share_", None)
+    of_all = "" if share is None else f", {share:.0%} of the latent functions' variance over the rows"
+    return f"linear mean: its layer times {float(head.linear_mean.scale.numpy()):.2f}{of_all}"
 
 
 def told_bound(estimator: BaseEstimator) -> tuple[float, str]:

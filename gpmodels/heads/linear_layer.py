@@ -29,6 +29,8 @@ import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from gpmodels.heads.gp import GPHead
+
 FloatArray = npt.NDArray[np.floating[Any]]
 
 FOLDS = 5
@@ -107,6 +109,24 @@ def fit_linear_layer(rows: LinearRows, fold: Index, likelihood: str, num_classes
     layer = _fitted(rows, fold, _logistic_path(num_classes), LOGISTIC_PENALTIES, log_loss)
     factor = best_factor(layer.logits, rows.y, rows.weight)
     return layer.times(factor * (PROBIT_SCALE if likelihood in ("bernoulli", "noisy_probit") else 1.0))
+
+
+def linear_layer_of(
+    head: GPHead, x: FloatArray, targets: FloatArray, weight: FloatArray, groups: Index | None
+) -> LinearLayer | None:
+    """Return the layer that a head's linear mean takes, None without one; equal rows get equal folds.
+
+    Args:
+        head: Of a classifier or of real targets.
+        x: Standardised inputs, `[N, D]`.
+        targets: Class indices or targets in the head's units, `[N]`.
+        weight: How often each row counts, `[N]`.
+        groups: Group of each row, `[N]`, or None.
+    """
+    if head.linear_mean is None:
+        return None
+    fold = cross_folds(x, targets, groups, np.random.default_rng(0), is_class=head.is_classifier)
+    return fit_linear_layer(LinearRows(x, targets, weight), fold, head.likelihood_name, head.num_classes)
 
 
 def cross_folds(

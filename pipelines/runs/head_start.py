@@ -21,7 +21,7 @@ from gpmodels.heads.alone import AloneResult, AloneSchedule, HeadPoints, train_a
 from gpmodels.heads.base import Head, flatten_points
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.linear import LinearHead
-from gpmodels.heads.linear_layer import PROBIT_SCALE, LinearRows, cross_folds, fit_linear_layer
+from gpmodels.heads.linear_layer import PROBIT_SCALE, linear_layer_of
 from gpmodels.units.placement import column_scales
 
 MOST_VALUES = 2**27
@@ -138,7 +138,7 @@ def start_head(
     holds = False
     if isinstance(head, GPHead) and head.linear_mean is not None and head.is_classifier:
         frozen = not model.network.trainable_weights
-        points, holds = _with_linear_layer(head, linear, training, frozen=frozen, seed=seed)
+        points, holds = _with_linear_layer(head, linear, training, frozen=frozen)
     head.initialize_from_labels(placed, points.labels[sample].astype(np.float64), seed=seed)
     observations = model.num_data if model.num_effective is None else model.num_effective
     result = train_alone(
@@ -160,7 +160,7 @@ def _assigned(head: Head, points: HeadPoints) -> NDArray[np.int32]:
 
 
 def _with_linear_layer(
-    head: GPHead, linear: Head | None, training: FeaturePoints, *, frozen: bool, seed: int
+    head: GPHead, linear: Head | None, training: FeaturePoints, *, frozen: bool
 ) -> tuple[HeadPoints, bool]:
     """Give the head's mean a trained linear layer.
 
@@ -175,7 +175,7 @@ def _with_linear_layer(
     if mean is None:
         raise TypeError(f"{head.name} has no linear mean.")
     if frozen and len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
-        return _cross_fitted(head, training, seed), True
+        return _cross_fitted(head, training), True
     if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
         is_logit = head.likelihood_name in ("logistic", "softmax")
         mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), 1.0 if is_logit else PROBIT_SCALE)
@@ -183,17 +183,15 @@ def _with_linear_layer(
     return points, False
 
 
-def _cross_fitted(head: GPHead, training: FeaturePoints, seed: int) -> HeadPoints:
+def _cross_fitted(head: GPHead, training: FeaturePoints) -> HeadPoints:
     """Give the head's mean a cross-fitted linear layer; return the points with what it says of each."""
     points, mean = training.points, head.linear_mean
-    if mean is None:
-        raise TypeError(f"{head.name} has no linear mean.")
     x, y, weight = (part.astype(np.float64) for part in (points.features, points.labels, points.weights))
     centre, scale = x.mean(axis=0), column_scales(x)
     scaled = (x - centre) / scale
-    rng = np.random.default_rng([seed, 2])
-    fold = cross_folds(scaled, y, training.groups.astype(np.intp), rng, is_class=True)
-    layer = fit_linear_layer(LinearRows(scaled, y, weight), fold, head.likelihood_name, head.num_classes)
+    layer = linear_layer_of(head, scaled, y, weight, training.groups.astype(np.intp))
+    if mean is None or layer is None:
+        raise TypeError(f"{head.name} has no linear mean.")
     kernel = layer.kernel / scale[:, None]
     mean.start_from(kernel, layer.bias - centre @ kernel)
     return replace(points, logits=layer.logits.astype(np.float32))

@@ -1,0 +1,127 @@
+"""The linear layer of an estimator against NumPy, and what its cross-fitted logits have seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from gpmodels.heads.linear_layer import (
+    PROBIT_SCALE,
+    LinearRows,
+    best_factor,
+    cross_folds,
+    fit_linear_layer,
+    log_loss,
+)
+
+
+def _rows(num_rows: int, num_columns: int, seed: int = 0) -> LinearRows:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_rows, num_columns))
+    y = x[:, 0] - 0.5 * x[:, 1] + 0.3 * rng.normal(size=num_rows)
+    return LinearRows(x, y, rng.uniform(0.5, 2.0, num_rows))
+
+
+def _ridge(rows: LinearRows, penalty: float) -> tuple[np.ndarray, float]:
+    """Return weights and bias of ridge regression by the normal equations, the bias without a penalty."""
+    x = np.column_stack([rows.x, np.ones(len(rows.y))])
+    gram = x.T @ (rows.weight[:, None] * x) + penalty * np.diag([*np.ones(rows.x.shape[1]), 0.0])
+    solved = np.linalg.solve(gram, x.T @ (rows.weight * rows.y))
+    return solved[:-1], float(solved[-1])
+
+
+@pytest.mark.parametrize("num_columns", [3, 60])
+def test_ridge_and_its_cross_fitted_logits_are_those_of_the_normal_equations(num_columns: int) -> None:
+    rows = _rows(40, num_columns)
+    fold = np.arange(40) % 5
+    layer = fit_linear_layer(rows, fold, "gaussian")
+    kernel, bias = _ridge(rows, layer.penalty)
+    np.testing.assert_allclose(layer.kernel[:, 0], kernel, atol=1e-8)
+    np.testing.assert_allclose(layer.bias, bias, atol=1e-8)
+    for number in range(5):
+        held_out = fold == number
+        kernel, bias = _ridge(rows.at(~held_out), layer.penalty)
+        np.testing.assert_allclose(layer.logits[held_out, 0], rows.x[held_out] @ kernel + bias, atol=1e-8)
+
+
+@pytest.mark.parametrize("num_columns", [4, 50])
+def test_logits_of_a_fold_are_those_of_a_logistic_regression_on_the_others(num_columns: int) -> None:
+    rows = _rows(40, num_columns)
+    rows = rows._replace(y=(rows.y > 0.2).astype(float))
+    fold = cross_folds(rows.x, rows.y, None, np.random.default_rng(0), is_class=True)
+    layer = fit_linear_layer(rows, fold, "logistic")
+    expected = np.empty([40, 1])
+    for number in range(5):
+        seen = rows.at(fold != number)
+        model = LogisticRegression(C=1.0 / layer.penalty, max_iter=5000, tol=1e-8)
+        model.fit(seen.x, seen.y, seen.weight)
+        expected[fold == number, 0] = model.decision_function(rows.x[fold == number])
+    factor = best_factor(expected, rows.y, rows.weight)
+    np.testing.assert_allclose(layer.logits, factor * expected, rtol=0.02, atol=0.02)
+    probit = fit_linear_layer(rows, fold, "bernoulli")
+    np.testing.assert_allclose(probit.logits, PROBIT_SCALE * layer.logits)
+
+
+def test_groups_are_held_out_whole_and_equal_rows_together() -> None:
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=(20, 2)), 2, axis=0)
+    y = np.repeat(np.arange(20) % 2, 2).astype(float)
+    fold = cross_folds(x, y, None, np.random.default_rng(1), is_class=True)
+    assert (fold[::2] == fold[1::2]).all()
+    groups = np.repeat(np.arange(8), 5)
+    fold = cross_folds(x, y, groups, np.random.default_rng(1), is_class=True)
+    assert all(len(np.unique(fold[groups == group])) == 1 for group in range(8))
+    assert len(np.unique(fold)) == 5
+
+
+@given(st.integers(0, 2**16), st.integers(2, 30))
+def test_folds_do_not_depend_on_the_order_of_rows(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(count, 2)), rng.integers(0, 2, count).astype(float)
+    order = rng.permutation(count)
+    fold, shuffled = (
+        cross_folds(x[index], y[index], None, np.random.default_rng(0), is_class=True)
+        for index in (np.arange(count), order)
+    )
+    np.testing.assert_array_equal(fold[order], shuffled)
+
+
+def test_a_class_that_a_fold_alone_has_gets_a_small_logit() -> None:
+    rng = np.random.default_rng(0)
+    y = np.array([0.0] * 10 + [1.0] * 10 + [2.0])
+    x = y[:, None] + 0.1 * rng.normal(size=(21, 1))
+    fold = np.arange(21) % 5
+    layer = fit_linear_layer(LinearRows(x, y, np.ones(21)), fold, "softmax", 3)
+    assert np.isfinite(layer.logits).all()
+    assert layer.logits[20, 2] < layer.logits[20].max()
+    assert layer.kernel.shape == (1, 3)
+
+
+def test_rows_of_one_class_in_all_but_one_fold_are_no_error() -> None:
+    y = np.array([0.0] * 9 + [1.0])
+    x = np.random.default_rng(0).normal(size=(10, 2))
+    layer = fit_linear_layer(LinearRows(x, y, np.ones(10)), np.arange(10) % 5, "logistic")
+    assert np.isfinite(layer.logits).all()
+    assert layer.logits[9] < 0.0
+
+
+def test_one_against_the_rest_is_a_layer_for_each_class() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60).astype(float)
+    x = np.eye(3)[y.astype(int)] + 0.3 * rng.normal(size=(60, 3))
+    fold = np.arange(60) % 5
+    layer = fit_linear_layer(LinearRows(x, y, np.ones(60)), fold, "noisy_probit", 3)
+    single = fit_linear_layer(LinearRows(x, (y == 1).astype(float), np.ones(60)), fold, "noisy_probit")
+    np.testing.assert_allclose(layer.kernel[:, 1], single.kernel[:, 0])
+    np.testing.assert_allclose(layer.logits[:, 1], single.logits[:, 0])
+
+
+def test_few_rows_that_are_told_apart_do_not_make_logits_sure() -> None:
+    logits = np.array([[-1.0], [-1.2], [1.0], [1.1]])
+    y = np.array([0.0, 0.0, 1.0, 1.0])
+    factor = best_factor(logits, y, np.ones(4))
+    assert 1.0 < factor < 1.3
+    assert log_loss(factor * logits, y, np.ones(4)) < log_loss(logits, y, np.ones(4))
