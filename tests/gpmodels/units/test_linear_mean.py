@@ -235,6 +235,16 @@ def test_it_shifts_every_mean_by_the_twins_and_nothing_else(name, likelihood):
 
 
 @every_head
+def test_folded_for_inference_it_is_constant(name):
+    head, x = make(name), tf.constant(points())
+    folded = head.for_inference()
+    before = folded(x).mean.numpy()
+    randomize_mean(head.linear_mean, np.random.default_rng(9))
+    assert np.abs(head.latent(x).mean - before).min() > 0.0
+    np.testing.assert_array_equal(folded(x).mean, before)
+
+
+@every_head
 def test_regression_is_that_of_what_the_mean_leaves(name):
     """log N(y | m + g, σ²) = log N(y - m | g, σ²): training, also by responsibilities, and prediction."""
     head = make(name, likelihood="gaussian")
