@@ -263,8 +263,10 @@ class DFGPHead(GPHead):
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with both layers folded once."""
-        folded = self.fold()
-        return lambda features: self.folded_latent(folded, features)
+        hidden, outputs = self.fold()
+        return self._with_constant_mean(
+            lambda features: self._latent(outputs, self.hidden.folded_marginal(hidden, features))
+        )
 
     def _latent(self, outputs: FoldedOutputs, hidden: HiddenMarginal) -> Latent:
         mean, variance = (

@@ -29,6 +29,18 @@ START_VARIANCE = 0.1
 """σ² at which a GP starts beside a linear mean: little, so that the start is the linear layer."""
 
 
+def as_latents(logits: npt.NDArray[np.floating[Any]], num_latents: int) -> npt.NDArray[np.floating[Any]]:
+    """Return logits `[N, P]` of P latent functions; of two classes under a softmax, from the one logit.
+
+    Example:
+        >>> as_latents(np.array([[3.0]]), 2)
+        array([[-1.5,  1.5]])
+    """
+    if num_latents == 2 and logits.shape[1] == 1:
+        return logits * np.array([-0.5, 0.5], logits.dtype)
+    return logits
+
+
 class LinearMean(gpflow.Module):
     """The mean m(x) of P latent functions of D features.
 
@@ -86,13 +98,16 @@ class LinearMean(gpflow.Module):
         """Take over a trained linear layer.
 
         Args:
-            kernel: W, `[D, P]`, or `[D]` of one function.
+            kernel: W, `[D, P]`, or `[D]` of one function; of two classes under a softmax the one function
+                that tells them apart, too.
             bias: b, `[P]`, or a scalar of one function.
             scale: a, what the layer's logits are times for the head's likelihood.
         """
         dtype = self.kernel.dtype.as_numpy_dtype
-        self.kernel.assign(np.reshape(np.asarray(kernel, dtype), self.kernel.shape))
-        self.bias.assign(np.reshape(np.asarray(bias, dtype), self.bias.shape))
+        num_features, num_latents = self.kernel.shape
+        columns = np.reshape(np.asarray(kernel, dtype), [num_features, -1])
+        self.kernel.assign(as_latents(columns, num_latents))
+        self.bias.assign(as_latents(np.reshape(np.asarray(bias, dtype), [1, -1]), num_latents)[0])
         self.scale.assign(np.asarray(scale, dtype))
         self.offset.assign(np.zeros(self.offset.shape, dtype))
 

@@ -173,6 +173,25 @@ def test_without_a_gp_it_is_the_linear_head(name, num_classes):
     np.testing.assert_allclose(head.expected_log_likelihood(head.latent(x), y), terms, atol=1e-7)
 
 
+def test_a_softmax_of_two_classes_takes_over_one_logit():
+    """Two latent functions, half of the logit either way, tell them apart as it does."""
+    head = SVGPHead(likelihood="softmax", kernel_variance=1e-12, num_inducing=4, dtype="float64")
+    linear = LinearHead(dtype="float64")
+    for one in (head, linear):
+        one.build((None, FEATURES))
+    linear.bias.assign(0.7)
+    head.linear_mean.start_from(linear.kernel.numpy(), linear.bias.numpy())
+    x = tf.constant(points())
+    np.testing.assert_allclose(head(x)["probability"][:, 1], linear(x)["probability"], atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(FEATURES, 2), (FEATURES,), (FEATURES + 1, 3)])
+def test_a_layer_of_another_shape_is_refused(shape):
+    mean = LinearMean(num_features=FEATURES, num_latents=3)
+    with pytest.raises(ValueError, match="shape"):
+        mean.start_from(np.zeros(shape), np.zeros(3))
+
+
 @pytest.mark.parametrize("name", LINEAR_LIMIT)
 def test_without_a_gp_regression_is_linear(name):
     head_class, own = HEADS[name]
@@ -232,6 +251,16 @@ def test_it_shifts_every_mean_by_the_twins_and_nothing_else(name, likelihood):
     assert_same_but_for_the_mean(head.folded_latent(head.fold(), x), twin.folded_latent(twin.fold(), x), mean)
     assert_same_but_for_the_mean(head.for_inference()(x), twin.for_inference()(x), mean)
     np.testing.assert_array_equal(head.prior_kl(), twin.prior_kl())
+
+
+@every_head
+def test_folded_for_inference_it_is_constant(name):
+    head, x = make(name), tf.constant(points())
+    folded = head.for_inference()
+    before = folded(x).mean.numpy()
+    randomize_mean(head.linear_mean, np.random.default_rng(9))
+    assert np.abs(head.latent(x).mean - before).min() > 0.0
+    np.testing.assert_array_equal(folded(x).mean, before)
 
 
 @every_head
