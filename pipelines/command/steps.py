@@ -389,7 +389,7 @@ def _how_to_go_on(command: str, values: dict[str, Any], *, resumable: bool) -> s
     """Return what to do after Ctrl-C, by what the step has written until then."""
     out = values["out"]
     if resumable and (out / CONFIG_NAME).is_file():
-        paths = {name: values.get(name) for name in ("source", "data", "weights", "model", "out")}
+        paths = {name: values.get(name) for name in ("data", "weights", "model", "out")}
         given = [
             text for name, path in paths.items() if path is not None for text in (f"--{name}", str(path))
         ]

@@ -14,7 +14,6 @@ from pipelines.histopathology.settings import (
     HistopathologyRun,
     PredictSettings,
     TrainSettings,
-    TransferSettings,
 )
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
@@ -53,21 +52,6 @@ def prepare(
     )
 
 
-def transfer(
-    call: StepCall[TransferSettings],
-    source: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Prepared folder with many labels, such as another organ.")
-    ],
-    data: Path,
-    out: Path,
-    resume: bool = False,
-) -> None:
-    """Draw learning curves: what a source gives where the data have few labels, and what they reach alone."""
-    from pipelines.histopathology import transfer as steps  # noqa: PLC0415 - imports TensorFlow
-
-    steps.transfer(call.settings, source=source, data=data, out=out, resume=resume, console=call.console)
-
-
 def common_steps() -> Steps:
     """Import the steps whose commands are alike in all applications."""
     from pipelines.histopathology import steps  # noqa: PLC0415 - imports TensorFlow
@@ -92,7 +76,6 @@ def predict(
 COMMANDS = all_commands(
     common_steps,
     prepare=Command(HistopathologyPrepareSettings, prepare, on_cluster=True),
-    between={"transfer": Command(TransferSettings, transfer, continues=True)},
     train=TrainSettings,
     train_off_cluster=train_off_cluster,
     purpose="Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log.",

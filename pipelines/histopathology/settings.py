@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from data_prep.splits.settings import Seed
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.runs import settings as head_settings
 from pipelines.runs.settings import ExportSettings
@@ -22,7 +21,6 @@ __all__ = [
     "HistopathologyRun",
     "PredictSettings",
     "TrainSettings",
-    "TransferSettings",
 ]
 
 
@@ -82,64 +80,6 @@ class TrainSettings(TrunkSettings, ViewsTrainSettings):
         description="With cnn, or a trunk and unfreeze_blocks: random changes of the training patches; "
         "null for none.",
     )
-
-
-class TransferSettings(BaseModel):
-    """Settings of `histopathology transfer`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    options: ClassVar[dict[str, tuple[str, str]]] = {
-        "labels": ("N,N,...", "Numbers of labels of each class, as in 5,10,20,40."),
-        "by": ("patch|image", "Whether one label is of a patch, or of an image with all of its patches."),
-        "repeats": ("", "How often patients and labels are drawn."),
-    }
-
-    labels: tuple[int, ...] = Field(
-        default=(5, 10, 20, 40),
-        min_length=1,
-        description="Numbers of labels of each class in the data. In each repeat the labels of a smaller "
-        "number are among those of a larger one.",
-    )
-    by: Literal["patch", "image"] = Field(
-        default="patch",
-        description="What is labelled: single patches, or whole images with all of their patches.",
-    )
-    repeats: int = Field(
-        default=20,
-        ge=1,
-        description="How often patients, labels and patches of the source are drawn. More may be asked for "
-        "later: those that are there are kept.",
-    )
-    source_patches: int | None = Field(
-        default=200,
-        ge=2,
-        description="Patches of the source in each repeat, drawn evenly over its classes; null takes all.",
-    )
-    test_fraction: float = Field(
-        default=0.5,
-        gt=0,
-        lt=1,
-        description="Share of the groups of the data, such as patients, that are kept apart whole in each "
-        "repeat: all methods are judged by them, and labels are drawn from the other groups.",
-    )
-    components: int = Field(
-        default=50,
-        ge=1,
-        description="Principal components of the features, fitted on the patches of both folders together.",
-    )
-    source_classes: dict[str, str] = Field(
-        default_factory=dict,
-        description="Name in the data of a class of the source, where the two differ: {normal: benign}.",
-    )
-    seed: Seed = Field(default=0, description="Seed of what is drawn.")
-
-    @field_validator("labels")
-    @classmethod
-    def _check_labels(cls, labels: tuple[int, ...]) -> tuple[int, ...]:
-        if min(labels) < 1 or len(set(labels)) < len(labels):
-            raise ValueError("numbers of labels must be at least 1, and each be given once")
-        return tuple(sorted(labels))
 
 
 class EvaluateSettings(head_settings.EvaluateSettings):
