@@ -2,17 +2,20 @@
 VENV ?= .venv
 # Two processes, a file of tests to one of them: fixtures of a module are made once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
+# Tests of methods that benchmarks alone use.
+PEERS := tests/benchmarks_peers
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.gpimaging-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-slow test-exhaustive lint format check docs benchmarks clean
+.PHONY: help environment demo test test-slow test-benchmarks test-exhaustive lint format check docs benchmarks clean
 
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
 	@echo 'make test       the fast tests, in two processes: 12 to 15 minutes'
 	@echo 'make test-slow  the other tests: up to an hour'
+	@echo 'make test-benchmarks  the tests of what benchmarks compare with: methods of other authors'
 	@echo 'make test-exhaustive  what test-slow checks only of one estimator or head of each family'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
@@ -44,10 +47,13 @@ demo: $(STAMP)
 	$(BIN)/gpimaging demo --overwrite
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not slow' --ignore=$(PEERS) $(PYTEST_ARGS)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m 'slow and not exhaustive' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not exhaustive' --ignore=$(PEERS) $(PYTEST_ARGS)
+
+test-benchmarks: $(STAMP)
+	$(BIN)/python -m pytest -m 'not exhaustive' $(PYTEST_ARGS) $(PEERS)
 
 test-exhaustive: $(STAMP)
 	$(BIN)/python -m pytest -m exhaustive $(PYTEST_ARGS)

@@ -46,6 +46,9 @@ from sklearn.metrics import average_precision_score, f1_score
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import fingerprint, host, write_results
+from benchmarks.peers.averaged_svm import AveragedKernelSVC
+from benchmarks.peers.bemkl import BEMKLClassifier
+from benchmarks.peers.mkgp import MKGPClassifier
 from benchmarks.tabular.summary import paired_test
 from data_prep.cells.manifest import CellsManifest
 from data_prep.cells.prepare import prepare_cells
@@ -64,9 +67,6 @@ from data_prep.files.atomic import atomic_file
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import load_manifest
 from gpmodels import DFGPClassifier, SVGPClassifier
-from gpmodels.comparison.averaged_svm import AveragedKernelSVC
-from gpmodels.comparison.bemkl import BEMKLClassifier
-from gpmodels.comparison.mkgp import MKGPClassifier
 
 SIMULATION = SimulationSettings(mitoses=7, apoptoses=7, roundings=3)
 NONE_PER_EVENT = 20

@@ -31,12 +31,12 @@ import scipy.stats
 from sklearn.model_selection import train_test_split
 
 from benchmarks.common import fingerprint
+from benchmarks.peers.fitc import FITCRegressor
+from benchmarks.peers.student_t import StudentTRegressor
 from benchmarks.tabular.datasets import Dataset, load_dataset
 from benchmarks.tabular.measures import SMALLEST_PROBABILITY
 from data_prep.files.atomic import atomic_file
 from gpmodels import DFGPClassifier, DFGPRegressor, SVGPClassifier, SVGPRegressor
-from gpmodels.comparison.fitc import FITCRegressor
-from gpmodels.comparison.student_t import StudentTRegressor
 
 NUM_ROWS, NUM_SPLITS = 2000, 20
 CLASSIFICATION, REGRESSION = ("ctg", "wfrn"), ("kin40k", "pole_telecom")

@@ -49,6 +49,9 @@ import yaml
 from rich.console import Console
 
 from benchmarks.common import fingerprint
+from benchmarks.peers.averaged_svm import AveragedKernelSVC
+from benchmarks.peers.bemkl import BEMKLClassifier
+from benchmarks.peers.mkgp import MKGPClassifier
 from benchmarks.tabular.summary import paired_test
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
@@ -59,9 +62,6 @@ from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.prepared.manifest import MANIFEST_NAME, file_sha256, load_manifest
 from data_prep.splits.divide import manifest_splits
 from data_prep.splits.stratified import stratified_parts
-from gpmodels.comparison.averaged_svm import AveragedKernelSVC
-from gpmodels.comparison.bemkl import BEMKLClassifier
-from gpmodels.comparison.mkgp import MKGPClassifier
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines.bundles.serving import per_class
 from pipelines.histopathology import steps as histopathology

@@ -24,10 +24,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.peers.fgp import FGPRegressor
+from benchmarks.peers.fitc import FITCRegressor
+from benchmarks.peers.pic import PICRegressor
 from gpmodels import HGPRegressor
-from gpmodels.comparison.fgp import FGPRegressor
-from gpmodels.comparison.fitc import FITCRegressor
-from gpmodels.comparison.pic import PICRegressor
 from gpmodels.estimators.plots import expert_means
 from gpmodels.estimators.summary import describe
 

@@ -36,7 +36,6 @@ ROOMS = {
             {"hybrid"},
             {"networks"},
             {"estimators"},
-            {"comparison"},
         ),
     ),
     "data_prep": (

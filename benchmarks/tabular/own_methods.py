@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,8 @@ def _fit(family: str, problem: Problem, **settings: Any) -> Predict:
 
 
 def fit_comparison(name: str, problem: Problem) -> Predict:
-    """A comparison model of `gpmodels.comparison`: `FITC`, `PIC` or `FGP`."""
-    from gpmodels import comparison  # noqa: PLC0415 - only these methods need it
-
-    kind = getattr(comparison, f"{name}Regressor")
+    """A comparison model of `benchmarks.peers`: `FITC`, `PIC` or `FGP`."""
+    kind = getattr(import_module(f"benchmarks.peers.{name.lower()}"), f"{name}Regressor")
     accepted = inspect.signature(kind).parameters
     settings = {
         "num_inducing": problem.num_inducing,

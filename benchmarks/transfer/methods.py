@@ -1,7 +1,7 @@
 """What is compared: each method takes a split and returns probabilities of its judged rows.
 
 All peers have a temperature fitted to scores of labelled target rows by models that have not seen these, see
-`gpmodels.comparison.transfer_base`.
+`benchmarks.peers.transfer_base`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
+from benchmarks.peers.coregionalised_gp import CoregionalisedGPClassifier
+from benchmarks.peers.geodesic_flow_kernel import GeodesicFlowKernelClassifier
+from benchmarks.peers.kbtl import KBTLClassifier
+from benchmarks.peers.mmdt import MMDTClassifier
+from benchmarks.peers.transfer_base import Rows, TransferClassifier, scores_of_decision
 from benchmarks.transfer.office import FloatArray, Split
-from gpmodels.comparison.coregionalised_gp import CoregionalisedGPClassifier
-from gpmodels.comparison.geodesic_flow_kernel import GeodesicFlowKernelClassifier
-from gpmodels.comparison.kbtl import KBTLClassifier
-from gpmodels.comparison.mmdt import MMDTClassifier
-from gpmodels.comparison.transfer_base import Rows, TransferClassifier, scores_of_decision
 from gpmodels.transfer.rows import mean_distance
 
 SOURCE_WEIGHT = 0.1

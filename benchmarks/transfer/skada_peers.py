@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.peers.transfer_base import fit_score_scale
 from benchmarks.transfer.office import FloatArray, Split
-from gpmodels.comparison.transfer_base import fit_score_scale
 from gpmodels.transfer.rows import mean_distance
 
 SOURCE, TARGET = 1, -2

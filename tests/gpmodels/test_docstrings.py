@@ -10,9 +10,6 @@ import gpmodels
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(gpmodels.__path__, "gpmodels."))
 FITTING = (
-    "gpmodels.comparison.fgp",
-    "gpmodels.comparison.gprn",
-    "gpmodels.comparison.pic",
     "gpmodels.estimators.autogp",
     "gpmodels.estimators.classifiers",
     "gpmodels.estimators.deep_gp",

@@ -1,0 +1,1 @@
+"""Models from the literature that benchmarks compare the heads with; `base` says which."""
