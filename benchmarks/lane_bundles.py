@@ -27,12 +27,12 @@ from rich.console import Console
 
 from benchmarks.common import host, median_and_spread, write_results
 from benchmarks.lane_methods import NETWORKS
+from benchmarks.peers.traditional.drawing import with_lane
+from benchmarks.peers.traditional.rivals import DETECTORS
 from data_prep.files.images import read_image, resize_image, write_picture
 from pipelines.bundles.prediction import open_bundle
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.lane import steps as lane
-from pipelines.lane.rivals import DETECTORS
-from pipelines.lane.traditional.drawing import with_lane
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.pictures import error_overlay, side_by_side, truth_overlay
 from pipelines.scores.segmentation import overlap_measures, pixel_confusion

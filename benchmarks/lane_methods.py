@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import pstdev
@@ -30,25 +31,30 @@ from rich.console import Console
 
 from benchmarks.common import fingerprint, host
 from benchmarks.honesty.data_sets import MOMENT
+from benchmarks.peers.traditional.rivals import TraditionalDetectors
 from data_prep.files.atomic import atomic_file
 from data_prep.lane.prepare import prepare_lane
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.folders import METRICS
-from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings
 from pipelines.runs.settings import EvaluateSettings
+from pipelines.runs.steps import RunSteps
 
 SURFACES = {"walkable": (3, 4), "pavement": (4,)}
 """Values of the masks that are lane: road and pavement, or pavement alone."""
 
 NETWORKS: Mapping[str, Mapping[str, Any]] = {
-    "C3K3": {"network": "C3K3", "traditional": ("edge", "border")},
+    "C3K3": {"network": "C3K3"},
     "segnet_basic": {"network": "segnet_basic"},
     "segnet": {"network": "segnet"},
     "bayesian_segnet_basic": {"network": "segnet_basic", "network_dropout": 0.5},
     "bayesian_segnet": {"network": "segnet", "network_dropout": 0.5},
     "C4K5": {"network": "C4K5"},
 }
+
+BESIDE_TRADITIONAL = "C3K3"
+"""Network whose runs judge the traditional detectors too, which have none."""
 
 SHARED = {
     "heads": ("linear", "hgp"),
@@ -144,7 +150,8 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     train, val = (prepared(data, out, task["surface"], part, size) for part in ("train", "val"))
     values = {**SHARED, **NETWORKS[task["network"]], "seed": task["seed"], **task["changes"]}
     folder = run_folder(out, task)
-    run = lane.train(
+    steps = RunSteps(_application(task["network"]))
+    run = steps.train(
         TrainSettings.model_validate(values),
         data=train,
         out=folder,
@@ -153,13 +160,18 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory() as work:
         evaluation = Path(work) / "evaluation"
-        lane.evaluate(EvaluateSettings(), data=val, model=folder, out=evaluation, console=console)
+        steps.evaluate(EvaluateSettings(), data=val, model=folder, out=evaluation, console=console)
         metrics = json.loads((evaluation / METRICS).read_text(encoding="utf-8"))
     methods = {
         name: {key: method["scores"][key] for key in COLUMNS} for name, method in metrics["methods"].items()
     }
     told = {key: value for key, value in task.items() if key not in {"data", "out"}}
     return {**told, "methods": methods, "training_seconds": run.seconds}
+
+
+def _application(network: str) -> Any:
+    """Return the lane application, with the traditional detectors beside the heads of one network."""
+    return replace(LANE, rivals=(TraditionalDetectors(),)) if network == BESIDE_TRADITIONAL else LANE
 
 
 def report(records: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> str:

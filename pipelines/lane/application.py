@@ -30,7 +30,6 @@ from gpmodels.sampling import samples
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
 from pipelines.bundles.serving import MapServer
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
-from pipelines.lane.rivals import TraditionalDetectors
 from pipelines.lane.settings import APPLICATION, LaneRun, TrainSettings
 from pipelines.runs.application import Application, Inputs, JudgedExample, Network, Prepared, require_size
 from pipelines.runs.learned import input_digests
@@ -261,7 +260,7 @@ class LaneJudge:
     def gallery(
         self, result: MethodResult, predictors: Sequence[Predictor], data: LaneData, count: int
     ) -> Gallery:
-        """Return the best, worst and most uncertain images, with what traditional detectors found in them."""
+        """Return the best, worst and most uncertain images."""
         selection = select_gallery(result, count)
         images = {}
         for name, image, mask, _ in lane_records(data.folder, data.manifest, selection.names):
@@ -273,7 +272,6 @@ class LaneJudge:
                 maps["probability"],
                 maps[PREDICTIVE_ENTROPY],
                 maps.get(FAMILIARITY),
-                {method.title: method.drawn(image) for method in predictors if method.drawn is not None},
             )
         return lane_gallery(selection, images)
 
@@ -376,7 +374,6 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
         points_per_example=lambda settings: settings.points_per_image,
     ),
     judge=LaneJudge(),
-    rivals=(TraditionalDetectors(),),
     deployment=LaneDeployment(),
     read_image=lambda path, run: resize_image(read_image(path), run.size),
 )

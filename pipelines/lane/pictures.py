@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +77,6 @@ class LaneImage:
         probability: Probability of lane `[H, W]`.
         predictive_entropy: Predictive entropy `[H, W]`, nats.
         familiarity: Familiarity `[H, W]`; None of a method that does not say.
-        drawn: What other methods found in it, by their titles, `[H, W, 3]` each.
     """
 
     name: str
@@ -86,7 +85,6 @@ class LaneImage:
     probability: AnyFloatArray
     predictive_entropy: AnyFloatArray
     familiarity: AnyFloatArray | None = None
-    drawn: Mapping[str, Picture] = field(default_factory=dict)
 
 
 def lane_gallery(selection: GallerySelection, images: Mapping[str, LaneImage]) -> Gallery:
@@ -156,7 +154,6 @@ def _panels(image: LaneImage) -> tuple[Panel, ...]:
     if image.familiarity is not None:
         unfamiliar = overlays.unfamiliar_outline(image.image, flagged(image.familiarity))
         panels.append(Panel("Unfamiliar, in red", unfamiliar))
-    panels += [Panel(title, picture) for title, picture in image.drawn.items()]
     return tuple(panels)
 
 

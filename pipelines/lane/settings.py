@@ -41,10 +41,6 @@ LaneNetworkName = Annotated[
 """Name of a network that gives each pixel features."""
 
 
-TraditionalName = Literal["edge", "border"]
-"""Name of a traditional detector."""
-
-
 class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
     """Settings of `lane train`."""
 
@@ -79,11 +75,6 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
         ge=1,
         description="Train the heads on so many random pixels of each image; null takes all.",
     )
-    traditional: tuple[TraditionalName, ...] = Field(
-        default=(),
-        description="Traditional detectors that the report compares with the heads: edge, border or both. "
-        "They learn nothing but a temperature.",
-    )
     augmentation: LaneAugmentation | None = Field(
         default=LaneAugmentation(), description="Random changes of the training images; null for none."
     )
@@ -94,8 +85,6 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
             raise ValueError(f"width: of use with segnet alone, but the network is {self.network}")
         if self.network == "segnet" and self.width != 1.0 and isinstance(self.weights, Path):
             raise ValueError("weights: those of VGG16 are for a segnet of width 1 alone")
-        if len(set(self.traditional)) < len(self.traditional):
-            raise ValueError(f"traditional: name each detector once, not {', '.join(self.traditional)}")
         return self
 
     def _begins_with_weights(self) -> bool:

@@ -33,7 +33,6 @@ class Predictor:
         head: Name of the head of the run; None for another method, which cannot be exported.
         temperature: Temperature of the head; None without one.
         flags: Whether it can call anything unfamiliar: of few held-out groups no familiarity is low enough.
-        drawn: Draws into an image what the method found besides its outputs; None of one that shows nothing.
     """
 
     title: str
@@ -42,7 +41,6 @@ class Predictor:
     head: str | None = None
     temperature: float | None = None
     flags: bool = False
-    drawn: Callable[[Picture], Picture] | None = None
 
     def outputs(self, image: Picture) -> Outputs:
         """Return the outputs of one uint8 image `[H, W, 3]` of the network's size."""

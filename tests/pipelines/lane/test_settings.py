@@ -42,7 +42,6 @@ def test_other_published_networks(network):
         (["network_dropout=-0.1"], "network_dropout is -0.1"),
         (["network_samples=1"], "network_samples is 1"),
         (["network=segnet", "width=0.5", "weights=vgg16.h5"], "for a segnet of width 1 alone"),
-        (["traditional=[edge, edge]"], "name each detector once"),
         (["network=segnet_basic", "weights=vgg16.h5"], "of use with a trunk alone"),
     ],
 )

@@ -1,14 +1,22 @@
 """Traditional detectors beside the heads: their probabilities, and the file of their temperatures."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.peers.traditional import rivals
+from benchmarks.peers.traditional.rivals import (
+    TEMPERATURES,
+    TraditionalDetectors,
+    read_temperatures,
+    traditional_predictor,
+)
 from data_prep.errors import InputError
-from pipelines.lane import rivals
-from pipelines.lane.rivals import TEMPERATURES, TraditionalDetectors, read_temperatures, traditional_predictor
+from pipelines.lane.application import LANE
+from pipelines.runs.steps import RunSteps
 from tests.pipelines import tiny_lane
 
 
@@ -27,13 +35,6 @@ def test_probabilities_are_those_of_scores_at_the_temperature(monkeypatch):
     assert (found["mutual_information"] == 0).all()
 
 
-def test_a_detector_draws_what_it_found():
-    image = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
-    picture = traditional_predictor("edge", 1.0).drawn(image)
-    assert picture.shape == image.shape
-    assert (picture != image).any()
-
-
 def test_a_damaged_file_of_temperatures_is_refused(tmp_path):
     assert read_temperatures(tmp_path) == {}
     (tmp_path / TEMPERATURES).write_text('{"temperatures": {"edge": "warm"}}')
@@ -43,8 +44,16 @@ def test_a_damaged_file_of_temperatures_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_fits_temperatures_and_judges_the_detectors(tmp_path):
-    settings = tiny_lane.SETTINGS.model_copy(update={"heads": ("linear",), "traditional": ("edge", "border")})
-    model = tiny_lane.train(tiny_lane.prepare(tmp_path), tmp_path / "run", settings)
+    settings = tiny_lane.SETTINGS.model_copy(update={"heads": ("linear",)})
+    application, model = replace(LANE, rivals=(TraditionalDetectors(),)), tmp_path / "run"
+    with tiny_lane.determinism_ends():
+        RunSteps(application).train(
+            settings,
+            data=tiny_lane.prepare(tmp_path),
+            out=model,
+            resume=False,
+            console=tiny_lane.quiet(),
+        )
     assert set(read_temperatures(model)) == {"edge", "border"}
     rows = TraditionalDetectors().predictors(tiny_lane.job(model), {})
     assert [row.title for row in rows] == ["Edges", "Borders and segmentation"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipelines.lane.traditional.drawing import with_lane
-from pipelines.lane.traditional.result import TraditionalLane
+from benchmarks.peers.traditional.drawing import with_lane
+from benchmarks.peers.traditional.result import TraditionalLane
 
 GREY = np.full((60, 80, 3), 100, np.uint8)
 

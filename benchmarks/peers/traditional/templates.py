@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.result import Point
-from pipelines.lane.traditional.working import WorkingImage
+from benchmarks.peers.traditional.result import Point
+from benchmarks.peers.traditional.working import WorkingImage
 
 _TURNS: Final = range(-16, 17, 4)  # degrees by which a border may turn round the vanishing point
 _BENDS: Final = (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)  # widths of the image that the far end lies sideways

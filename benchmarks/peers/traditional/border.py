@@ -6,18 +6,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.orientations import gabor_orientations
-from pipelines.lane.traditional.rays import NARROWEST, Rays, contrast, distance_inside, rays_from
-from pipelines.lane.traditional.regions import (
+from benchmarks.peers.traditional.orientations import gabor_orientations
+from benchmarks.peers.traditional.rays import NARROWEST, Rays, contrast, distance_inside, rays_from
+from benchmarks.peers.traditional.regions import (
     colour_log_ratio,
     homogeneous_regions,
     mean_in_regions,
     near_region_edges,
 )
-from pipelines.lane.traditional.result import Point, TraditionalLane, lane_from_score, no_lane
-from pipelines.lane.traditional.templates import LaneTemplate, ends, fitted_template
-from pipelines.lane.traditional.vanishing_point import vanishing_point
-from pipelines.lane.traditional.working import WorkingImage, working_image
+from benchmarks.peers.traditional.result import Point, TraditionalLane, lane_from_score, no_lane
+from benchmarks.peers.traditional.templates import LaneTemplate, ends, fitted_template
+from benchmarks.peers.traditional.vanishing_point import vanishing_point
+from benchmarks.peers.traditional.working import WorkingImage, working_image
 
 _COLOUR_SCALE: Final = np.array([0.5, 1.0, 1.0], np.float32)  # L*, a*, b*: shadows count for less
 _SAMPLE_MARGIN: Final = 0.1  # distance of the sample from the borders, in distances below the vanishing point

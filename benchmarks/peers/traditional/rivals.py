@@ -1,4 +1,4 @@
-"""Traditional lane detectors that a report compares with the heads: no training but of a temperature.
+"""Traditional lane detectors as rivals of the heads in a report: no training but of a temperature.
 
 A detector scores each pixel, and p = sigmoid(score / T), where T has the least NLL on training images. The
 run keeps the temperatures in `traditional.json`.
@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.progress import track
 
+from benchmarks.peers.traditional.border import detect_by_borders
+from benchmarks.peers.traditional.edge import detect_by_edges
+from benchmarks.peers.traditional.result import TraditionalLane
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from data_prep.lane.dataset import lane_records
 from data_prep.lane.masks import IGNORED
 from gpmodels.likelihoods.probit import bernoulli_entropy
 from pipelines.lane.settings import LaneRun, TrainSettings
-from pipelines.lane.traditional.border import detect_by_borders
-from pipelines.lane.traditional.drawing import with_lane
-from pipelines.lane.traditional.edge import detect_by_edges
-from pipelines.lane.traditional.result import TraditionalLane
 from pipelines.runs.evaluate import spread
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor
@@ -58,7 +57,13 @@ class Temperatures(BaseModel):
 
 @dataclass(frozen=True)
 class TraditionalDetectors:
-    """The traditional detectors that the settings of a run name."""
+    """Traditional detectors as `rivals` of an application.
+
+    Attributes:
+        names: Which of `DETECTORS`.
+    """
+
+    names: tuple[str, ...] = tuple(DETECTORS)
 
     def train(self, job: LaneJob, _network: keras.Model) -> None:
         """Fit the temperatures that the run does not have yet.
@@ -67,7 +72,7 @@ class TraditionalDetectors:
             InputError: The file of temperatures is damaged or cannot be written.
         """
         known = read_temperatures(job.folder)
-        missing = [name for name in job.settings.traditional if name not in known]
+        missing = [name for name in self.names if name not in known]
         if not missing:
             return
         for name in missing:
@@ -84,7 +89,7 @@ class TraditionalDetectors:
             InputError: The file of temperatures is damaged.
         """
         known = read_temperatures(job.folder)
-        names = [name for name in job.settings.traditional if name in known]
+        names = [name for name in self.names if name in known]
         return [traditional_predictor(name, known[name]) for name in names]
 
 
@@ -107,12 +112,7 @@ def traditional_predictor(name: str, temperature: float) -> Predictor:
             "mutual_information": tf.zeros_like(probability),
         }
 
-    return Predictor(
-        title,
-        predict,
-        {"temperature": round(temperature, 4)},
-        drawn=lambda image: with_lane(image, detect(image)),
-    )
+    return Predictor(title, predict, {"temperature": round(temperature, 4)})
 
 
 def read_temperatures(run_folder: Path) -> dict[str, float]:

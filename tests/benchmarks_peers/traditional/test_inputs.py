@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipelines.lane.traditional.border import detect_by_borders
-from pipelines.lane.traditional.edge import detect_by_edges
-from pipelines.lane.traditional.working import working_image
+from benchmarks.peers.traditional.border import detect_by_borders
+from benchmarks.peers.traditional.edge import detect_by_edges
+from benchmarks.peers.traditional.working import working_image
 
 DETECTORS = pytest.mark.parametrize("detect", [detect_by_edges, detect_by_borders])
 

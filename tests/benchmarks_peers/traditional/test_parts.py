@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from pipelines.lane.traditional.orientations import OrientationField, gabor_orientations
-from pipelines.lane.traditional.rays import contrast, distance_inside, rays_from
-from pipelines.lane.traditional.regions import (
+from benchmarks.peers.traditional.orientations import OrientationField, gabor_orientations
+from benchmarks.peers.traditional.rays import contrast, distance_inside, rays_from
+from benchmarks.peers.traditional.regions import (
     colour_log_ratio,
     homogeneous_regions,
     mean_in_regions,
     near_region_edges,
 )
-from pipelines.lane.traditional.templates import LaneTemplate, ends, fitted_template
-from pipelines.lane.traditional.vanishing_point import soft_votes, vanishing_point
-from pipelines.lane.traditional.working import working_image
+from benchmarks.peers.traditional.templates import LaneTemplate, ends, fitted_template
+from benchmarks.peers.traditional.vanishing_point import soft_votes, vanishing_point
+from benchmarks.peers.traditional.working import working_image
 
 
 def _stripes(angle, size=64):

@@ -7,8 +7,8 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.orientations import OrientationField
-from pipelines.lane.traditional.result import Point
+from benchmarks.peers.traditional.orientations import OrientationField
+from benchmarks.peers.traditional.result import Point
 
 _CONFIDENT: Final = 0.3  # pixels below it do not vote
 _RADIUS: Final = 0.35  # of the half-disc of voters below a candidate, in diagonals of the image

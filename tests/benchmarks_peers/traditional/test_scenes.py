@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.lane.traditional.border import detect_by_borders
-from pipelines.lane.traditional.edge import detect_by_edges
+from benchmarks.peers.traditional.border import detect_by_borders
+from benchmarks.peers.traditional.edge import detect_by_edges
 
 DETECTORS = pytest.mark.parametrize("detect", [detect_by_edges, detect_by_borders])
 

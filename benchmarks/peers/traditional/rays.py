@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.orientations import OrientationField
-from pipelines.lane.traditional.result import Point
+from benchmarks.peers.traditional.orientations import OrientationField
+from benchmarks.peers.traditional.result import Point
 
 FLATTEST: Final = 20
 """Degrees between the horizon and the flattest ray, on both sides."""

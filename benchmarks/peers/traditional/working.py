@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.result import SMALLEST_SIDE, Point, check_image
+from benchmarks.peers.traditional.result import SMALLEST_SIDE, Point, check_image
 
 LONGEST_SIDE: Final = 160
 """Pixels of the longer side of the copy; smaller images are enlarged, so that lengths mean the same."""

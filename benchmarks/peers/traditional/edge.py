@@ -5,12 +5,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.orientations import gabor_orientations
-from pipelines.lane.traditional.rays import NARROWEST, Rays, contrast, distance_inside, rays_from
-from pipelines.lane.traditional.result import TraditionalLane, lane_from_score, no_lane
-from pipelines.lane.traditional.templates import LaneTemplate, ends
-from pipelines.lane.traditional.vanishing_point import vanishing_point
-from pipelines.lane.traditional.working import working_image
+from benchmarks.peers.traditional.orientations import gabor_orientations
+from benchmarks.peers.traditional.rays import NARROWEST, Rays, contrast, distance_inside, rays_from
+from benchmarks.peers.traditional.result import TraditionalLane, lane_from_score, no_lane
+from benchmarks.peers.traditional.templates import LaneTemplate, ends
+from benchmarks.peers.traditional.vanishing_point import vanishing_point
+from benchmarks.peers.traditional.working import working_image
 
 _SCORE_UNIT: Final = 8.0  # pixels of the working image inside the border at which the score is 1
 _SMOOTHING: Final = np.ones(3) / 3

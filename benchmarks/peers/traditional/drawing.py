@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.lane.traditional.result import Point, TraditionalLane, check_image
+from benchmarks.peers.traditional.result import Point, TraditionalLane, check_image
 
 _TINT: Final = (0, 200, 0)
 _BORDER: Final = (255, 200, 0)
