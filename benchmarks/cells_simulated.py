@@ -3,7 +3,7 @@
     python -m benchmarks.cells_simulated --frames time_lapse --work out/cells --seeds 0 1 2
 
 The frames are real (a folder of phase-contrast images in which nobody labelled events); the events pasted
-into them are simulated (`data_prep.cells.simulator`), so the scores compare methods and say nothing of cells.
+into them are simulated (`benchmarks.cells.simulator`): the scores compare methods and say nothing of cells.
 A real event that the frames may show counts as none. The field of view is cut into 3 x 3 tiles, which are
 the sequences: no pixel of a test sequence is trained on. The tiles of the last column choose settings (those
 of `GRIDS`) and the probability from which a candidate is called an event, by the mean F1 score over their
@@ -45,6 +45,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.cells.simulator import (
+    EVENTS_NAME,
+    SEQUENCES_NAME,
+    SimulationSettings,
+    simulate_events,
+    write_simulated,
+)
 from benchmarks.common import fingerprint, host, write_results
 from benchmarks.peers.averaged_svm import AveragedKernelSVC
 from benchmarks.peers.bemkl import BEMKLClassifier
@@ -54,14 +61,7 @@ from data_prep.cells.manifest import CellsManifest
 from data_prep.cells.prepare import prepare_cells
 from data_prep.cells.sequences import find_sequences, read_sequence
 from data_prep.cells.settings import CellsPrepareSettings
-from data_prep.cells.simulator import (
-    EVENTS_NAME,
-    SEQUENCES_NAME,
-    SimulationSettings,
-    simulate_events,
-    write_simulated,
-)
-from data_prep.cells.views import EXTRACTOR, mean_difference
+from data_prep.cells.views import EXTRACTOR, NO_CHANGE
 from data_prep.errors import Skipped
 from data_prep.files.atomic import atomic_file
 from data_prep.labelled.views import read_views
@@ -317,6 +317,13 @@ def difference_threshold(train: Candidates, others: Sequence[Candidates]) -> tup
     own = mean_difference(train.views[DIFFERENCE_VIEW])
     threshold = max(np.unique(own), key=lambda t: f1_score(train.events, own >= t))
     return float(threshold), [mean_difference(other.views[DIFFERENCE_VIEW]) for other in others]
+
+
+def mean_difference(histogram: npt.NDArray[np.float32]) -> Array:
+    """Mean absolute difference of a candidate's two patches, in levels, as far as its histogram tells."""
+    bins = histogram.shape[-1]
+    middles = (np.arange(bins) + 0.5) * 256 / bins
+    return np.asarray(2.0 * histogram @ np.abs(middles - NO_CHANGE), np.float64)
 
 
 def scores(

@@ -10,13 +10,13 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from benchmarks.reliability.hostile_images import picture
-from data_prep.cells.simulator import (
+from benchmarks.cells.simulator import (
     SimulationSettings,
     simulate_events,
     synthetic_frames,
     write_simulated,
 )
+from benchmarks.reliability.hostile_images import picture
 from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
 from data_prep.lane.scenes import write_scenes
 

@@ -175,25 +175,6 @@ def difference_levels(earlier: Grey, later: Grey) -> Grey:
     return ((later.astype(np.int16) - earlier + 255) // 2).astype(np.uint8)
 
 
-def mean_difference(histogram: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Return the mean absolute difference of a candidate's two patches, as exactly as its histogram has it.
-
-    Args:
-        histogram: The view `current_difference_histogram`, [..., bins].
-
-    Returns:
-        Levels [...], from 0 to 255.
-
-    Example:
-        >>> brightest = np.eye(26, dtype=np.float32)[25]  # all pixels from 247 to 255
-        >>> round(float(mean_difference(brightest)))
-        248
-    """
-    bins = histogram.shape[-1]
-    middles = (np.arange(bins) + 0.5) * 256 / bins
-    return np.asarray(2.0 * histogram @ np.abs(middles - NO_CHANGE), np.float64)
-
-
 def grey_levels(levels: Levels, level_range: tuple[float, float] | None) -> Grey:
     """Return a frame with 8 bits.
 

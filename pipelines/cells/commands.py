@@ -9,7 +9,6 @@ from data_prep.cells.settings import CellsPrepareSettings
 from pipelines.cells.settings import (
     EvaluateSettings,
     ExportSettings,
-    PairsSettings,
     PredictSettings,
     TrainSettings,
 )
@@ -42,13 +41,6 @@ def prepare(
     )
 
 
-def pairs(call: StepCall[PairsSettings], data: Path, out: Path, resume: bool = False) -> None:
-    """Train on each annotated sequence in turn and judge on the others: F1 of every ordered pair."""
-    from pipelines.cells import pairs as steps  # noqa: PLC0415 - imports TensorFlow
-
-    steps.train(call.settings, data=data, out=out, resume=resume, console=call.console)
-
-
 def common_steps() -> Steps:
     """Import the steps whose commands are alike in all applications."""
     from pipelines.cells import steps  # noqa: PLC0415 - imports TensorFlow
@@ -73,7 +65,6 @@ def predict(
 COMMANDS = all_commands(
     common_steps,
     prepare=Command(CellsPrepareSettings, prepare, on_cluster=True),
-    between={"pairs": Command(PairsSettings, pairs, continues=True)},
     train=TrainSettings,
     evaluate=EvaluateSettings,
     predict=Command(PredictSettings, predict, on_cluster=True),

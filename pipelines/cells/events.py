@@ -64,32 +64,6 @@ def called_events(probability: AnyFloatArray, threshold: float) -> NDArray[np.in
     return np.where(1.0 - probability[:, NO_EVENT] > threshold, kinds, NO_EVENT)
 
 
-def best_threshold(labels: NDArray[np.generic], probability: AnyFloatArray) -> float:
-    """Return the highest threshold of `called_events` with the best F1 of the events.
-
-    It lies halfway between the probabilities of two candidates.
-
-    Args:
-        labels: True class of each candidate `[N]`.
-        probability: Probabilities of all classes `[N, C]`.
-
-    Example:
-        >>> best_threshold(np.array([1, 0, 1, 0]), np.array([[0, 1], [0.5, 0.5], [0.75, 0.25], [1, 0]]))
-        0.125
-    """
-    event = 1.0 - probability[:, NO_EVENT].astype(np.float64)
-    order = np.argsort(-event, kind="stable")
-    event, truth = event[order], labels[order]
-    kinds = called_events(probability[order], -1.0)
-    found = np.cumsum(kinds == truth)
-    f1 = 2.0 * found / (np.arange(1, len(event) + 1) + (truth != NO_EVENT).sum())
-    following = np.append(event[1:], 0.0)
-    # Candidates of equal probability are on the same side of the threshold.
-    f1 = np.where(np.append(event[:-1] > event[1:], True), f1, -1.0)
-    best = int(np.argmax(f1))
-    return float((event[best] + following[best]) / 2)
-
-
 def distinct_events(events: Sequence[FoundEvent], radius: float, window: int) -> list[FoundEvent]:
     """Return only the most probable of events near each other in space and time, in the order of time.
 

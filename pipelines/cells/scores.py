@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from data_prep.cells.manifest import SequenceFacts
 from pipelines.scores.classification import (
@@ -58,27 +56,6 @@ def cell_statistics(records: Sequence[CellRecord]) -> Statistics:
     statistics = classification_statistics(records)
     missed = np.array([record.missed_events for record in records])
     return replace(statistics, dense={**statistics.dense, "missed_events": missed})
-
-
-def event_scores(
-    truth: NDArray[np.integer[Any]], called: NDArray[np.integer[Any]], num_classes: int, missed: float
-) -> dict[str, float]:
-    """Return the `EVENT_SCORES` of some candidates by key, NaN where they are undefined.
-
-    Args:
-        truth: True class of each candidate `[N]`.
-        called: Class that each candidate is called `[N]`.
-        num_classes: The number C of classes.
-        missed: Number of events without a candidate.
-
-    Example:
-        >>> event_scores(np.array([0, 1, 1]), np.array([0, 1, 0]), 2, missed=1.0)["event_f1_all"]
-        0.5
-    """
-    confusion = np.zeros((1, num_classes, num_classes))
-    np.add.at(confusion[0], (truth, called), 1.0)
-    sums = {"confusion": confusion, "missed_events": np.array([missed], np.float64)}
-    return {score.key: float(score.value(sums)[0]) for score in EVENT_SCORES}
 
 
 def _events(sums: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -154,6 +131,3 @@ CELL_SCORES: tuple[Score, ...] = (
     # Nearly all candidates are no event: accuracy and Brier score say little in a short table.
     *(replace(score, headline=score.key in {"nll", "ece"}) for score in CLASSIFICATION_SCORES),
 )
-
-EVENT_SCORES = tuple(score for score in CELL_SCORES if score.group == EVENT_GROUP)
-"""The scores that judge the events alone."""

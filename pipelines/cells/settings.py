@@ -15,7 +15,6 @@ __all__ = [
     "CellsRun",
     "EvaluateSettings",
     "ExportSettings",
-    "PairsSettings",
     "PredictSettings",
     "TrainSettings",
 ]
@@ -50,21 +49,6 @@ class TrainSettings(ViewsTrainSettings):
         default=(),
         description="Support vector machines to compare with (linear_svm, rbf_svm). They need events of two "
         "training sequences at least, and take long for thousands of candidates.",
-    )
-
-
-class PairsSettings(TrainSettings):
-    """Settings of `cells pairs`: those of each training, and how often."""
-
-    selection_fraction: float = Field(
-        default=0.3,
-        gt=0,
-        lt=1,
-        description="Share of the training sequence, in parts of consecutive frames, held out to choose the "
-        "best epoch and the threshold by.",
-    )
-    repeats: int = Field(
-        default=1, ge=1, description="Trainings on each sequence, with the seeds seed, seed + 1, ..."
     )
 
 

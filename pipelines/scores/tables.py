@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -121,19 +121,6 @@ def results_table(evaluation: Evaluation) -> Table:
         cells = (f"[bold]{text}[/bold]" if result.name in best[key] else text for key, text in texts.items())
         table.add_row(escape(result.name), *cells, format_number(result.seconds_per_image, 3))
     return table
-
-
-def seeds_markdown(definitions: Sequence[Score], summaries: Mapping[str, Mapping[str, SeedSummary]]) -> str:
-    """Return mean ± standard deviation over seeds of each method's headline scores as a Markdown table.
-
-    Args:
-        definitions: Definitions of the scores; the headline ones are shown.
-        summaries: Summary by method name and score key, from `pipelines.scores.bootstrap.summarise_seeds`.
-    """
-    shown = [score for score in definitions if score.headline]
-    header = ["Method", *map(titled, shown)]
-    rows = [[name, *(mean_and_spread(scores[s.key]) for s in shown)] for name, scores in summaries.items()]
-    return markdown_table(header, rows)
 
 
 def mean_and_spread(summary: SeedSummary, digits: int = 4) -> str:

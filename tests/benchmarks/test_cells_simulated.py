@@ -14,6 +14,7 @@ from benchmarks.cells_simulated import (
     chooses,
     f1_scores,
     judge,
+    mean_difference,
     projected,
     scores,
     summarise,
@@ -29,6 +30,15 @@ def candidates(number: int, events: int, *, seed: int = 0) -> Candidates:
         "current_difference_histogram": rng.dirichlet(np.ones(26), number).astype(np.float32),
     }
     return Candidates(views, labels)
+
+
+def test_a_difference_is_measured_from_no_change() -> None:
+    histogram = np.zeros((2, 26), np.float32)
+    histogram[0, 12] = 1  # levels 119 to 127: no change
+    histogram[1, 25] = 1  # 247 to 255: as bright as can be
+    still, bright = mean_difference(histogram)
+    assert still < 10
+    assert bright == pytest.approx(2 * (25.5 * 256 / 26 - 127))
 
 
 def test_tiles_that_choose_settings_are_not_judged() -> None:

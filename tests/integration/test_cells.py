@@ -10,8 +10,7 @@ import tifffile
 from rich.console import Console
 from tensorflow.python.framework.config import disable_op_determinism
 
-from data_prep.cells.settings import CellsPrepareSettings
-from data_prep.cells.simulator import (
+from benchmarks.cells.simulator import (
     EVENTS_NAME,
     SEQUENCES_NAME,
     SimulationSettings,
@@ -19,6 +18,7 @@ from data_prep.cells.simulator import (
     synthetic_frames,
     write_simulated,
 )
+from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError
 from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles.preprocessing import PREPROCESSING

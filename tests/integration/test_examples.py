@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_prep.cells.simulator import (
+from benchmarks.cells.simulator import (
     SimulationSettings,
     simulate_events,
     synthetic_frames,

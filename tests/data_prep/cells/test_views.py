@@ -17,7 +17,6 @@ from data_prep.cells.views import (
     describe,
     difference_levels,
     grey_levels,
-    mean_difference,
 )
 from data_prep.labelled.texture import intensity_histogram, lbp_histogram
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder
@@ -54,15 +53,6 @@ def test_each_time_point_has_its_frame_and_its_difference() -> None:
     histogram = first.views["previous_difference_histogram"]
     assert histogram[NO_CHANGE * 26 // 256] == 1
     np.testing.assert_array_equal(first.views["current_lbp"], described.views["current_lbp"])
-
-
-def test_a_difference_is_measured_from_no_change() -> None:
-    histogram = np.zeros((2, 26), np.float32)
-    histogram[0, 12] = 1  # levels 119 to 127: no change
-    histogram[1, 25] = 1  # 247 to 255: as bright as can be
-    still, bright = mean_difference(histogram)
-    assert still < 10
-    assert bright == pytest.approx(2 * (25.5 * 256 / 26 - 127))
 
 
 def test_patches_are_mirrored_beyond_the_border() -> None:

@@ -4,7 +4,7 @@ import math
 import pytest
 from rich.console import Console
 
-from pipelines.scores.bootstrap import PairedDifference, SeedSummary
+from pipelines.scores.bootstrap import PairedDifference
 from pipelines.scores.tables import (
     best_methods,
     format_difference,
@@ -12,7 +12,6 @@ from pipelines.scores.tables import (
     format_number,
     format_p_value,
     results_table,
-    seeds_markdown,
     verdict,
 )
 
@@ -86,12 +85,3 @@ def test_console_table_fits_eighty_columns(evaluation):
             for line in text.splitlines()
         )
     assert "0.250" in text
-
-
-def test_seeds_markdown_shows_mean_and_spread(evaluation):
-    keys = [score.key for score in evaluation.headline]
-    two = {key: SeedSummary(0.5, 0.01, 2) for key in keys}
-    one = {key: SeedSummary(0.25, math.nan, 1) for key in keys}
-    lines = seeds_markdown(evaluation.definitions, {"HGP": two, "a|b": one}).splitlines()
-    assert lines[2].startswith("| HGP | 0.5000 ± 0.0100 |")
-    assert lines[3].startswith("| a\\|b | 0.2500 |")

@@ -5,11 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.cells.annotations import match_events
-from data_prep.cells.candidates import survey_sequence
-from data_prep.cells.sequences import find_sequences
-from data_prep.cells.settings import CellsPrepareSettings
-from data_prep.cells.simulator import (
+from benchmarks.cells.simulator import (
     EVENTS_NAME,
     SEQUENCES_NAME,
     SimulationSettings,
@@ -17,6 +13,10 @@ from data_prep.cells.simulator import (
     synthetic_frames,
     write_simulated,
 )
+from data_prep.cells.annotations import match_events
+from data_prep.cells.candidates import survey_sequence
+from data_prep.cells.sequences import find_sequences
+from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError
 
 SETTINGS = SimulationSettings(mitoses=3, apoptoses=3, roundings=1)

@@ -27,8 +27,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from scipy import ndimage
 from skimage import data as bundled_images
 
+from benchmarks.cells.rendering import CellLook, CellSkin, draw_cells, random_skin
 from data_prep.cells.annotations import ANNOTATION_COLUMNS, CellEvent
-from data_prep.cells.rendering import CellLook, CellSkin, draw_cells, random_skin
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.images import write_picture

@@ -1,0 +1,1 @@
+"""Simulated dividing and dying cells, for benchmarks and tests."""
