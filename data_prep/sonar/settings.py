@@ -37,10 +37,7 @@ class SonarPrepareSettings(ImageSplitSettings):
     """How sonar images become labelled snapshots. Every field has a default."""
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
-        "size": (
-            "HxW|best",
-            "Height and width to resize to; `best` compares sizes and takes one; 32x32 without it.",
-        ),
+        "size": ("HxW", "Height and width to resize to; 32x32 without it."),
         "window": ("HxW", "Pixels of the full image that a snapshot shows; else 1.5 boxes."),
         **SPLIT_OPTIONS,
     }

@@ -57,16 +57,13 @@ def read_options(cls: type[BaseModel], given: Mapping[str, Any]) -> dict[str, An
         given: What the user gave for each of its options, None where nothing.
 
     Returns:
-        The values by field. None means that nothing was given, or a word that only the step understands: one
-        that the placeholder names beside the form, as `best` in `HxW|best`.
+        The values by field. None means that nothing was given.
 
     Raises:
         InputError: A text does not have the form of its option.
     """
-    marked = _marked(cls)
     return {
-        name: None if value is None else _read(_kind(cls, name), name, value, marked[name][0])
-        for name, value in given.items()
+        name: None if value is None else _read(_kind(cls, name), name, value) for name, value in given.items()
     }
 
 
@@ -75,7 +72,7 @@ def _marked(cls: type[BaseModel]) -> Mapping[str, tuple[str, str]]:
     return marked
 
 
-def _read(kind: Any, name: str, value: Any, metavar: str) -> Any:
+def _read(kind: Any, name: str, value: Any) -> Any:
     if _is_repeated(kind):
         is_path = typing.get_args(kind)[0] is Path
         return tuple(Path(text) if is_path else text.replace("-", "_") for text in value)
@@ -83,7 +80,7 @@ def _read(kind: Any, name: str, value: Any, metavar: str) -> Any:
         return value
     if typing.get_args(kind)[-1] is Ellipsis:
         return _whole_numbers(_flag(name), value)
-    return None if value in metavar.split("|") else _height_and_width(_flag(name), value)
+    return _height_and_width(_flag(name), value)
 
 
 def _kind(cls: type[BaseModel], name: str) -> Any:

@@ -103,7 +103,6 @@ class StepCall(Generic[Settings]):
         console: For progress and tables.
         jobs: Processes or threads, None for as many as there are processors.
         former: The settings that a resumed run was started with, None where there is no run to resume.
-        given: What the user wrote for the options that are settings, None where nothing.
         cluster: To work on files on, None for processes of this machine.
     """
 
@@ -111,7 +110,6 @@ class StepCall(Generic[Settings]):
     console: Console
     jobs: int | None
     former: Settings | None
-    given: Mapping[str, Any]
     cluster: Cluster | None = None
 
     @property
@@ -302,7 +300,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
                 nullcontext() if cluster is None else open_cluster(cluster) as opened,
             ):
                 start_tensorflow(jobs)
-                command.function(StepCall(settings, console, jobs, former, given, opened), **values)
+                command.function(StepCall(settings, console, jobs, former, opened), **values)
 
     of_command = [
         *(_own_parameter(parameter) for parameter in own),

@@ -41,7 +41,6 @@ def prepare(
         images=images,
         annotations=annotations,
         out=out,
-        search=call.given["size"] == "best",
         jobs=call.workers,
         overwrite=overwrite,
         console=call.console,

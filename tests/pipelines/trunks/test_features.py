@@ -285,7 +285,7 @@ def test_the_cluster_of_a_command_reaches_what_sees_the_images(step, prepared, t
     )
     assert commands[step].on_cluster
     cluster = Cluster("tcp://host:8786", None)
-    call = StepCall(commands[step].settings(), Console(quiet=True), None, None, {}, cluster)
+    call = StepCall(commands[step].settings(), Console(quiet=True), None, None, cluster)
     model = {"model": tmp_path} if step == "evaluate" else {}
     with pytest.raises(InputError, match="no further"):
         commands[step].function(call, data=prepared, out=tmp_path / "out", **model)
