@@ -1,1 +1,1 @@
-"""Folders of small images, whole or with missing pixels, become arrays to be looked at."""
+"""Folders of small images become arrays to be looked at."""

@@ -66,20 +66,9 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
     Raises:
         InputError: The folder cannot be listed, or it has no image.
     """
-    found, skipped = find_all_image_files(folder, every_folder=False)
-    return _of_classes(found, skipped), skipped
-
-
-def find_all_image_files(folder: Path, *, every_folder: bool) -> tuple[list[ImageFile], list[Skipped]]:
-    """List image files as `find_image_files` does, those beside the subfolders among them.
-
-    Args:
-        folder: Folder of images.
-        every_folder: Whether to refuse the folder where one of its subfolders cannot be listed.
-    """
     found: list[ImageFile] = []
     skipped: list[Skipped] = []
-    walked = walked_folders(folder, closed=None if every_folder else skipped)
+    walked = walked_folders(folder, closed=skipped)
     files = sorted(path for _, entries in walked for path in entries)
     images = list(filter(is_image_file, files))
     skipped += unusable_entries(files, IMAGE_SUFFIXES, files=frozenset(images))
@@ -96,7 +85,7 @@ def find_all_image_files(folder: Path, *, every_folder: bool) -> tuple[list[Imag
             f"{folder}: no image file found. Expected a prepared folder, or a folder of images with a suffix "
             f"of {', '.join(sorted(IMAGE_SUFFIXES))}, in subfolders for classes or without. Check the path."
         )
-    return found, skipped
+    return _of_classes(found, skipped), skipped
 
 
 def read_fitted_images(

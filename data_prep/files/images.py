@@ -134,26 +134,6 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
         return _common_level(image, image_format, path)
 
 
-def read_alpha(path: Path) -> npt.NDArray[np.uint8] | None:
-    """Decode the transparency of an image file, upright.
-
-    Args:
-        path: A PNG, JPEG, WebP, BMP or TIFF file.
-
-    Returns:
-        uint8 [height, width], 0 where a pixel is fully transparent; None where the file has no transparency.
-
-    Raises:
-        InputError: The file cannot be read, as in `read_image`.
-    """
-    with _opened_image(path) as image:
-        _require_few_pixels(image, path)
-        image.load()
-        if "A" not in image.getbands() and "transparency" not in image.info:
-            return None
-        return np.array(ImageOps.exif_transpose(image).convert("RGBA").getchannel("A"))
-
-
 def read_levels(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     """Decode an image file as grey levels at the depth it was stored with, upright.
 

@@ -20,7 +20,7 @@ from data_prep.prepared.manifest import check_destination, read_manifest
 
 RUN, METADATA, METRICS, PREDICTIONS = "run.json", "metadata.json", "metrics.json", "predictions.csv"
 PREDICT_RUN = "predict_run.json"
-EXPLORE_PAGE, COMPLETE_PAGE = "explore.html", "complete.html"
+EXPLORE_PAGE = "explore.html"
 
 Values = Mapping[str, Any]
 
@@ -96,10 +96,10 @@ def check_explored(out: Path, sources: Iterable[Path], *, overwrite: bool) -> No
             raise InputError(f"--out {out}: is in the input {source}, or holds it. Choose another --out.")
     refuse_existing(out, overwrite=overwrite)
     # Other steps write metrics.json too, so only a page tells.
-    is_explored = any((out / page).is_file() for page in (EXPLORE_PAGE, COMPLETE_PAGE))
+    is_explored = (out / EXPLORE_PAGE).is_file()
     if out.is_dir() and any(out.iterdir()) and not is_explored:
         raise InputError(
-            f"{out}: has no {EXPLORE_PAGE} or {COMPLETE_PAGE}, so it was not written by `explore`; it is not "
+            f"{out}: has no {EXPLORE_PAGE}, so it was not written by `explore`; it is not "
             "overwritten. Choose another --out, or remove this folder yourself."
         )
 

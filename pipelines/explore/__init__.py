@@ -1,1 +1,1 @@
-"""A look at a data set: a map, odd examples, probable label errors, missing pixels filled in."""
+"""A look at a data set: a map, odd examples, probable label errors."""

@@ -24,18 +24,6 @@ def explore(
             metavar="FILE.csv", help="predictions.csv of a predict step: colours the map by its errors."
         ),
     ] = None,
-    complete: Annotated[
-        bool,
-        typer.Option("--complete", help="Fill in the missing pixels of small images, instead of a map."),
-    ] = False,
-    masks: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="With --complete: masks with the names of the images, not 0 where a pixel is missing; "
-            "without it, transparent pixels are missing.",
-        ),
-    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what an earlier explore wrote.")
     ] = False,
@@ -43,16 +31,15 @@ def explore(
     """Show a data set as a map, its oddest examples and probable label errors, on one page."""
     from pipelines.explore import steps  # noqa: PLC0415 - imports TensorFlow
 
-    inputs = steps.Inputs(data=data, predictions=predictions, masks=masks)
-    step = steps.complete if complete else steps.explore
-    step(call.settings, inputs, out=out, jobs=call.workers, overwrite=overwrite, console=call.console)
+    inputs = steps.Inputs(data=data, predictions=predictions)
+    steps.explore(
+        call.settings, inputs, out=out, jobs=call.workers, overwrite=overwrite, console=call.console
+    )
 
 
 def _off_cluster(values: Mapping[str, Any], settings: ExploreSettings) -> str | None:
     from data_prep.video.features import has_features  # noqa: PLC0415 - imports NumPy
 
-    if values["complete"]:
-        return "explore --complete"
     data: Path = values["data"]
     if not (data / MANIFEST_NAME).is_file() and not has_features(data):
         return None  # the images of a folder are read by workers, whatever they are compared by

@@ -30,7 +30,7 @@ class ExploreSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
-        "size": ("HxW", "Height and width at which pixels are compared or filled in."),
+        "size": ("HxW", "Height and width at which pixels are compared."),
         "features": ("NAME", "auto, views, grey, colour, or a network such as efficientnet_lite0."),
     }
 
@@ -44,12 +44,12 @@ class ExploreSettings(BaseModel):
     size: tuple[int, int] | None = Field(
         default=None,
         description="Height and width in pixels at which images are compared by their pixels, null for 32 x "
-        "32. With --complete, what they are shrunk to, at most 64 x 64, null for the size they have.",
+        "32.",
     )
     fit: Literal["crop", "pad"] = Field(
         default="pad",
         description='How images of other proportions get that size: "pad" for the whole image with grey '
-        'borders, "crop" for its middle part. Of no use with --complete.',
+        'borders, "crop" for its middle part.',
     )
     weights: Literal["imagenet", "none"] | Path = Field(
         default="imagenet",

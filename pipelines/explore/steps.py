@@ -1,4 +1,4 @@
-"""What `gpimaging explore` does: look at a data set, or fill in missing pixels."""
+"""What `gpimaging explore` does: look at a data set."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file, atomic_folder
 from data_prep.prepared.preparing import write_skipped
 from data_prep.prepared.workers import Workers
 from pipelines.command.console import show_table, stage_bars
-from pipelines.command.folders import COMPLETE_PAGE, EXPLORE_PAGE, METRICS, check_explored
-from pipelines.explore.completion import Completed, complete_images
-from pipelines.explore.completion_files import completion_facts, write_completed
+from pipelines.command.folders import EXPLORE_PAGE, METRICS, check_explored
 from pipelines.explore.latent import fit_map
 from pipelines.explore.page import Findings, render_page
 from pipelines.explore.predictions import read_predicted
@@ -31,12 +28,10 @@ class Inputs:
     Attributes:
         data: Prepared folder, or folder of images.
         predictions: Table of a model's predictions of the same examples; colours a map.
-        masks: Folder of masks that say which pixels are missing; None where transparent ones are.
     """
 
     data: Path
     predictions: Path | None = None
-    masks: Path | None = None
 
     @property
     def name(self) -> str:
@@ -46,7 +41,7 @@ class Inputs:
     @property
     def given(self) -> tuple[Path, ...]:
         """What the user gave."""
-        return tuple(path for path in (self.data, self.predictions, self.masks) if path is not None)
+        return tuple(path for path in (self.data, self.predictions) if path is not None)
 
 
 def explore(
@@ -71,8 +66,6 @@ def explore(
     Raises:
         InputError: The data or the predictions cannot be used, or `out` exists or cannot be written.
     """
-    if inputs.masks is not None:
-        raise InputError("--masks says which pixels are missing: give --complete with it, or leave it out.")
     weights = (settings.weights,) if isinstance(settings.weights, Path) else ()
     check_explored(out, (*inputs.given, *weights), overwrite=overwrite)
     examples = read_examples(inputs.data, settings, jobs=jobs, console=console)
@@ -112,41 +105,3 @@ def _facts(findings: Findings) -> dict[str, str]:
         said["Neighbours have the class"] = f"{suspicion.agreement:.1%}"
         said["Labels to look at"] = str(len(suspicion.suspects))
     return {**said, "Seconds of the fit": f"{latent.seconds:.1f}"}
-
-
-def complete(
-    settings: ExploreSettings,
-    inputs: Inputs,
-    *,
-    out: Path,
-    jobs: Workers = 1,  # noqa: ARG001 - called as `explore` is
-    overwrite: bool = False,
-    console: Console,
-) -> Completed:
-    """Fill in the missing pixels of small images; write pictures of means and deviations, and a page.
-
-    Args:
-        settings: Of the step.
-        inputs: What is read.
-        out: Folder to write.
-        jobs: Of no use; images are small.
-        overwrite: Whether the folder of an earlier exploration is replaced.
-        console: For the table.
-
-    Raises:
-        InputError: The images or masks cannot be used, or `out` exists or cannot be written.
-    """
-    if inputs.predictions is not None:
-        raise InputError("--predictions colours a map: give it without --complete.")
-    check_explored(out, inputs.given, overwrite=overwrite)
-    completed = complete_images(inputs.data, inputs.masks, settings, console=console)
-    with atomic_folder(out, overwrite=overwrite) as folder:
-        write_completed(folder, f"Missing pixels of {inputs.name}", completed, settings)
-    for note in completed.notes:
-        console.print(note, markup=False)
-    show_table(
-        console,
-        f"{out / COMPLETE_PAGE}: open it in a browser; the pictures are beside it",
-        completion_facts(completed),
-    )
-    return completed

@@ -207,7 +207,6 @@ def test_bad_usage_is_refused_with_one_message(digits, tmp_path):
     assert "is a file; expected a folder" in refused(digits / WRONG[1])
     assert "Did you mean 'neighbours'" in refused(digits, "--set", "neighbors=3")
     assert "has no handmade features" in refused(digits, "--features", "views")
-    assert "give --complete with it" in refused(digits, "--masks", digits)
     assert "expected sides from 2 to 256" in refused(digits, "--set", "size=[1,8]")
     assert "is in the input" in run("--data", digits, "--out", digits / "out", expected=2).output
     assert not out.exists()
@@ -226,7 +225,6 @@ WITHOUT_NETWORK = "explore --data PREPARED without --features efficientnet_lite0
             ["--features", "efficientnet_lite0", "--set", "weights=none"],
             "explore --data PREPARED --set weights=none",
         ),
-        ("notes.txt", ["--complete"], "explore --complete"),
     ],
 )
 def test_a_cluster_without_work_is_named_and_not_asked_for(tmp_path, file, options, called):
@@ -291,9 +289,9 @@ def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path, name):
 
 
 def test_a_folder_that_holds_input_or_lies_in_it_is_not_replaced(digits, tmp_path):
-    out = tmp_path / "filled"
-    (out / "masks" / "inner").mkdir(parents=True)
-    (out / "complete.html").write_text("an earlier exploration")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "explore.html").write_text("an earlier exploration")
     table = out / "predictions.csv"
     table.write_text("file,label\n")
 
@@ -301,8 +299,6 @@ def test_a_folder_that_holds_input_or_lies_in_it_is_not_replaced(digits, tmp_pat
         arguments = ("--data", digits, "--out", folder, *options, "--overwrite")
         return " ".join(run(*arguments, expected=2).output.split())
 
-    assert "or holds it" in refused(out, "--masks", out / "masks", "--complete")
-    assert "is in the input" in refused(out / "masks" / "inner", "--masks", out / "masks", "--complete")
     assert "or holds it" in refused(out, "--predictions", table)
     with pytest.raises(InputError, match="or holds it"):
         explore(QUICK, Inputs(data=digits, predictions=table), out=out, overwrite=True, console=QUIET)
