@@ -7,7 +7,6 @@ from data_prep.lane.settings import LanePrepareSettings
 from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.splits.settings import LARGEST_SEED, SplitSettings, later_seed
 from pipelines.explore.settings import ExploreSettings
-from pipelines.histopathology.settings import TransferSettings
 from pipelines.lane.settings import EvaluateSettings, TrainSettings
 from pipelines.survival.settings import SurvivalSettings
 
@@ -16,7 +15,7 @@ from pipelines.survival.settings import SurvivalSettings
     "settings",
     [
         *(SplitSettings, LanePrepareSettings, SonarPrepareSettings, TrainSettings, EvaluateSettings),
-        *(ExploreSettings, TransferSettings, SurvivalSettings),
+        *(ExploreSettings, SurvivalSettings),
     ],
 )
 def test_seeds_beyond_what_libraries_take_are_refused(settings: type[BaseModel]) -> None:
