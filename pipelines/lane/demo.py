@@ -140,10 +140,10 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: P
     console.print(f"Verified: largest difference to the stored outputs {verify_bundle(bundle).worst:.1e}")
 
     console.rule("6. Predicting these scenes, and the same with an obstacle on the lane")
-    told = evaluation.told_promises
-    if told is None:
+    chosen = evaluation.chosen_promises
+    if chosen is None:
         raise InputError(f"The demo can promise nothing: {evaluation.no_promise}")
-    (promise,) = told[1].rows
+    (promise,) = chosen[1].rows
     settings = PredictSettings(max_error=None if promise.promise.threshold is None else MAX_ERROR)
     predictions = out / "predictions"
     free = lane_predict(

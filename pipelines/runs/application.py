@@ -368,8 +368,8 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
         rivals: Methods that the report compares with the heads, in its order, before the heads.
         read_image: Returns an image file as `predict` prepares it, `[H, W, 3]` of the run's size, or
             `[K, H, W, 3]` where it is cut into parts; None where the run's examples are no images.
-        pooled: What several examples may be judged as, in the plural, each with what returns the name of an
-            example's pool; empty where each example is judged by itself.
+        pooled: For each kind of pools of examples that may be judged as one, in the plural, the function that
+            returns the name of an example's pool; empty where each example is judged by itself.
     """
 
     name: str

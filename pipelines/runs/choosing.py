@@ -1,4 +1,4 @@
-"""What the selection part of a run says of its heads: the temperatures of pools, and which head to take."""
+"""Judging the heads of a run on its selection part: the temperatures of pools, and which head to take."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pipelines.scores.pool_calibration import fit_pool_temperature, pool_logits
 
 
 def pool_temperature(pools: SelectedPools) -> float:
-    """Return the temperature of a head's pools, which count as the observations that they are worth.
+    """Return the temperature of a head's pools.
 
-    Pools of one group repeat each other: those of one group alone count as a single one, and leave the
-    decision to the prior.
+    Pools of one group repeat each other, so that pools count as the observations that they are worth. Where
+    all are of one group they count as a single one, and the prior decides.
     """
     groups = np.unique(pools.groups, return_inverse=True)[1]
     ones = np.ones(len(pools.labels))
@@ -92,11 +92,11 @@ def choose_head(losses: Mapping[str, GroupLosses]) -> HeadChoice:
 
 @dataclass(frozen=True)
 class SelectionResult:
-    """What the selection part of a run says of a head.
+    """Result of judging a head on the selection part of a run.
 
     Attributes:
-        pool_temperatures: Temperature of its pools, by what they are in the plural; none where it has none.
-        losses: What it costs with its temperatures, by what the application judges.
+        pool_temperatures: Temperature of the head's pools for each kind of pools, in the plural.
+        losses: Losses of the head with its temperatures, of what the application judges.
     """
 
     pool_temperatures: dict[str, float]
@@ -106,13 +106,14 @@ class SelectionResult:
 def judge_selection(
     job: Job[Any, Any, Any], points: SelectedPoints, temperature: float, *, calibrates_pools: bool
 ) -> SelectionResult:
-    """Return what the selection part of a run says of a head.
+    """Fit the temperatures of a head's pools, and return them with the head's losses.
 
     Args:
         job: Job on the run and its data.
-        points: What the head says of the selection examples, in their order.
-        temperature: Of these.
-        calibrates_pools: Whether pools get a temperature of their own.
+        points: Predictions of the head for the selection examples, in their order.
+        temperature: Temperature of the head.
+        calibrates_pools: Whether pools get a temperature of their own; not in a run that an earlier version
+            began.
     """
     groups, application = job.groups("selection"), job.application
     examples = job.data.manifest.examples

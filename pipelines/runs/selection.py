@@ -1,4 +1,4 @@
-"""What a trained head says of the selection part of a run, and what it costs there: the NLL by groups."""
+"""Predictions of a trained head for the selection part of a run, and their losses by group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST_LOSS = -float(np.log(np.finfo(np.float32).eps))
 
 @dataclass(frozen=True)
 class SelectedPoints:
-    """What a head predicts of N selection points, at the temperature 1.
+    """Predictions of a head for N selection points, at the temperature 1.
 
     Attributes:
         logits: Log-odds of class 1 `[N]`, or logits of all classes `[N, C]`.
@@ -54,10 +54,10 @@ class SelectedPoints:
 
 
 def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoints:
-    """Return what a model that predicts at the temperature 1 says of some examples.
+    """Return the predictions of a model for some examples.
 
     Args:
-        model: The model.
+        model: Model that predicts at the temperature 1.
         batches: Of inputs, labels and, where points may be ignored, weights.
     """
     logits, labels, weights, sizes = [], [], [], []
@@ -74,7 +74,7 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
 
 @dataclass(frozen=True)
 class SelectedPools:
-    """What a head predicts of P pools of selection examples, on average of their examples.
+    """Predictions of a head for P pools of selection examples: means over the examples of each.
 
     Attributes:
         probability: Mean probabilities `[P, C]`.
@@ -116,13 +116,13 @@ def selected_pools(
 
 @dataclass(frozen=True)
 class GroupLosses:
-    """What a head costs on the selection part, group by group.
+    """Losses of a head on the selection part, summed by group.
 
     Attributes:
-        judged: What is judged, in the plural.
+        judged: What has these losses, in the plural.
         names: Names of the groups `[G]`.
-        total: Summed negative log-likelihood of each `[G]`, in nats.
-        count: What is judged of each `[G]`.
+        total: Sum of the negative log-likelihoods of each group `[G]`, in nats.
+        count: Sum of the weights of each group `[G]`: how many points or pools count.
     """
 
     judged: str
@@ -132,7 +132,7 @@ class GroupLosses:
 
     @property
     def mean(self) -> float:
-        """The negative log-likelihood of all that is judged, in nats."""
+        """The mean negative log-likelihood over all groups, in nats."""
         return float(self.total.sum() / self.count.sum())
 
 
@@ -146,7 +146,7 @@ def group_losses(
     """Return losses summed by group; a group of which nothing counts is left out.
 
     Args:
-        judged: What is judged, in the plural.
+        judged: What has these losses, in the plural.
         losses: Negative log-likelihood of each of N points or pools `[N]`.
         weights: Their weights `[N]`.
         members: Number of the example, or pool, of each `[N]`.
@@ -164,13 +164,13 @@ def group_losses(
 def usable_pools(
     pooled: Mapping[str, Callable[[Any], str]], examples: Sequence[Any], selected: Sequence[Any]
 ) -> dict[str, list[str]]:
-    """Return the pool of each selection example, by what is then judged.
+    """Return the pool of each selection example, for each kind of pools that can be calibrated.
 
-    Where a pool has examples of several classes, as images that masks label have, it has no truth. Where
-    each is of one example, there is nothing to average.
+    A kind is left out where a pool has examples of several classes, as images labelled by masks have, for
+    then it has no true class; and where each pool has one example, for then there is nothing to average.
 
     Args:
-        pooled: Returns the name of an example's pool, by what the pools are in the plural.
+        pooled: For each kind of pools, in the plural, the function that returns an example's pool.
         examples: All examples of the prepared folder.
         selected: Those of the selection part.
     """

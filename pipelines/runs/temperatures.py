@@ -19,7 +19,7 @@ def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | Non
     patients the prior decides too, however many patches they have.
 
     Args:
-        points: What the head says of them.
+        points: Predictions of the head for them.
         groups: Group of each example; None counts every point.
     """
     weights = points.weights

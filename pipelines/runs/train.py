@@ -494,7 +494,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self._judge_selection(name, points, temperature)
 
     def _judge_selection(self, name: str, points: SelectedPoints, temperature: float) -> None:
-        """Write down the temperatures of a head's pools, and which of the heads until now to take."""
+        """Write down the temperatures of a head's pools, and which of the trained heads to take."""
         run = self.job.run
         found = judge_selection(self.job, points, temperature, calibrates_pools=run.calibrates_pools)
         self._losses[name] = found.losses
@@ -506,7 +506,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             self._update_run(choice=choose_head(self._losses))
 
     def _judge_former_heads(self) -> None:
-        """Judge the heads that the run has from an earlier command and that this one does not train."""
+        """Judge the heads that an earlier command trained and that this one does not train."""
         job = self.job
         for name in job.run.heads:
             temperature = job.run.temperature_of(name)

@@ -211,7 +211,7 @@ class Evaluation:
         unfamiliar: How well each method tells images of another kind, by its name; empty if none were given.
         shifted: How each method does on shifted images, by its name; empty if none were judged.
         choice: Which head to take, in a sentence; empty of a run that does not say.
-        chosen: Name of the method that this is; empty where there is none.
+        chosen: Name of the method of that head; empty where there is none.
     """
 
     application: str
@@ -248,7 +248,7 @@ class Evaluation:
         return tuple(score for score in self.definitions if score.headline)
 
     @property
-    def told_promises(self) -> tuple[str, MethodPromises] | None:
+    def chosen_promises(self) -> tuple[str, MethodPromises] | None:
         """Return name and promises of the chosen method, or of the last one that makes any; None without."""
         if self.chosen in self.promises:
             return self.chosen, self.promises[self.chosen]

@@ -89,10 +89,10 @@ def format_share(value: float) -> str:
 
 def promise_sentence(evaluation: Evaluation) -> str:
     """Return in a sentence what came of the promises of the chosen method, or of the last that makes any."""
-    told = evaluation.told_promises
-    if told is None:
+    chosen = evaluation.chosen_promises
+    if chosen is None:
         return evaluation.no_promise and f"No promise for --max-error was made. {evaluation.no_promise}"
-    method, promises = told
+    method, promises = chosen
     made = [row for row in promises.rows if row.promise.threshold is not None]
     parts = [
         f"at most {format_share(row.promise.max_error)} wrong: {format_share(row.judged_kept)} kept, "
@@ -109,10 +109,10 @@ def promise_sentence(evaluation: Evaluation) -> str:
 
 def referral_sentence(evaluation: Evaluation) -> str:
     """Return above which entropy to refer to a person, for each error that the chosen method can promise."""
-    told = evaluation.told_promises
-    if told is None:
+    chosen = evaluation.chosen_promises
+    if chosen is None:
         return evaluation.no_promise and f"No referral threshold is promised. {evaluation.no_promise}"
-    method, promises = told
+    method, promises = chosen
     made = [row for row in promises.rows if row.promise.threshold is not None]
     if not made:
         if not promises.rows:

@@ -373,6 +373,17 @@ def test_a_resumed_run_keeps_what_it_had_reached(stages, lane_data, copy):
     assert stages.started["hgp"][3].steps_per_epoch == 2
 
 
+@pytest.mark.slow
+def test_heads_of_an_earlier_command_are_judged_too(lane_data, copy):
+    before = load_run(copy, LaneRun).choice
+    (copy / "run.json").write_text(
+        load_run(copy, LaneRun).model_copy(update={"choice": None}).model_dump_json()
+    )
+    run = small_training(lane_data, copy, resume=True, heads=("hgp",)).train()
+    assert run.heads == ("linear", "hgp")
+    assert run.choice.nlls == pytest.approx(before.nlls, rel=1e-4)
+
+
 def test_heads_with_different_epochs_are_no_fair_comparison(copy):
     path = copy / "heads" / "hgp" / "state.json"
     run = load_run(copy, LaneRun)
