@@ -30,6 +30,8 @@ class BoundModel(keras.Model):
     """A network and a head that are trained on the variational bound; `HybridModel` is what people use.
 
     Attributes:
+        compares_num_data: Whether the points that `fit` sees are compared with N; set it to False where an
+            epoch repeats examples or takes a part of them.
         target_mean: Mean of real targets, a weight that is not trained; None of a classifier.
         target_scale: Their standard deviation, likewise.
 
@@ -67,6 +69,7 @@ class BoundModel(keras.Model):
         self.network = network
         self.head = head
         self.num_data = num_data
+        self.compares_num_data = True
         self.num_effective = num_effective
         self.points_per_example = points_per_example
         self.seed = seed

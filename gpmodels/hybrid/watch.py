@@ -37,6 +37,7 @@ class Watched(Protocol):
 
     head: Head
     num_data: int
+    compares_num_data: bool
     points_per_example: int | None
     optimizer: Any
 
@@ -135,7 +136,11 @@ class Watch:
 
     def tell_num_data(self, model: Watched, points: int, *, of_all: bool) -> None:
         """Warn once of `num_data` that the number of points contradicts."""
-        if "num_data" not in self._said and warn_of_num_data(model.num_data, points, of_all=of_all):
+        if (
+            model.compares_num_data
+            and "num_data" not in self._said
+            and warn_of_num_data(model.num_data, points, of_all=of_all)
+        ):
             self._said.add("num_data")
 
     def callback(self, *, reads_all: bool) -> keras.callbacks.Callback:

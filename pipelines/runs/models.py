@@ -111,6 +111,7 @@ def make_model(
         points_per_example=None if subset is None else subset(settings),
         seed=settings.seed,
     )
+    model.compares_num_data = False  # an epoch of a few hundred images repeats them, in new orders
     model.build(parts.input_shape(run))
     return model
 
