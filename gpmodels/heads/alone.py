@@ -124,9 +124,8 @@ def train_alone(
     """
     steps = _Steps(head, training, schedule, num_observations, seed)
     if held_out is None:
-        decay = keras.optimizers.schedules.CosineDecay(schedule.learning_rate, schedule.steps)
         for step in range(schedule.steps):
-            steps.take(float(decay(step)))
+            steps.take(0.5 * schedule.learning_rate * (1.0 + math.cos(math.pi * step / schedule.steps)))
         return AloneResult(schedule.steps, math.nan, math.nan)
     judged = _Judge(head, held_out)
     start = best = judged.nll()

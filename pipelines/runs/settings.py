@@ -104,7 +104,9 @@ class ScheduleSettings(BaseModel):
     pretraining_epochs: int = Field(
         default=40, ge=0, description="Epochs with the linear head before the heads part."
     )
-    head_epochs: int = Field(default=20, ge=1, description="Further epochs of each head with the network.")
+    head_epochs: int = Field(
+        default=20, ge=1, description="Most further epochs of each head with the network."
+    )
     batch_size: int = Field(default=3, ge=1, description="Images in a training step.")
     network_precision: Literal["float32", "bfloat16"] = Field(
         default="float32",
@@ -127,7 +129,8 @@ class ScheduleSettings(BaseModel):
     head_steps: int = Field(
         default=1000,
         ge=0,
-        description="Steps of a GP head alone on a sample of features, before the further epochs.",
+        description="Most steps of a GP head alone on the features of all training examples, before the "
+        "further epochs; it stops earlier where the selection examples are predicted no better.",
     )
     head_step_learning_rate: float = Field(default=1e-2, gt=0, description="Learning rate of those steps.")
     effective_observations: Literal["auto", "all"] | float = Field(

@@ -71,9 +71,10 @@ class LabelledTrainSettings(HeadTrainSettings):
         description="Adam's first learning rate of the further epochs, network and head together.",
     )
     head_steps: int = Field(
-        default=500,
+        default=1500,
         ge=0,
-        description="Steps of a GP head alone on a sample of features, before the further epochs.",
+        description="Most steps of a GP head alone on the features of all training examples, before the "
+        "further epochs; it stops earlier where the selection examples are predicted no better.",
     )
     num_experts: int = Field(default=3, ge=0, description="Experts of the HGP at the start (thesis: 3).")
     likelihood: Literal["bernoulli", "softmax", "robust_max"] | None = Field(
