@@ -8,9 +8,13 @@ import pytest
 from data_prep.errors import InputError
 from data_prep.sonar.settings import SpeckleNormalisation
 from gpmodels.heads.base import Head
-from gpmodels.units.linear_mean import START_VARIANCE
 from pipelines.command.config import describe_settings, load_settings
-from pipelines.runs.models import SOFTMAX_VARIANCE, make_head
+from pipelines.runs.models import (
+    SOFTMAX_VARIANCE,
+    SOFTMAX_VARIANCE_BESIDE_MEAN,
+    VARIANCE_BESIDE_MEAN,
+    make_head,
+)
 from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun, TrainSettings
 
@@ -67,9 +71,9 @@ def test_a_run_without_a_word_of_linear_means_has_heads_without_them(head):
 
 @pytest.mark.parametrize("head", ["svgp", "hgp"])
 def test_heads_of_the_common_list_take_its_mean(head):
-    """Beside a linear mean a kernel starts small, whatever the likelihood."""
-    for num_classes in (2, 3):
-        assert started(head, num_classes, means=True) == pytest.approx(START_VARIANCE)
+    """Beside a linear mean a kernel starts less wide: the layer gives the logits their size."""
+    for num_classes, start in ((2, VARIANCE_BESIDE_MEAN), (3, SOFTMAX_VARIANCE_BESIDE_MEAN)):
+        assert started(head, num_classes, means=True) == pytest.approx(start)
     assert made(head, 3, means=True, mean="none").mean == "none"
     assert started(head, 3, means=True, mean="none") == pytest.approx(SOFTMAX_VARIANCE)
 
@@ -78,7 +82,7 @@ def test_heads_of_the_common_list_take_its_mean(head):
 def test_a_head_with_a_table_of_its_own_starts_by_the_mean_in_it(common, own):
     head = made("autogp", 3, means=True, mean=common, autogp={"mean": own})
     assert head.mean == own
-    start = SOFTMAX_VARIANCE if own == "none" else START_VARIANCE
+    start = SOFTMAX_VARIANCE if own == "none" else SOFTMAX_VARIANCE_BESIDE_MEAN
     np.testing.assert_allclose(head.unit.variance, start, rtol=1e-6)
 
 

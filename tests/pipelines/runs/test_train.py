@@ -450,12 +450,12 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
     epoch = "loss 0.5000, selection loss 0.2500, NLL 0.2000, accuracy 0.9000, F-measure 0.8000, ECE 0.0100 *"
     assert lines[0].startswith("Warning: So few selection examples (2) leave the best epochs")
     explained, *stages = lines[2:7]
-    assert explained.endswith(" 2 to choose the best epoch: * marks the lowest selection loss until then")
+    assert explained.endswith(" 2 to choose the best epoch: * marks the lowest selection NLL until then")
     assert stages == [
         f"pretraining epoch 1: {epoch}",
-        "pretraining: best epoch 1, selection loss 0.2500",
+        "pretraining: best epoch 1, selection NLL 0.2500",
         f"linear epoch 1: {epoch}",
-        "linear: best epoch 0 (as it started), selection loss 0.2500",
+        "linear: best epoch 0 (as it started), selection NLL 0.2500",
     ]
     assert lines[-1].startswith("Temperature of the linear head, fitted on the selection examples: ")
 

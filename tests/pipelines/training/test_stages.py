@@ -190,7 +190,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
     def epoch(model, epoch, *_):
         weight = model.trainable_weights[0]
         weight.assign(tf.fill(weight.shape, epoch + 1.0))
-        return {"loss": losses[epoch], "selection_loss": losses[epoch]}
+        return {"loss": losses[epoch], "selection_nll": losses[epoch]}
 
     monkeypatch.setattr(training, "_one_epoch", epoch)
 
@@ -217,7 +217,7 @@ def test_a_start_that_no_epoch_betters_is_kept(monkeypatch, tmp_path):
     model = make_model()
     before = [np.asarray(weight) for weight in model.weights]
     state = train_stage(model, StageSettings(2, 0.1), stage_data(), folder=tmp_path)
-    kept = model.evaluate(stage_data().selection, verbose=0, return_dict=True)["loss"]
+    kept = model.evaluate(stage_data().selection, verbose=0, return_dict=True)["nll"]
     assert (state.best_epoch, state.best) == (0, pytest.approx(kept, rel=1e-6))
     assert_bitwise([np.asarray(weight) for weight in model.weights], before)
 
