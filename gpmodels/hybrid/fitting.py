@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -70,18 +70,21 @@ class FitArguments:
         distributed = isinstance(x, tf.distribute.DistributedDataset)
         return None if distributed or not hasattr(x, "__iter__") else x
 
-    def watched_by(self, watch: keras.callbacks.Callback) -> dict[str, Any]:
-        """Return the arguments with one more callback, and all callbacks told what is better."""
+    def with_callbacks(self, own: Sequence[keras.callbacks.Callback]) -> dict[str, Any]:
+        """Return the arguments with some callbacks more, and all callbacks told what is better."""
         callbacks = self._named.get("callbacks")
         if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.append(watch)
+            for callback in own:
+                callback.set_model(callbacks.model)
+                callback.set_params(callbacks.params)
+                callbacks.append(callback)
             for callback in callbacks.callbacks:
                 set_direction(callback)
             return self._named
         listed = list(tf.nest.flatten(callbacks)) if callbacks is not None else []
         for callback in listed:
             set_direction(callback)
-        return {**self._named, "callbacks": [*listed, watch]}
+        return {**self._named, "callbacks": [*listed, *own]}
 
 
 def set_direction(callback: keras.callbacks.Callback) -> None:

@@ -16,7 +16,7 @@ from gpmodels.familiarity import Familiarity
 from gpmodels.heads.base import Head
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
-from gpmodels.hybrid.batches import shapes_of, untuned
+from gpmodels.hybrid.batches import Batch, shapes_of, untuned
 from gpmodels.hybrid.checks import (
     check_compile,
     check_counts_agree,
@@ -26,6 +26,7 @@ from gpmodels.hybrid.experts import drop_unused
 from gpmodels.hybrid.fitting import FitArguments, count_points
 from gpmodels.hybrid.inference import inference_function
 from gpmodels.hybrid.points import NO_POINT, Sample, first_batches, num_points, point_batches, sample_points
+from gpmodels.hybrid.replacing import Replacing, can_start_anew
 from gpmodels.hybrid.sampling import mixture_of_samples, samples
 from gpmodels.hybrid.step import BoundModel
 from gpmodels.hybrid.targets import target_moments
@@ -33,6 +34,9 @@ from gpmodels.likelihoods.tempering import logits_of, tempered
 from gpmodels.registry import import_heads
 
 LOGGER = logging.getLogger(__name__)
+
+MAX_POINTS = 20_000
+"""Points by which a head is placed."""
 
 
 @keras.saving.register_keras_serializable("gpimaging")
@@ -201,8 +205,11 @@ class HybridModel(BoundModel):
         """Train as `keras.Model.fit` does, of which it takes all arguments and what it takes as data.
 
         Where neither `initialize` nor training has placed the head, it is placed first, on the training data;
-        a generator loses no batch by that. An epoch that leaves the head at its prior, or a number of points
-        that contradicts `num_data`, is said in a warning.
+        a generator loses no batch by that. Where the network then moves its features in the first half of the
+        epochs, the GP beside a linear mean starts anew where they are.
+
+        An epoch that leaves the head at its prior, or a number of points that contradicts `num_data`, is said
+        in a warning.
 
         Raises:
             ValueError: Labels or weights do not have the shape of the points, a label is unknown, or inputs
@@ -214,6 +221,7 @@ class HybridModel(BoundModel):
             check_counts_agree(*arguments.x_y_weight)
             if (points := count_points(arrays)) is not None:
                 self._watch.tell_num_data(self, points, of_all=arguments.reads_all)
+        callbacks: list[keras.callbacks.Callback] = []
         if not self._is_started():
             data = arguments.readable()
             if data is None:
@@ -224,11 +232,14 @@ class HybridModel(BoundModel):
                 )
             else:
                 LOGGER.info("Placing %s on the training data.", self.head.name)
-                self.initialize(data, seed=self.seed)
+                sampled = first_batches(data)
+                self._initialize(data, sampled, seed=self.seed)
+                if can_start_anew(self.head):
+                    callbacks.append(Replacing(sampled, data, seed=self.seed))
         if arrays is not None:
-            check_inputs(self._features, arrays[0])
-        watch = self._watch.callback(reads_all=arguments.reads_all)
-        return super().fit(**arguments.watched_by(watch))
+            check_inputs(self.features, arrays[0])
+        callbacks.append(self._watch.callback(reads_all=arguments.reads_all))
+        return super().fit(**arguments.with_callbacks(callbacks))
 
     def _is_started(self) -> bool:
         """Whether the head is where the data are, by `initialize` or by training."""
@@ -255,16 +266,17 @@ class HybridModel(BoundModel):
             ValueError: The data holds no point, labels or weights do not have the shape of the points, a
                 label is unknown, or a feature is not finite.
         """
-        return sample_points(self._features, self.head, data, first_batches(data), max_points, seed)
+        return sample_points(self.features, self.head, data, first_batches(data), max_points, seed)
 
-    def _features(self, inputs: Any) -> Any:
+    def features(self, inputs: Any) -> Any:
+        """Return the network's features of inputs, as in prediction."""
         return self.network(inputs, training=False)
 
     def initialize(
         self,
         data: Any,
         *,
-        max_points: int = 20_000,
+        max_points: int = MAX_POINTS,
         seed: int = 0,
         head_steps: int = 0,
         head_learning_rate: float = 1e-2,
@@ -286,19 +298,26 @@ class HybridModel(BoundModel):
             ValueError: As `sample`, or head steps without labels.
         """
         sampled = first_batches(data)
+        sample = self._initialize(data, sampled, max_points=max_points, seed=seed)
+        if head_steps:
+            self._fit_head(sample, head_steps, head_learning_rate)
+
+    def _initialize(
+        self, data: Any, sampled: Sequence[Batch], *, max_points: int = MAX_POINTS, seed: int
+    ) -> Sample:
+        """Place the head by batches of the data, and return their points, targets standardised."""
         if not sampled:
             raise ValueError(NO_POINT)
         if not self.built:
             self.build(shapes_of(sampled[0].x))
-        sample = sample_points(self._features, self.head, data, sampled, max_points, seed)
+        sample = sample_points(self.features, self.head, data, sampled, max_points, seed)
         self._watch.tell_num_data(self, num_points(sampled), of_all=False)
         self.head.initialize(sample.features, seed=seed)
         if sample.labels is not None:
             labels = self._standardise(sample.labels, sample.weights)
             self.head.initialize_from_labels(sample.features, labels, seed=seed)
             sample = sample._replace(labels=labels)
-        if head_steps:
-            self._fit_head(sample, head_steps, head_learning_rate)
+        return sample
 
     def _standardise(
         self, labels: npt.NDArray[Any], weights: npt.NDArray[np.floating[Any]]
@@ -364,7 +383,7 @@ class HybridModel(BoundModel):
     def _point_batches(self, data: Any, groups: npt.NDArray[Any] | None) -> Iterator[PointBatch]:
         """Yield all points of the data, each counted N_eff/N times."""
         each = 1.0 if self.num_effective is None else self.num_effective / self.num_data
-        return point_batches(self._features, self.head, data, groups, each)
+        return point_batches(self.features, self.head, data, groups, each)
 
     def drop_unused_experts(self, data: Iterable[Any]) -> list[int]:
         """Drop the experts that no point of `data` chooses, re-routing all of it after each drop.
@@ -378,7 +397,7 @@ class HybridModel(BoundModel):
         Returns:
             Indices from 0 of the experts dropped.
         """
-        return drop_unused(self._features, self.head, data)
+        return drop_unused(self.features, self.head, data)
 
     def inference_function(self, *, says_strangeness: bool = False) -> Any:
         """Return `inputs -> predictions` with the head folded into constants, for a SavedModel.

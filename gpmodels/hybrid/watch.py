@@ -51,7 +51,8 @@ class Constant(NamedTuple):
     Attributes:
         nll: Its NLL: the entropy of the classes' shares, or that of a Gaussian of the targets' moments.
         error: Its accuracy, or the deviation of the targets.
-        spread: Deviation of the model's own predictions from point to point.
+        spread: Deviation of the model's own predictions from point to point of a batch, which those of a
+            model that learns the shares alone do not have, though they drift from batch to batch.
         points: Points of positive weight.
     """
 
@@ -75,7 +76,7 @@ class Sums(keras.metrics.Metric):
         outputs = num_classes if num_classes is not None and num_classes > 2 else 1
         labels = num_classes or 2
         self.label_sums = self.add_variable((labels,), "zeros", name="label_sums", dtype="float64")
-        self.output_sums = self.add_variable((2, outputs), "zeros", name="output_sums", dtype="float64")
+        self.output_sums = self.add_variable((outputs,), "zeros", name="output_sums", dtype="float64")
         self.weight = self.add_variable((), "zeros", name="weight", dtype="float64")
         self.points = self.add_variable((), "zeros", name="points", dtype="float64")
 
@@ -87,10 +88,11 @@ class Sums(keras.metrics.Metric):
             labels = tf.stack([counted, tf.square(counted)], axis=1)
         else:
             labels = tf.one_hot(tf.cast(counted, tf.int32), self.num_classes, dtype=tf.float64)
-        outputs = tf.reshape(tf.cast(y_pred, tf.float64), [-1, self.output_sums.shape[1]])
-        moments = tf.stack([outputs, tf.square(outputs)])
+        outputs = tf.reshape(tf.cast(y_pred, tf.float64), [-1, self.output_sums.shape[0]])
+        total = tf.linalg.matvec(outputs, weight, transpose_a=True)
+        outputs -= tf.math.divide_no_nan(total, tf.reduce_sum(weight))
         self.label_sums.assign_add(tf.linalg.matvec(labels, weight, transpose_a=True))
-        self.output_sums.assign_add(tf.reduce_sum(weight[:, None] * moments, axis=1))
+        self.output_sums.assign_add(tf.linalg.matvec(tf.square(outputs), weight, transpose_a=True))
         self.weight.assign_add(tf.reduce_sum(weight))
         self.points.assign_add(tf.math.count_nonzero(weight, dtype=tf.float64))
 
@@ -102,7 +104,7 @@ class Sums(keras.metrics.Metric):
         """Return what the best constant prediction reaches on all that was added."""
         weight = max(float(self.weight.numpy()), 1e-12)
         labels, outputs = self.label_sums.numpy() / weight, self.output_sums.numpy() / weight
-        spread = math.sqrt(max(float((outputs[1] - outputs[0] ** 2).mean()), 0.0))
+        spread = math.sqrt(float(outputs.mean()))
         points = int(self.points.numpy())
         if self.num_classes is None:
             variance = max(float(labels[1] - labels[0] ** 2), 1e-12)
