@@ -79,6 +79,9 @@ def test_fit_places_again_what_it_placed_alone(caplog):
         def build(self, input_shape):  # noqa: ARG002 - Keras gives it
             self.factor = self.add_weight(shape=(), initializer="ones", trainable=False)
 
+        def compute_output_shape(self, input_shape):
+            return input_shape
+
         def call(self, inputs, training=False):
             if training:
                 self.factor.assign(self.factor * 2.0)
