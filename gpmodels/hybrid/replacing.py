@@ -91,7 +91,8 @@ class Replacing(keras.callbacks.Callback):
 
 
 def _within_memory(sampled: Iterable[Batch]) -> Sequence[Batch]:
-    kept, values = [], 0
+    kept: list[Batch] = []
+    values = 0
     for batch in sampled:
         kept.append(batch)
         values += sum(math.prod(np.shape(part)) for part in tf.nest.flatten(batch.x))
