@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.full_batch import fit_full_batch
@@ -46,7 +47,8 @@ def choose_start(engine: Engine, points: Points, *, max_iterations: int, toleran
     head = engine.head
     if not isinstance(head, ConjugateHead) or head.class_kernels != "shared":
         return
-    start = _kernel_start(head, points, np.random.default_rng([seed, 0]))
+    with threadpool_limits(1):  # threads that wait for each other cost more than these small systems
+        start = _kernel_start(head, points, np.random.default_rng([seed, 0]))
     if start is None:
         return
     first = engine.head.get_weights()

@@ -28,6 +28,7 @@ import scipy.optimize
 import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from gpmodels.heads.gp import GPHead
 
@@ -125,6 +126,13 @@ def linear_layer_of(
     """
     if head.linear_mean is None:
         return None
+    with threadpool_limits(1):  # threads that wait for each other cost more than these small systems
+        return _layer_of(head, x, targets, weight, groups)
+
+
+def _layer_of(
+    head: GPHead, x: FloatArray, targets: FloatArray, weight: FloatArray, groups: Index | None
+) -> LinearLayer:
     fold = cross_folds(x, targets, groups, np.random.default_rng(0), is_class=head.is_classifier)
     return fit_linear_layer(LinearRows(x, targets, weight), fold, head.likelihood_name, head.num_classes)
 
