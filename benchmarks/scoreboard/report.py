@@ -40,9 +40,9 @@ run says to take, or, where it says none, the one with the least held-out NLL; t
 least among the Gaussian processes. Both are chosen anew for each seed. Beside a baseline stand our
 head's score less the baseline's and p of the paired bootstrap: whole groups (patients, near-duplicates,
 images, rows of a table) are drawn again, together with what every seed judged of them, so that p speaks
-of other data, less of other draws of what is trained on. NLL and accuracy are those of all seeds'
-predictions together (of images where patches are pooled), the other scores means over seeds. Linear + T
-of a table is logistic regression. A difference is clear where p < .05."""
+of other data, less of other draws of what is trained on, and with one seed not at all. NLL and accuracy
+are those of all seeds' predictions together (of images where patches are pooled), the other scores means
+over seeds. Linear + T of a table is logistic regression. A difference is clear where p < .05."""
 
 
 def write_report(stem: Path, records: Sequence[Record]) -> None:
@@ -52,7 +52,7 @@ def write_report(stem: Path, records: Sequence[Record]) -> None:
     rows = [row for name, cells in by_setting.items() for row in rows_of(name, cells, compared[name])]
     cells = [
         {key: value for key, value in record.items() if key != "methods"}
-        | {"scores": {title: method["scores"] for title, method in record["methods"].items()}}
+        | {"scores": {title: _finite(method["scores"]) for title, method in record["methods"].items()}}
         for record in records
     ]
     write_results(stem, title=TITLE, rows=rows, host=host(), cells=cells)
@@ -60,6 +60,11 @@ def write_report(stem: Path, records: Sequence[Record]) -> None:
     ending = "\n".join(["", *summary(by_setting, compared), "", NOTES, ""])
     path.write_text(path.read_text(encoding="utf-8") + ending, encoding="utf-8")
     print(ending)
+
+
+def _finite(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Return scores as JSON has them: null where one is undefined."""
+    return {key: value if math.isfinite(value) else None for key, value in scores.items()}
 
 
 def settings_of(records: Sequence[Record]) -> dict[str, list[Record]]:

@@ -170,6 +170,7 @@ def test_the_report_keeps_scores_and_says_how_to_read_them(tmp_path):
     assert "paired bootstrap" in text
     kept = json.loads((tmp_path / "before.json").read_text())
     assert kept["cells"][0]["scores"]["HGP"]["nll"] == pytest.approx(0.4)
+    assert kept["cells"][0]["scores"]["HGP"]["auroc_predictive_entropy"] is None
 
 
 def test_a_second_call_computes_what_is_missing_and_data_that_lack_are_said(tmp_path, monkeypatch, capsys):
