@@ -145,7 +145,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         with monitor:
             if full_batch:
                 points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight, logits)
-                choose_start(engine, points, max_iterations=total, tolerance=self.tolerance, seed=seed)
+                choose_start(
+                    engine, points, monitor, max_iterations=total, tolerance=self.tolerance, seed=seed
+                )
                 points = points._replace(expert=engine.assign(points.x))
                 fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
                 self._fit_temperature(engine, points, groups, seed)
