@@ -32,6 +32,7 @@ from gpmodels.estimators.mini_batch import (
 from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.estimators.refit import refit_posterior_by_chunks
 from gpmodels.estimators.regressors import _GPRegressor
+from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.temperature import (
     best_temperature,
     check_temperature,
@@ -140,6 +141,11 @@ class _AutoGP(ConjugateEstimator):
             # The sample is all there is, and the start may be what is kept: it is fitted as an SVGP is.
             steps = self.max_iterations or self._adam_iterations
             most = max(min(self._lbfgs_iterations, steps), WARM_START_ITERATIONS)
+            points = start.points(rows.standardised, rows.y, rows.weight, rows.logits)
+            quiet = quiet_monitor(start, len(rows))
+            choose_start(
+                start, points, quiet, max_iterations=most, tolerance=self.tolerance, seed=self._start_seed
+            )
             warm_start(start, rows, rng, max_iterations=most, tolerance=self.tolerance)
         else:
             warm_start(start, rows, rng)

@@ -123,7 +123,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         if len(x) > PLACEMENT_ROWS:
             sample = rng.choice(sample, PLACEMENT_ROWS, replace=False)
         placed = (x[sample] - self.input_mean_) / self.input_scale_
-        seed = int(rng.integers(2**31 - 1))
+        self._start_seed = seed = int(rng.integers(2**31 - 1))
         engine.head.initialize(placed, seed=seed)
         of_sample = targets[sample], weight[sample], None if groups is None else groups[sample]
         layer = linear_layer_of(engine.head, placed, *of_sample)
@@ -145,7 +145,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         with monitor:
             if full_batch:
                 points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight, logits)
-                choose_start(engine, points, max_iterations=total, tolerance=self.tolerance, seed=seed)
+                choose_start(
+                    engine, points, monitor, max_iterations=total, tolerance=self.tolerance, seed=seed
+                )
                 points = points._replace(expert=engine.assign(points.x))
                 fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
                 self._fit_temperature(engine, points, groups, seed)

@@ -44,7 +44,7 @@ def warn_if_nothing_learned(
         loss = float(np.average((targets - outputs["mean"]) ** 2, weights=weight))
         centre = np.average(targets, weights=weight)
         without = float(np.average((targets - centre) ** 2, weights=weight))
-    if not loss > (1.0 - LEAST_GAIN) * without:
+    if loss < (1.0 - LEAST_GAIN) * without:
         return
     what = "the shares of the classes" if is_class else "the mean of the targets"
     unit = "nats per row" if is_class else "mean squared error"

@@ -18,6 +18,7 @@ from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.kernel_start import KernelStart, indicators, kernel_start
 from gpmodels.estimators.mini_batch import quiet_monitor
+from gpmodels.estimators.monitoring import FitMonitor
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import Points
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
@@ -34,12 +35,15 @@ EXPERT_SHARE = 0.1
 """An expert's kernel starts with so much of the global unit's variance."""
 
 
-def choose_start(engine: Engine, points: Points, *, max_iterations: int, tolerance: float, seed: int) -> None:
+def choose_start(
+    engine: Engine, points: Points, monitor: FitMonitor, *, max_iterations: int, tolerance: float, seed: int
+) -> None:
     """Bring the head to the best of several starts.
 
     Args:
         engine: Its head is placed at the data, with the layer of its linear mean.
         points: All training points.
+        monitor: What the iterations of the best start are reported to.
         max_iterations: Iterations of the whole fit; a trial takes no more.
         tolerance: As of `fit_full_batch`.
         seed: Of the sample and of k-means.
@@ -53,31 +57,31 @@ def choose_start(engine: Engine, points: Points, *, max_iterations: int, toleran
         return
     first = engine.head.get_weights()
 
-    def tried(place: Callable[[], None]) -> tuple[float, list[FloatArray]]:
+    def tried(place: Callable[[], None]) -> tuple[list[float], list[FloatArray]]:
         engine.set_weights(first)
         place()
-        monitor = quiet_monitor(engine, 1.0)
-        iterations = min(TRIAL_ITERATIONS, max_iterations)
+        quiet = quiet_monitor(engine, 1.0)
         try:
             fit_full_batch(
                 engine,
                 points._replace(expert=engine.assign(points.x)),
-                monitor,
-                max_iterations=iterations,
+                quiet,
+                max_iterations=min(TRIAL_ITERATIONS, max_iterations),
                 tolerance=tolerance,
                 drop_unused=False,
             )
-        except FloatingPointError:
-            return -np.inf, first
-        bound = monitor.curve[-1].bound_per_point if monitor.curve else -np.inf
-        return bound, head.get_weights()
+        except FloatingPointError:  # no bound where it starts
+            return [], first
+        return [point.bound_per_point for point in quiet.curve], head.get_weights()
 
     def second() -> None:
         place_by_kernel(engine, points.x.numpy(), start, np.random.default_rng([seed, 1]))
 
     trials = [tried(lambda: None), tried(second)]
-    best = max(trials, key=lambda trial: trial[0])
-    engine.set_weights(first if best[0] == -np.inf else best[1])
+    bounds, weights = max(trials, key=lambda trial: trial[0][-1] if trial[0] else -np.inf)
+    engine.set_weights(weights)
+    for bound in bounds:
+        monitor.report(bound)
 
 
 def place_by_kernel(engine: Engine, x: FloatArray, start: KernelStart, rng: np.random.Generator) -> None:
