@@ -17,7 +17,7 @@ from pipelines.command.config import load_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 GENERATED = [page for page in PAGES if "<!-- generated: " in page.read_text(encoding="utf-8")]
 # What the command line raises for a wrong command; typer's own copy of click has no public name for it.
 UsageError = typer.BadParameter.__base__
