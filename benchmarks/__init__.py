@@ -1,1 +1,1 @@
-"""Measurements behind docs/results.md: each is run from the checkout as `python -m benchmarks.NAME`."""
+"""Measurements behind docs/results/: each is run from the checkout as `python -m benchmarks.NAME`."""

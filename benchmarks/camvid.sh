@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Reproduces the CamVid table of docs/results.md: walkable surface (road and pavement) with two seeds, pavement with one.
+# Reproduces the CamVid table of docs/results/lane.md: walkable surface (road and pavement) with two seeds, pavement with one.
 #
 #   benchmarks/camvid.sh CAMVID_FOLDER OUTPUT_FOLDER
 #

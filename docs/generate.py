@@ -96,7 +96,7 @@ def filled(page: str) -> str:
 
 def main() -> None:
     """Rewrite every page."""
-    for path in sorted(DOCS.glob("*.md")):
+    for path in sorted(DOCS.rglob("*.md")):
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 

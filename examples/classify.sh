@@ -44,7 +44,7 @@ gpimaging classify train --data "$out/prepared" --out "$out/run" --resume ${trai
 [ -e "$out/evaluation/metrics.json" ] ||
     gpimaging classify evaluate --data "$out/prepared" --model "$out/run" --out "$out/evaluation"
 
-# 4. Export the last head (the hierarchical Gaussian process) and check the bundle.
+# 4. Export the head that the report would take, and check the bundle.
 gpimaging classify export --model "$out/run" --out "$out/bundle" --metrics "$out/evaluation/metrics.json" --overwrite
 gpimaging verify "$out/bundle"
 

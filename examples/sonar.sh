@@ -48,7 +48,7 @@ gpimaging sonar train --data "$out/prepared" --out "$out/run" --resume ${trainin
 [ -e "$out/evaluation/metrics.json" ] ||
     gpimaging sonar evaluate --data "$out/prepared" --model "$out/run" --out "$out/evaluation"
 
-# 4. Export the last head (the hierarchical Gaussian process) and check the bundle.
+# 4. Export the head that the report would take, and check the bundle.
 gpimaging sonar export --model "$out/run" --out "$out/bundle" --metrics "$out/evaluation/metrics.json" --overwrite
 gpimaging verify "$out/bundle"
 

@@ -17,7 +17,7 @@ from pipelines.command.config import load_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 GENERATED = [page for page in PAGES if "<!-- generated: " in page.read_text(encoding="utf-8")]
 # What the command line raises for a wrong command; typer's own copy of click has no public name for it.
 UsageError = typer.BadParameter.__base__
@@ -130,18 +130,20 @@ def test_generated_parts_are_up_to_date(page, generate):
 
 
 def test_every_step_and_every_public_name_is_documented():
-    assert {page.name for page in GENERATED} == {
+    assert {page.relative_to(DOCS).as_posix() for page in GENERATED} == {
         "api.md",
         "cells.md",
         "configuration.md",
+        *(f"configuration/{application.name}.md" for application in APPLICATIONS),
         "lane.md",
         "sonar.md",
         "video.md",
     }
-    configuration = (DOCS / "configuration.md").read_text(encoding="utf-8")
     for application in APPLICATIONS:
+        page = (DOCS / "configuration" / f"{application.name}.md").read_text(encoding="utf-8")
         for step in application.commands():
-            assert f"<!-- generated: settings {application.name} {step} -->" in configuration
+            assert f"<!-- generated: settings {application.name} {step} -->" in page
+    configuration = (DOCS / "configuration.md").read_text(encoding="utf-8")
     for command in own_commands():
         assert f"<!-- generated: settings gpimaging {command} -->" in configuration
     # Read, not imported: gpmodels takes TensorFlow along.

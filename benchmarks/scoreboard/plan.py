@@ -31,7 +31,7 @@ TABLES = (
     *("readme", "breast_cancer", "wine", "iris"),
     *("digits", "banana_gpflow", "ctg", "biodeg", "german_numeric", "splice", "oil_flow"),
 )
-"""Small tables, those of scikit-learn first; `readme` is the README's example, breast cancer as it comes."""
+"""Small tables, those of scikit-learn first; `readme` is that of the first program of docs/estimators.md."""
 
 _CHEAP_TABLES = 4
 

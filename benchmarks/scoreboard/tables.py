@@ -79,7 +79,7 @@ def run_cell(cell: Cell, data: Path | None, _shared: Path) -> Record:
 
 
 def table_split(name: str, seed: int, data: Path | None) -> tuple[Rows, Rows, list[str]]:
-    """Return training rows, test rows and their names; of the README's example as it stands there.
+    """Return training rows, test rows and their names; `readme` is the first program of docs/estimators.md.
 
     Args:
         name: The table.

@@ -28,7 +28,7 @@ class DeepGPHead(LayeredHead):
         widths: Functions of each of the L - 1 inner layers; None takes D for each, at most 30.
         num_inducing: M of each layer.
         inner_kernels: `"shared"`: the functions of an inner layer have one kernel; `"separate"`: each has its
-            own, which takes about twice the time and learns more in as many steps (docs/results.md).
+            own, which takes about twice the time and learns more in as many steps (docs/results/deep.md).
         mean_function: `"linear"`: an inner layer adds its input to what it gives, by its principal directions
             where it narrows; `"zero"` does not.
         num_samples: Samples of a training step.

@@ -20,7 +20,7 @@ over one, at iteration t of T:
 
 Source: Salimbeni, Eleftheriadis and Hensman (2018), Natural gradients in practice; Khan and Lin (2017) for
 the form by sites. Equal to GPflow's `NaturalGradient`, tested. The fall of γ is ours: measured on digits
-(`docs/results.md`).
+(`docs/results/deep.md`).
 """
 
 from __future__ import annotations

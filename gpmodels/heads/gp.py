@@ -25,7 +25,7 @@ BestPosterior = Literal["closed_form", "sites", "optimiser"]
 """How a head's best q follows from its inducing inputs and hyper-parameters."""
 
 DEFAULT_MULTI_CLASS = "softmax"
-"""Likelihood of more than two classes; docs/results.md has the comparison with robust-max."""
+"""Likelihood of more than two classes; docs/results/tables.md has the comparison with robust-max."""
 
 
 class Points(NamedTuple):

@@ -186,7 +186,7 @@ def fit_map(features: Features, settings: ExploreSettings, progress: Progress | 
 def oddness_scores(model: BayesianGPLVM, values: Floats, settings: ExploreSettings) -> Floats:
     """Return the score of each row by a model that was fitted to the other half of the rows, `[N]`.
 
-    docs/results.md (Latent variables) compares these scores with the fitted model's own.
+    docs/results/deep.md (Latent variables) compares these scores with the fitted model's own.
 
     Args:
         model: Fitted to all rows; of fewer than `FEWEST_HALVED` rows, or more than `MOST_HALVED`, its own

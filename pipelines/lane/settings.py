@@ -94,7 +94,7 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
 
 
 VIDEO_SMOOTHING = 0.3
-"""Time constant of videos in seconds; chosen in docs/results.md, "Videos of lanes"."""
+"""Time constant of videos in seconds; chosen in docs/results/lane.md, "Videos of lanes"."""
 
 
 class PredictSettings(LabelReferralSettings):

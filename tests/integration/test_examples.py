@@ -26,7 +26,9 @@ from gpmodels.networks.res3d import res3d, torchvision_state
 
 ROOT = Path(__file__).parents[2]
 SONAR_PAGE = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
-LANE_PAGE = (ROOT / "docs" / "lane.md").read_text(encoding="utf-8")
+LANE_PAGE = "\n\n".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("lane.md", "steps.md")
+)
 CELLS_PAGE = (ROOT / "docs" / "cells.md").read_text(encoding="utf-8")
 HISTOPATHOLOGY_PAGE = (ROOT / "docs" / "histopathology.md").read_text(encoding="utf-8")
 VIDEO_PAGE = (ROOT / "docs" / "video.md").read_text(encoding="utf-8")
