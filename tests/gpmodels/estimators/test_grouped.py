@@ -223,6 +223,7 @@ def test_the_number_is_that_of_held_out_residuals():
     model = SVGPRegressor(**SMALL).fit(x, y, groups=groups)
     residuals = np.zeros(60)
     for train, test in GroupKFold(3).split(x, y, groups):
-        part = SVGPRegressor(**SMALL).fit(x[train], y[train])
+        part = SVGPRegressor(**SMALL, effective_observations="all")
+        part.fit(x[train], y[train], groups=groups[train])
         residuals[test] = y[test] - part.predict(x[test])
     assert model.effective_observations_ == pytest.approx(effective_observations(groups, residuals), rel=1e-6)
