@@ -27,10 +27,6 @@ from gpmodels.units.gradients import apply_gradients
 FloatArray = npt.NDArray[np.floating[Any]]
 Made = TypeVar("Made")
 
-SCALE_DEVIATION = 0.25
-"""How far above 1 the scale of a linear mean is expected: 1 is what held-out rows asked for, and rows that a
-layer tells apart would push it on. Below 1 it is free, since the GP can know better than the layer."""
-
 MAX_ENGINES = 4
 """Engines kept for each thread, the least recently used one going first."""
 
@@ -232,10 +228,7 @@ class Engine:
     def _scale_penalty(self) -> tf.Tensor:
         """Return what the prior of a linear mean's scale subtracts from the objective, nats."""
         mean = self.head.linear_mean
-        if mean is None:
-            return tf.zeros([], self.dtype)
-        above = tf.nn.relu(tf.convert_to_tensor(mean.scale) - 1.0)
-        return 0.5 * tf.square(above / SCALE_DEVIATION)
+        return tf.zeros([], self.dtype) if mean is None else mean.scale_penalty()
 
     def _negative_with_gradient(
         self, flat: tf.Tensor, variables: list[tf.Variable], bound: Callable[[], tf.Tensor]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import tensorflow as tf
 from threadpoolctl import threadpool_limits
 
 from gpmodels.estimators.engine import Engine, FloatArray
@@ -70,7 +71,7 @@ def choose_start(
                 tolerance=tolerance,
                 drop_unused=False,
             )
-        except FloatingPointError:  # no bound where it starts
+        except (FloatingPointError, tf.errors.InvalidArgumentError):  # no bound, or a covariance without root
             return [], first
         return [point.bound_per_point for point in quiet.curve], head.get_weights()
 

@@ -123,7 +123,7 @@ def train_alone(
         True
     """
     steps = _Steps(head, training, schedule, num_observations, seed)
-    if held_out is None:
+    if held_out is None or not held_out.weights.any():
         for step in range(schedule.steps):
             steps.take(0.5 * schedule.learning_rate * (1.0 + math.cos(math.pi * step / schedule.steps)))
         return AloneResult(schedule.steps, math.nan, math.nan)
@@ -163,12 +163,9 @@ class _Steps:
         mean = head.linear_mean if isinstance(head, GPHead) else None
         self._mean = mean
         self._logits = None if points.logits is None or mean is None else tf.constant(points.logits, dtype)
-        held: tuple[tf.Variable, ...] = ()
-        if mean is not None and (schedule.holds_linear_layer or self._logits is not None):
-            held = (mean.kernel.unconstrained_variable,)
-        self._variables = [
-            weight for weight in head.trainable_weights if all(weight.value is not one for one in held)
-        ]
+        self._holds = mean is not None and (schedule.holds_linear_layer or self._logits is not None)
+        held = mean.kernel.unconstrained_variable if mean is not None and self._holds else None
+        self._variables = [weight for weight in head.trainable_weights if weight.value is not held]
         self._optimizer = keras.optimizers.Adam(schedule.learning_rate)
         self._optimizer.build(self._variables)
         self._step = tf.function(self._take, autograph=False, reduce_retracing=True)
@@ -190,7 +187,10 @@ class _Steps:
                 latent = self._head.shifted(latent, tf.convert_to_tensor(self._mean.scale) * other)
             terms = self._head.training_terms(latent, x, y)
             expected = tf.math.divide_no_nan(tf.reduce_sum(weight * terms), tf.reduce_sum(weight))
-            loss = self._head.penalty() / self._num_observations - expected
+            penalty = self._head.penalty()
+            if self._holds and self._mean is not None:
+                penalty += self._mean.scale_penalty()
+            loss = penalty / self._num_observations - expected
         gradients = tape.gradient(loss, self._variables, unconnected_gradients="zero")
         finite = tf.math.is_finite(loss)  # a NaN would spread to all weights
         gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]

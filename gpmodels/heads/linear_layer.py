@@ -43,6 +43,12 @@ RIDGE_PENALTIES = np.logspace(-3.0, 5.0, 17)
 LOGISTIC_PENALTIES = np.logspace(4.0, -3.0, 8)
 """λ of -log p(y | X w) + ½ λ|w|², the largest first: each fit starts from the one before."""
 
+MOST_ITERATIONS = 100
+"""Iterations of each logistic regression, which starts from the one before."""
+
+MOST_VALUES = 5_000_000
+"""Values of rows times logits that the layers are fitted to: a random part of more rows."""
+
 SCALE_DEVIATION = 0.25
 """Standard deviation of the logarithm of the factor of the logits under its prior."""
 
@@ -133,14 +139,24 @@ def linear_layer_of(
 def _layer_of(
     head: GPHead, x: FloatArray, targets: FloatArray, weight: FloatArray, groups: Index | None
 ) -> LinearLayer:
-    fold = cross_folds(x, targets, groups, np.random.default_rng(0), is_class=head.is_classifier)
-    return fit_linear_layer(LinearRows(x, targets, weight), fold, head.likelihood_name, head.num_classes)
+    rng, rows = np.random.default_rng(0), LinearRows(x, targets, weight)
+    most = max(MOST_VALUES // (x.shape[1] * head.likelihood.num_latents), 1000)
+    if len(x) <= most:
+        fold = cross_folds(x, targets, groups, rng, is_class=head.is_classifier)
+        return fit_linear_layer(rows, fold, head.likelihood_name, head.num_classes)
+    chosen = np.sort(rng.permutation(len(x))[:most])
+    of_chosen = None if groups is None else groups[chosen]
+    fold = cross_folds(x[chosen], targets[chosen], of_chosen, rng, is_class=head.is_classifier)
+    layer = fit_linear_layer(rows.at(chosen), fold, head.likelihood_name, head.num_classes)
+    logits = x @ layer.kernel + layer.bias  # of rows that the layer has not seen
+    logits[chosen] = layer.logits
+    return layer._replace(logits=logits)
 
 
 def cross_folds(
     x: FloatArray, y: FloatArray, groups: Index | None, rng: np.random.Generator, *, is_class: bool
 ) -> Index:
-    """Return the fold of each row, `[N]`: whole groups, or equal rows together and each class over all folds.
+    """Return the fold of each row, `[N]`: whole groups, or equal rows together; each class over all folds.
 
     The folds do not depend on the order of the rows.
 
@@ -160,7 +176,12 @@ def cross_folds(
     if groups is not None and len(np.unique(groups)) > 1:
         _, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
-        return (rng.permutation(number.max() + 1) % FOLDS)[number]
+        order = rng.permutation(number.max() + 1)
+        if is_class:
+            order = order[np.argsort(_usual_class(number, y)[order], kind="stable")]
+        of_group = np.empty(len(order), np.intp)
+        of_group[order] = np.arange(len(order)) % FOLDS
+        return of_group[number]
     distinct, number = np.unique(np.column_stack([x, y]), axis=0, return_inverse=True)
     order = rng.permutation(len(distinct))
     if is_class:
@@ -168,6 +189,15 @@ def cross_folds(
     fold = np.empty(len(distinct), np.intp)
     fold[order] = np.arange(len(distinct)) % FOLDS
     return fold[number.reshape(-1)]
+
+
+def _usual_class(group: Index, y: FloatArray) -> Index:
+    """Return the most frequent class of each group, `[groups]`."""
+    classes, index = np.unique(y, return_inverse=True)
+    counts = np.zeros([int(group.max()) + 1, len(classes)])
+    np.add.at(counts, (group, index.reshape(-1)), 1.0)
+    usual: Index = np.argmax(counts, axis=1)
+    return usual
 
 
 def log_loss(logits: FloatArray, y: FloatArray, weight: FloatArray) -> float:
@@ -224,13 +254,17 @@ def _fitted(
         layers = path(seen)
         if logits is None:
             logits = np.zeros([len(penalties), len(fold), layers[0][1].shape[0]])
-        for i, (kernel, bias) in enumerate(layers):
-            logits[i, held_out] = turned[held_out] @ kernel + bias
+        for i, (kernel, _) in enumerate(layers):
+            logits[i, held_out] = turned[held_out] @ kernel
     if logits is None:
         raise ValueError("There are no rows to fit a linear layer to.")
+    whole = path(rows)
+    # One intercept for all: without a group of one class the others' intercept leans to the other class, and
+    # logits that lean against each row's own label say the opposite of what the layer knows.
+    logits += np.stack([bias for _, bias in whole])[:, None]
     losses = [loss(part, rows.y, rows.weight) for part in logits]
     best = int(np.argmin(losses))
-    kernel, bias = path(rows)[best]
+    kernel, bias = whole[best]
     return LinearLayer(kernel if axes is None else axes @ kernel, bias, logits[best], float(penalties[best]))
 
 
@@ -264,7 +298,7 @@ def _logistic_path(num_classes: int) -> Path:
         if len(seen) < 2:
             return [_constant(rows, num_logits, seen)] * len(LOGISTIC_PENALTIES)
         layers = []
-        model = LogisticRegression(warm_start=True, max_iter=500, tol=1e-5)
+        model = LogisticRegression(warm_start=True, max_iter=MOST_ITERATIONS)
         for penalty in LOGISTIC_PENALTIES:
             model.set_params(C=1.0 / penalty)
             with warnings.catch_warnings():

@@ -25,6 +25,13 @@ from check_shapes import check_shapes
 
 MEANS = ("linear", "none")
 
+SCALE_EXCESS_DEVIATION = 0.25
+"""How far above 1 the scale of a layer that was fitted before is expected: 1 is what held-out rows asked for,
+and rows that a layer tells apart would push it on. Below 1 it is free, since the GP can know better."""
+
+SCALE_DEFICIT_DEVIATION = 0.01
+"""How far below 0 it may lie: a layer is not to be turned round."""
+
 START_VARIANCE = 0.1
 """σ² at which a GP starts beside a linear mean: little, so that the start is the linear layer."""
 
@@ -93,6 +100,15 @@ class LinearMean(gpflow.Module):
     def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
         """Return m where the linear layer says `logits`."""
         return tf.convert_to_tensor(self.scale) * logits + tf.convert_to_tensor(self.offset)
+
+    @check_shapes("return: []")
+    def scale_penalty(self) -> tf.Tensor:
+        """Return what the prior of a subtracts from the objective where W is that of a fitted layer, nats."""
+        scale = tf.convert_to_tensor(self.scale)
+        above, below = tf.nn.relu(scale - 1.0), tf.nn.relu(-scale)
+        return 0.5 * tf.square(above / SCALE_EXCESS_DEVIATION) + 0.5 * tf.square(
+            below / SCALE_DEFICIT_DEVIATION
+        )
 
     def start_from(self, kernel: npt.ArrayLike, bias: npt.ArrayLike, scale: float = 1.0) -> None:
         """Take over a trained linear layer.

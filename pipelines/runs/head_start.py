@@ -91,9 +91,9 @@ def feature_points(
         chosen = np.flatnonzero((weights > 0.0) & (rng.random(len(labels)) < share))
         parts.append((features[chosen], labels[chosen].astype(np.float32), weights[chosen], group[chosen]))
         kept += len(chosen)
-        if kept > 2 * most:
-            parts, share = [_half(parts, rng)], share / 2.0
-            kept = len(parts[0][1])
+        if kept > most:  # a random half of each batch's stays, and of later batches the same share
+            parts, share = [_half(part, rng) for part in parts], share / 2.0
+            kept = sum(len(part[1]) for part in parts)
     features, labels, weights, group = (np.concatenate(part) for part in zip(*parts, strict=True))
     found = FeaturePoints(HeadPoints(features, labels, weights), group.astype(np.int64))
     if len(labels) <= most:
@@ -101,11 +101,10 @@ def feature_points(
     return found.part(np.sort(rng.permutation(len(labels))[:most]))
 
 
-def _half(parts: list[tuple[NDArray[Any], ...]], rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
-    """Return a random half of the points of all parts."""
-    joined = tuple(np.concatenate(part) for part in zip(*parts, strict=True))
-    chosen = np.sort(rng.permutation(len(joined[1]))[: len(joined[1]) // 2])
-    return tuple(part[chosen] for part in joined)
+def _half(part: tuple[NDArray[Any], ...], rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
+    """Return about half of some points, each with probability one half."""
+    kept = rng.random(len(part[1])) < 0.5
+    return tuple(values[kept] for values in part)
 
 
 def start_head(
@@ -145,7 +144,7 @@ def start_head(
         head,
         points,
         None if held_out is None else held_out.points,
-        AloneSchedule(schedule.steps, schedule.learning_rate, holds_linear_layer=holds),
+        replace(schedule, holds_linear_layer=holds),
         num_observations=observations,
         seed=seed,
     )
@@ -180,6 +179,7 @@ def _with_linear_layer(
         is_logit = head.likelihood_name in ("logistic", "softmax")
         mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), 1.0 if is_logit else PROBIT_SCALE)
         return points, True
+    mean.kernel.assign(np.zeros(mean.kernel.shape, mean.kernel.dtype.as_numpy_dtype))  # it says nothing yet
     return points, False
 
 

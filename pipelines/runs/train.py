@@ -395,6 +395,12 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         run = self.job.run
         if name not in run.heads:
             self._update_run(heads=in_order([*run.heads, name]))
+        self._choose()
+
+    def _choose(self) -> None:
+        """Write down which of the trained heads to take, once all of them are judged."""
+        if self._losses and self._losses.keys() >= set(self.job.run.heads):  # else it was chosen before
+            self._update_run(choice=choose_head(self._losses))
 
     def _fit(self, name: str, model: HybridModel, stage: str) -> None:
         """Fit a head on the network of a finished stage, whose head's weights it takes if it needs them."""
@@ -494,7 +500,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self._judge_selection(name, points, temperature)
 
     def _judge_selection(self, name: str, points: SelectedPoints, temperature: float) -> None:
-        """Write down the temperatures of a head's pools, and which of the trained heads to take."""
+        """Write down the temperatures of a head's pools, and keep what it loses on the selection examples."""
         run = self.job.run
         found = judge_selection(self.job, points, temperature, calibrates_pools=run.calibrates_pools)
         self._losses[name] = found.losses
@@ -502,17 +508,15 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
         for noun, of_pools in found.pool_temperatures.items():
             self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
-        if self._losses.keys() >= set(run.heads):  # a resumed run has been chosen from before
-            self._update_run(choice=choose_head(self._losses))
 
     def _judge_former_heads(self) -> None:
         """Judge the heads that an earlier command trained and that this one does not train."""
         job = self.job
         for name in job.run.heads:
             temperature = job.run.temperature_of(name)
-            if name not in job.settings.heads and temperature is not None:
+            if name not in job.settings.heads:
                 points = selected_points(load_model(job, name), job.batches("selection"))
-                self._judge_selection(name, points, temperature)
+                self._judge_selection(name, points, 1.0 if temperature is None else temperature)
 
     def _measure_familiarity(self, name: str, model: HybridModel) -> None:
         """Keep how familiar an input is to the model, by the selection examples and their groups."""
@@ -540,7 +544,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _stage(self, name: str, model: HybridModel) -> None:
         job = self.job
         schedule = stage_settings(name, job.settings)
-        if isinstance(model.head, GPHead) and not model.network.trainable_weights:
+        frozen = not model.network.trainable_weights
+        if job.run.linear_means and isinstance(model.head, GPHead) and frozen:
             schedule = replace(schedule, epochs=0)  # there is no network to move with the head
         progress = EpochProgress(job.console, name, schedule.epochs, self.steps_per_epoch)
         panels = self.application.judge.panels(job.data, job.splits.selection, job.settings.panel_images)

@@ -106,6 +106,7 @@ class StageState(BaseModel):
         weights: File with the weights and the optimiser at the end of the last complete epoch.
         epochs: Number of epochs in the stage's settings; None in a run of an earlier version.
         learning_rate: Learning rate in the stage's settings; None in a run of an earlier version.
+        monitored: What `best` is; None in a run of an earlier version, whose best was a bound.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -118,6 +119,7 @@ class StageState(BaseModel):
     weights: str = f"last{_WEIGHTS_SUFFIX}"
     epochs: int | None = None
     learning_rate: float | None = None
+    monitored: str | None = None
 
     @field_validator("weights")
     @classmethod
@@ -125,6 +127,13 @@ class StageState(BaseModel):
         if PurePath(value).name != value:
             raise ValueError(f"{value!r} is not a plain file name")
         return value
+
+    def by_nll(self) -> StageState:
+        """Return the state with the NLL of its best epoch in the place of an earlier version's bound."""
+        if self.monitored == MONITORED:
+            return self
+        best = self.history[self.best_epoch - 1].get(MONITORED) if self.best_epoch else None
+        return self.model_copy(update={"best": best, "monitored": MONITORED})
 
     def after_epoch(self, numbers: dict[str, float], seconds: float) -> StageState:
         """Return the state after one more epoch, with its numbers and its wall-clock time."""
@@ -299,13 +308,17 @@ def _start(
     model: HybridModel, settings: StageSettings, data: StageData, folder: Path, *, resume: bool
 ) -> StageState:
     """Return the state to go on from; the model gets the weights and the optimiser of that state."""
-    schedule: dict[str, Any] = {"epochs": settings.epochs, "learning_rate": settings.learning_rate}
+    schedule: dict[str, Any] = {
+        "epochs": settings.epochs,
+        "learning_rate": settings.learning_rate,
+        "monitored": MONITORED,
+    }
     if resume and has_checkpoint(folder):
         require_same_schedule(folder, settings)
         state = StageState.load(folder)
         load_checkpoint(model, folder / state.weights)
         LOGGER.info("Resuming %s after epoch %d", folder.name, state.epochs_done)
-        return state.model_copy(update=schedule)
+        return state.by_nll().model_copy(update=schedule)
     # Epoch 0 has a checkpoint too: an interruption in the first epoch leaves it, and a model that was trained
     # before stays as it is if no epoch makes it better.
     best = _nll_of_start(model, data, _remedy(folder, settings)) if settings.start_may_stay else None

@@ -112,7 +112,11 @@ def test_fit_places_a_head_that_nobody_placed(kind, caplog):
     model = HybridModel(keras.layers.Identity(), SVGPHead(num_inducing=4), num_data=60)
     model.compile(keras.optimizers.SGD(1e-9))
     batches_of_epoch = (batch for batch in data) if kind == "generator" else data
-    named = {"x": batches_of_epoch} if kind == "generator" else {"x": x, "y": y, "batch_size": 20}
+    named = (
+        {"x": batches_of_epoch, "steps_per_epoch": 3}
+        if kind == "generator"
+        else {"x": x, "y": y, "batch_size": 20}
+    )
     with caplog.at_level("INFO", "gpmodels"):
         model.fit(**named, epochs=1, verbose=0, shuffle=kind == "arrays")
     assert int(model.optimizer.iterations) == 3

@@ -157,8 +157,12 @@ def test_excluded_label_beyond_the_classes_does_no_harm():
 @pytest.mark.slow
 def test_bad_labels_are_an_error_in_the_graph_of_fit_too():
     x, y = blobs()
+    with pytest.raises(ValueError, match=r"Labels must be 0 or 1, but found \[2\.0\]"):
+        identity_model().fit(x, 2.0 * y, verbose=0)  # which places the head first
+    placed = identity_model()
+    placed.initialize((x, y))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Labels must be 0 or 1, but found\] \[2 2 2"):
-        identity_model().fit(x, 2.0 * y, verbose=0)
+        placed.fit(x, 2.0 * y, verbose=0)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float64"])
