@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from gpmodels import SVGPHead
 from gpmodels.heads.linear_layer import (
     PROBIT_SCALE,
     LinearRows,
     best_factor,
     cross_folds,
     fit_linear_layer,
+    linear_layer_of,
     log_loss,
 )
 
@@ -43,7 +45,7 @@ def test_ridge_and_its_cross_fitted_logits_are_those_of_the_normal_equations(num
     np.testing.assert_allclose(layer.bias, bias, atol=1e-8)
     for number in range(5):
         held_out = fold == number
-        kernel, bias = _ridge(rows.at(~held_out), layer.penalty)
+        kernel, _ = _ridge(rows.at(~held_out), layer.penalty)  # its weights, and the intercept of all rows
         np.testing.assert_allclose(layer.logits[held_out, 0], rows.x[held_out] @ kernel + bias, atol=1e-8)
 
 
@@ -54,11 +56,11 @@ def test_logits_of_a_fold_are_those_of_a_logistic_regression_on_the_others(num_c
     fold = cross_folds(rows.x, rows.y, None, np.random.default_rng(0), is_class=True)
     layer = fit_linear_layer(rows, fold, "logistic")
     expected = np.empty([40, 1])
+    model = LogisticRegression(C=1.0 / layer.penalty, max_iter=5000, tol=1e-8)
+    intercept = model.fit(*rows).intercept_.copy()  # of all rows
     for number in range(5):
-        seen = rows.at(fold != number)
-        model = LogisticRegression(C=1.0 / layer.penalty, max_iter=5000, tol=1e-8)
-        model.fit(seen.x, seen.y, seen.weight)
-        expected[fold == number, 0] = model.decision_function(rows.x[fold == number])
+        model.fit(*rows.at(fold != number))
+        expected[fold == number, 0] = rows.x[fold == number] @ model.coef_[0] + intercept
     factor = best_factor(expected, rows.y, rows.weight)
     np.testing.assert_allclose(layer.logits, factor * expected, rtol=0.02, atol=0.02)
     probit = fit_linear_layer(rows, fold, "bernoulli")
@@ -125,3 +127,34 @@ def test_few_rows_that_are_told_apart_do_not_make_logits_sure() -> None:
     factor = best_factor(logits, y, np.ones(4))
     assert 1.0 < factor < 1.3
     assert log_loss(factor * logits, y, np.ones(4)) < log_loss(logits, y, np.ones(4))
+
+
+def test_groups_of_one_class_do_not_turn_the_logits_round() -> None:
+    """Without a group of one class the others' intercept leans to the other class; the logits keep one."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(10), 8)
+        y = (groups % 2).astype(np.float64)
+        x = rng.normal(size=(80, 4))  # says nothing of the class
+        fold = cross_folds(x, y, groups, rng, is_class=True)
+        for held in np.unique(fold):
+            assert set(y[fold != held]) == {0.0, 1.0}
+            assert np.mean(y[fold == held]) == 0.5  # two groups in each part, one of each class
+        layer = fit_linear_layer(LinearRows(x, y, np.ones(80)), fold, "logistic")
+        assert log_loss(layer.logits, y, np.ones(80)) < 0.75
+        turned = [log_loss(-factor * layer.logits, y, np.ones(80)) for factor in (1.0, 10.0, 100.0)]
+        assert min(turned) > 0.6  # logits that lean against each row's own label would tell it this way
+
+
+def test_of_very_many_rows_a_part_is_fitted_and_the_others_get_its_logits(monkeypatch) -> None:
+    monkeypatch.setattr("gpmodels.heads.linear_layer.MOST_VALUES", 1)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 3))
+    y = (x[:, 0] > 0.0).astype(np.float64)
+    head = SVGPHead(num_inducing=3)
+    head.build((None, 3))
+    layer = linear_layer_of(head, x, y, np.ones(1500), None)
+    own = x @ layer.kernel + layer.bias
+    unseen = np.isclose(layer.logits, own).all(axis=1)
+    assert 450 < unseen.sum() < 560  # of 1500 rows 1000 were fitted
+    assert np.mean((layer.logits[:, 0] > 0.0) == (y > 0.5)) > 0.95
