@@ -219,11 +219,7 @@ class Engine:
 
     def _log_probabilities_beside(self, x: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Return log p_c of points `[B, C]` whose linear layer says `logits [B, P]`."""
-        latent, mean = self.head.latent(x), self.head.linear_mean
-        if mean is not None:
-            change = tf.convert_to_tensor(mean.scale) * (logits - mean.logits(x))
-            latent = self.head.shifted(latent, change)
-        return self.head.class_log_probabilities(latent)
+        return self.head.class_log_probabilities(self.head.beside(self.head.latent(x), x, logits))
 
     def _scale_penalty(self) -> tf.Tensor:
         """Return what the prior of a linear mean's scale subtracts from the objective, nats."""
@@ -243,7 +239,7 @@ class Engine:
 
     def _joint_bound(self, flat: tf.Tensor, points: Points) -> tuple[tf.Tensor, tf.Tensor]:
         def bound() -> tf.Tensor:
-            latent = self._latent_at(points)
+            latent = self.head.latent_at(points)
             terms = self.head.training_terms(latent, points.x, points.y)
             return tf.reduce_sum(points.weight * terms) - self.head.penalty()
 
@@ -269,15 +265,7 @@ class Engine:
         return value, gradient, self.head.matching_sites(latents[0], points)
 
     def _matching_sites(self, points: Points) -> SitePair:
-        return self.head.matching_sites(self._latent_at(points), points)  # of heads with sites alone
-
-    def _latent_at(self, points: Points) -> Latent:
-        """Return the marginals of f at points, by their experts and their own logits."""
-        latent, mean = self.head.routed_latent(points.x, points.expert), self.head.linear_mean
-        if mean is None or points.logits is None:
-            return latent
-        change = tf.convert_to_tensor(mean.scale) * (points.logits - mean.logits(points.x))
-        return self.head.shifted(latent, change)
+        return self.head.matching_sites(self.head.latent_at(points), points)  # of heads with sites alone
 
     def _set_posterior(self, points: Points, sites: SitePair) -> None:
         self.head.set_posterior_of_sites(points, sites)  # of heads with sites alone

@@ -182,9 +182,8 @@ class _Steps:
         x, y, weight = (tf.gather(part, chosen) for part in (self._features, self._labels, self._weights))
         with tf.GradientTape() as tape:
             latent = self._head.training_latent(x)
-            if self._logits is not None and self._mean is not None and isinstance(self._head, GPHead):
-                other = tf.gather(self._logits, chosen) - self._mean.logits(x)
-                latent = self._head.shifted(latent, tf.convert_to_tensor(self._mean.scale) * other)
+            if self._logits is not None and isinstance(self._head, GPHead):
+                latent = self._head.beside(latent, x, tf.gather(self._logits, chosen))
             terms = self._head.training_terms(latent, x, y)
             expected = tf.math.divide_no_nan(tf.reduce_sum(weight * terms), tf.reduce_sum(weight))
             penalty = self._head.penalty()

@@ -158,10 +158,6 @@ class GlobalLocalHead(GPHead, abc.ABC):
         """
 
     @abc.abstractmethod
-    def latent_at(self, points: Points) -> Latent:
-        """Return the marginals of f at training points, by their experts and their own `logits`."""
-
-    @abc.abstractmethod
     def matching_sites(self, latent: Latent, points: Points) -> SitePair:
         """Return the sites that match the expected log-likelihood at the present marginals."""
 

@@ -114,14 +114,6 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
         """Set q to the best for given sites."""
         assign_posterior(self, best_posterior(head_features(self, points.x, points.expert), *sites))
 
-    def latent_at(self, points: Points) -> Latent:
-        """Return the marginals of f at training points, by their experts and their own `logits`."""
-        latent = self.routed_latent(points.x, points.expert)
-        if self.linear_mean is None or points.logits is None:
-            return latent
-        logits = points.logits - self.linear_mean.logits(points.x)
-        return self.shifted(latent, tf.convert_to_tensor(self.linear_mean.scale) * logits)
-
     def leaving_out(self, points: Points) -> Callable[[Points], Latent]:
         """Return a function from some of all training points to their marginals without their own labels."""
         num_inducing = max(units.num_inducing for units in self.posterior_units)

@@ -167,6 +167,23 @@ class GPHead(Head):
         """Return the GP's marginals at features `[B, D]` with the linear mean added, if there is one."""
         return latent if self.linear_mean is None else self.shifted(latent, self.linear_mean(features))
 
+    def beside(self, latent: Latent, features: tf.Tensor, logits: tf.Tensor | None) -> Latent:
+        """Return the marginals at features `[B, D]` where the linear layer says `logits [B, P]` instead.
+
+        Args:
+            latent: `latent` at the features.
+            features: The features.
+            logits: What layers that did not see the points say of them; None takes the mean's own.
+        """
+        if self.linear_mean is None or logits is None:
+            return latent
+        change = tf.convert_to_tensor(self.linear_mean.scale) * (logits - self.linear_mean.logits(features))
+        return self.shifted(latent, change)
+
+    def latent_at(self, points: Points) -> Latent:
+        """Return the marginals of f at training points, by their experts and their own `logits`."""
+        return self.beside(self.routed_latent(points.x, points.expert), points.x, points.logits)
+
     def _with_constant_mean(self, latent: Callable[[tf.Tensor], Latent]) -> Callable[[tf.Tensor], Latent]:
         """Return a folded `latent` of the GP with the linear mean added as constants, if there is one."""
         if self.linear_mean is None:
