@@ -13,9 +13,6 @@ class LanePrepareSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    examples_per_shard: ClassVar[int] = 256
-    """Largest number of examples in one shard file."""
-
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "lane_values": ("3,4", "Mask values that mean lane; without it, bright means lane."),
         "ignore_values": ("11", "Mask values left out of loss and metrics."),
@@ -68,6 +65,9 @@ class LanePrepareSettings(BaseModel):
         "nor folds are given; 0 puts all into training, 1 all into the test.",
     )
     seed: Seed = Field(default=0, description='Seed of the shuffling, with fold_order "seed".')
+    examples_per_shard: int = Field(
+        default=256, ge=1, description="Largest number of examples in one shard file."
+    )
 
     @field_validator("size")
     @classmethod

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -71,9 +71,6 @@ class SplitSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    examples_per_shard: ClassVar[int] = 4096
-    """Largest number of examples in one shard file."""
-
     group_list: Path | None = Field(
         default=None,
         description="CSV file with the columns file and group, and class where files are in class folders: "
@@ -106,6 +103,9 @@ class SplitSettings(BaseModel):
         "training, 1 all into the test.",
     )
     seed: Seed = Field(default=0, description="Seed of the split.")
+    examples_per_shard: int = Field(
+        default=4096, ge=1, description="Largest number of examples in one shard file."
+    )
 
     _check_pattern = field_validator("group_pattern")(check_pattern)
 

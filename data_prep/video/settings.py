@@ -51,9 +51,6 @@ class ClipSettings(BaseModel):
 class VideoPrepareSettings(ClipSettings, SplitSettings):
     """How videos become labelled clips. Every field has a default."""
 
-    examples_per_shard: ClassVar[int] = 256
-    """Largest number of clips in one shard file."""
-
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "frames": ("", "Frames of a clip; 8 without it."),
         "resize": ("HxW", "Height and width to resize frames to; 128x171 without it."),
@@ -99,4 +96,7 @@ class VideoPrepareSettings(ClipSettings, SplitSettings):
         le=1,
         description="Share of each class to test on where neither lists nor folds are given (UCF101's lists: "
         "about 0.3); 0 puts all into training, 1 all into the test.",
+    )
+    examples_per_shard: int = Field(
+        default=256, ge=1, description="Largest number of clips in one shard file."
     )

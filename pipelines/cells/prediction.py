@@ -41,8 +41,6 @@ from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.pictures import write_marked
 from pipelines.cells.settings import PredictSettings
 
-_CANDIDATES_AT_ONCE = 256  # that the model takes, which bounds the memory
-
 EVENTS = "events.csv"
 
 
@@ -170,7 +168,7 @@ class CellsPredictor:
     def _events(self, surveyed: SurveyedSequence) -> list[FoundEvent]:
         described = candidates_of(surveyed, self.candidates)
         events: list[FoundEvent] = []
-        while batch := list(islice(described, _CANDIDATES_AT_ONCE)):
+        while batch := list(islice(described, self.settings.candidates_at_once)):
             predicted = self._predicted(batch)
             events += [event for event in predicted if event.event_probability > self.settings.threshold]
         return distinct_events(events, self.settings.radius, self.settings.window)

@@ -87,6 +87,9 @@ class PredictSettings(LabelReferralSettings):
     first_frame: int = Field(
         default=0, ge=0, description="Number that the table of events gives a sequence's first frame."
     )
+    candidates_at_once: int = Field(
+        default=256, ge=1, description="Candidates that the model takes at a time; fewer need less memory."
+    )
     annotate: bool = Field(
         default=True, description="Write each sequence again as a TIFF file with its events marked."
     )

@@ -34,9 +34,6 @@ from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
 from pipelines.histopathology.settings import PredictSettings
 from pipelines.tasks.pools import mean_outputs
 
-_PATCHES_AT_ONCE = 64  # that the model takes, which bounds the memory
-_MAP_SIDE = 1600  # longest side of the picture under the maps, in pixels
-
 
 @dataclass(frozen=True)
 class TissuePrediction(ClassPredictionLine):
@@ -110,7 +107,7 @@ class TissuePredictor:
         with atomic_file(path) as temporary:
             temporary.parent.mkdir(exist_ok=True)
             temporary.write_text(geojson(predicted, self.class_names), encoding="utf-8")
-        write_maps(self.out, source, predicted, self.class_names, longest_side=_MAP_SIDE)
+        write_maps(self.out, source, predicted, self.class_names, longest_side=self.settings.map_side)
         yield TissuePrediction(
             file=printable(str(source.path)),
             height=size[0],
@@ -126,7 +123,7 @@ class TissuePredictor:
         size = (0, 0)
         predicted: list[PredictedPatch] = []
         patches = cut_patches(path, self.patches)
-        while some := list(islice(patches, _PATCHES_AT_ONCE)):
+        while some := list(islice(patches, self.settings.patches_at_once)):
             size = some[0].whole
             predicted += self._predict(some)
         return size, predicted

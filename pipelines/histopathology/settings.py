@@ -107,3 +107,12 @@ class PredictSettings(ReferralSettings):
         ge=0,
         description="Refer an image to a pathologist above this entropy (nats); null refers none.",
     )
+    patches_at_once: int = Field(
+        default=64, ge=1, description="Patches that the model takes at a time; fewer need less memory."
+    )
+    map_side: int = Field(
+        default=1600,
+        ge=64,
+        le=8192,
+        description="Longest side in pixels of the picture under the maps; larger images are shrunk to it.",
+    )

@@ -33,8 +33,6 @@ from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.settings import PredictSettings
 from pipelines.video.timeline import Segment, Timeline, Values, segments
 
-_ANNOTATED_SIDE = 640  # longest side of annotated videos, in pixels
-
 
 @dataclass(frozen=True)
 class VideoPrediction(ClassPredictionLine):
@@ -204,7 +202,7 @@ class VideoPredictor:
                 timeline,
                 self.class_names,
                 refer_above=self.settings.refer_above,
-                longest_side=_ANNOTATED_SIDE,
+                longest_side=self.settings.annotated_side,
             )
 
 

@@ -102,3 +102,10 @@ class PredictSettings(ReferralSettings):
     annotate: bool = Field(
         default=True, description="Whether to write each video again with what is predicted written on it."
     )
+    annotated_side: int = Field(
+        default=640,
+        ge=320,
+        le=4096,
+        description="Longest side of these videos, in pixels: larger ones are shrunk to it. Those of "
+        "less than 320 are enlarged to as much or some more, for letters to have room.",
+    )

@@ -43,16 +43,15 @@ def write_pairs(tmp_path: Path) -> WritePairs:
 
 
 @pytest.fixture
-def prepared(
-    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Path, PrepareResult]:
+def prepared(write_pairs: WritePairs, tmp_path: Path) -> tuple[Path, PrepareResult]:
     """A prepared folder of ten examples of 12 x 16 pixels, with some pixels ignored, in shards of four."""
     images, masks = write_pairs([f"frame_{number:02d}" for number in range(10)])
     for path in masks.iterdir():
         mask = np.array(Image.open(path))
         mask[:, :4] = 7
         Image.fromarray(mask).save(path)
-    monkeypatch.setattr(LanePrepareSettings, "examples_per_shard", 4)
-    settings = LanePrepareSettings(size=(12, 16), lane_values=(255,), ignore_values=(7,))
+    settings = LanePrepareSettings(
+        size=(12, 16), lane_values=(255,), ignore_values=(7,), examples_per_shard=4
+    )
     out = tmp_path / "prepared"
     return out, prepare_lane(images, masks, out, settings)

@@ -407,7 +407,7 @@ PREPARE = ("lane", "prepare", "--images", "i", "--masks", "m", "--out", "o")
 
 def test_options_of_prepare_become_its_settings(steps, tmp_path):
     config = tmp_path / "prepare.yaml"
-    config.write_text("size: [10, 10]\nfold_order: seed")
+    config.write_text("size: [10, 10]\nexamples_per_shard: 5")
     own = ("--size", "16x24", "--lane-values", "3, 4", "--ignore-values", "11", "--folds", 3, "--overwrite")
     run(*PREPARE, *own, "--config", config, "--jobs", 2, "--seed", 4, "--group-pattern", "^[a-z]+")
     run(*PREPARE, "--train-list", "a.txt", "--test-list", "b.txt")
@@ -419,7 +419,7 @@ def test_options_of_prepare_become_its_settings(steps, tmp_path):
         ignore_values=(11,),
         folds=3,
         group_pattern="^[a-z]+",
-        fold_order="seed",
+        examples_per_shard=5,
         seed=4,
     )
     assert second == LanePrepareSettings(train_list=Path("a.txt"), test_list=Path("b.txt"))

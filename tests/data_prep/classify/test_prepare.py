@@ -15,7 +15,6 @@ from data_prep.files.fitting import fit_image
 from data_prep.files.images import read_image
 from data_prep.labelled.dataset import labelled_records
 from data_prep.prepared.manifest import load_manifest
-from data_prep.splits.settings import SplitSettings
 
 SMALL = ClassifyPrepareSettings(size=(8, 12))
 
@@ -141,7 +140,7 @@ def test_a_class_of_one_image_is_warned_of(images, tmp_path):
     assert "class 'single': all examples are on one side" in warning
 
 
-def test_a_class_that_the_lists_leave_out_is_no_class(images, tmp_path, monkeypatch):
+def test_a_class_that_the_lists_leave_out_is_no_class(images, tmp_path):
     (images / "apple").mkdir()
     for number in range(4):
         Image.fromarray(picture(400 + number)).save(images / "apple" / f"{number}.png")
@@ -152,8 +151,7 @@ def test_a_class_that_the_lists_leave_out_is_no_class(images, tmp_path, monkeypa
         (tmp_path / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
     lists = {"train_list": tmp_path / "train.txt", "test_list": tmp_path / "test.txt"}
     out = tmp_path / "out"
-    monkeypatch.setattr(SplitSettings, "examples_per_shard", 3)
-    result = prepare_classify(images, out, SMALL.model_copy(update=lists))
+    result = prepare_classify(images, out, SMALL.model_copy(update={**lists, "examples_per_shard": 3}))
     assert (result.manifest.class_names, result.one_sided) == (kept, ())
     assert "train.txt: train_list and test_list name no example of the class 'apple'" in reasons(out)[0]
     examples = load_manifest(out, ClassifyManifest).examples

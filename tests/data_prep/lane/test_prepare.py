@@ -45,13 +45,10 @@ def left_over(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in {"images", "masks"})
 
 
-def test_prepares_every_pair(
-    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(LanePrepareSettings, "examples_per_shard", 5)
+def test_prepares_every_pair(write_pairs: WritePairs, tmp_path: Path) -> None:
     images, masks = write_pairs(NAMES)
     out = tmp_path / "prepared"
-    result = prepare_lane(images, masks, out, SMALL)
+    result = prepare_lane(images, masks, out, SMALL.model_copy(update={"examples_per_shard": 5}))
     assert sorted(contents(out)) == [
         *(f"examples-0000{i}.tfrecord" for i in range(3)),
         "manifest.json",
@@ -79,14 +76,12 @@ def test_names_with_spaces_and_accents(write_pairs: WritePairs, tmp_path: Path) 
     assert [name for name, _, _, _ in lane_records(out, load_manifest(out, LaneManifest), names)] == names
 
 
-def test_result_does_not_depend_on_jobs(
-    write_pairs: WritePairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_result_does_not_depend_on_jobs(write_pairs: WritePairs, tmp_path: Path) -> None:
     images, masks = write_pairs(NAMES)
     (images / "walk0_03.png").write_bytes(b"broken")
-    monkeypatch.setattr(LanePrepareSettings, "examples_per_shard", 4)
-    one = prepare_lane(images, masks, tmp_path / "one", SMALL, jobs=1)
-    two = prepare_lane(images, masks, tmp_path / "two", SMALL, jobs=2)
+    settings = SMALL.model_copy(update={"examples_per_shard": 4})
+    one = prepare_lane(images, masks, tmp_path / "one", settings, jobs=1)
+    two = prepare_lane(images, masks, tmp_path / "two", settings, jobs=2)
     assert one == two
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 

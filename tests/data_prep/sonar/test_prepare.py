@@ -23,7 +23,6 @@ from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from data_prep.sonar.sources import find_annotated_images, source_name
 from data_prep.splits.divide import manifest_splits
-from data_prep.splits.settings import SplitSettings
 
 LOG = SpeckleNormalisation()
 SMALL = SonarPrepareSettings(size=(8, 8))
@@ -80,12 +79,9 @@ def reasons(out: Path) -> list[str]:
         return sorted(row["reason"] for row in csv.DictReader(file))
 
 
-def test_class_folders_become_snapshots(
-    class_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SplitSettings, "examples_per_shard", 5)
+def test_class_folders_become_snapshots(class_folders: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = prepare_sonar(class_folders, out, SMALL)
+    result = prepare_sonar(class_folders, out, SMALL.model_copy(update={"examples_per_shard": 5}))
     manifest = load_manifest(out, SonarManifest)
     assert manifest == result.manifest
     assert (manifest.class_names, manifest.size, manifest.num_examples) == (("mine", "rock"), (8, 8), 12)

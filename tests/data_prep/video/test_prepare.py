@@ -52,10 +52,9 @@ def reasons(out: Path) -> list[str]:
         return sorted(row["reason"] for row in csv.DictReader(file))
 
 
-def test_folders_become_clips(videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VideoPrepareSettings, "examples_per_shard", 7)
+def test_folders_become_clips(videos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = prepare_video(videos, out, SMALL)
+    result = prepare_video(videos, out, changed(examples_per_shard=7))
     manifest = load_manifest(out, VideoManifest)
     assert manifest == result.manifest
     assert (manifest.class_names, manifest.shape) == (("High jump", "Walk"), (4, 8, 8, 3))

@@ -17,7 +17,6 @@ from pipelines.bundles.prediction import predict_files, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError
-from pipelines.cells import prediction
 from pipelines.cells.prediction import CellsPrediction, CellsPredictor, sequence_sources, write_events
 from pipelines.cells.settings import PredictSettings
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack
@@ -68,12 +67,11 @@ def lines(predict: CellsPredictor, inputs: Path) -> list[CellsPrediction]:
     return found
 
 
-def test_events_of_all_sequences_are_in_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "_CANDIDATES_AT_ONCE", 2)
+def test_events_of_all_sequences_are_in_one_table(tmp_path: Path) -> None:
     write_folder(tmp_path / "in" / "a", with_spots(still_frames(6), SPOTS))
     deep = [frame.astype(np.uint16) * 100 for frame in with_spots(still_frames(6), SPOTS[:1])]
     write_stack(tmp_path / "in" / "b.tif", deep)
-    predict = predictor(tmp_path / "out", first_frame=1, refer_above=0.5)
+    predict = predictor(tmp_path / "out", candidates_at_once=2, first_frame=1, refer_above=0.5)
     a, b = lines(predict, tmp_path / "in")
     assert (a.sequence, a.frames, a.candidates, a.events, a.referred_events) == ("a", 6, 3, 3, 3)
     assert (b.sequence, b.events, b.status) == ("b", 1, "ok")
