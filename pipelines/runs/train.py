@@ -45,6 +45,8 @@ from pipelines.training.progress import EpochProgress, epoch_lines
 from pipelines.training.replicas import Replicas, Replication
 from pipelines.training.stages import (
     BEST,
+    LOSS,
+    NLL,
     StageData,
     has_checkpoint,
     load_checkpoint,
@@ -448,7 +450,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         where = f"while the {model.head.name} head was trained alone"
         remedy = "Lower head_step_learning_rate and start again with --resume."
         with factorisation_errors(model, where, remedy):
-            if isinstance(model.head, GPHead):
+            if isinstance(model.head, GPHead) and self.job.run.linear_means:
                 self._start_alone(name, model)
             else:
                 model.initialize(
@@ -544,8 +546,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
     def _stage(self, name: str, model: HybridModel) -> None:
         job = self.job
         schedule = stage_settings(name, job.settings)
-        frozen = not model.network.trainable_weights
-        if job.run.linear_means and isinstance(model.head, GPHead) and frozen:
+        if not job.run.linear_means:  # a run of an earlier version goes on as it began
+            schedule = replace(schedule, monitored=LOSS)
+        elif isinstance(model.head, GPHead) and not model.network.trainable_weights:
             schedule = replace(schedule, epochs=0)  # there is no network to move with the head
         progress = EpochProgress(job.console, name, schedule.epochs, self.steps_per_epoch)
         panels = self.application.judge.panels(job.data, job.splits.selection, job.settings.panel_images)
@@ -567,7 +570,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
         if state.best is not None:
             start = "" if state.best_epoch else " (as it started)"
-            job.say(f"{name}: best epoch {state.best_epoch}{start}, selection NLL {state.best:.4f}")
+            measure = "NLL" if schedule.monitored == NLL else "loss"
+            job.say(f"{name}: best epoch {state.best_epoch}{start}, selection {measure} {state.best:.4f}")
 
     def _replication(self, stage: str) -> Replication | None:
         """Return how the steps of a stage are shared; None where they are not."""

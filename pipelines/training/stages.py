@@ -31,8 +31,9 @@ from pipelines.training.replicas import Replication, Twin
 
 LOGGER = logging.getLogger(__name__)
 
-MONITORED = "selection_nll"
-"""The NLL of the selection data, nats a point; the best epoch is the one where it is lowest."""
+NLL, LOSS = "selection_nll", "selection_loss"
+"""What may choose the best epoch, the one where it is lowest: the NLL of the selection data, nats a point; or
+the negative bound of these data, as in runs of an earlier version."""
 
 STATE, BEST = "state.json", "best.weights.h5"
 _WEIGHTS_SUFFIX = ".weights.h5"  # Keras insists on it
@@ -52,6 +53,7 @@ class StageSettings:
             never stops early.
         head_rate_factor: How many times larger the learning rate of the head's own weights is.
         learning_rate_setting: Name of the setting of this stage's learning rate, for messages.
+        monitored: `NLL` or `LOSS`, what chooses the best epoch.
         start_may_stay: Whether the weights that training starts from are kept if no epoch is better. They
             should be if the model was trained before, and should not if they are random.
     """
@@ -61,6 +63,7 @@ class StageSettings:
     patience: int = 0
     head_rate_factor: float = 1.0
     learning_rate_setting: str = "learning_rate"
+    monitored: str = NLL
     start_may_stay: bool = True
 
 
@@ -99,14 +102,12 @@ class StageState(BaseModel):
     Attributes:
         epochs_done: Complete epochs.
         best_epoch: Number from 1 of the best epoch; 0 if the start is better than all epochs.
-        best: NLL of the selection data at the best epoch; None if that of the start is not finite or not
-            known.
+        best: The monitored number at the best epoch; None if that of the start is not finite or not known.
         history: Numbers of each epoch.
         seconds: Wall-clock time of all complete epochs.
         weights: File with the weights and the optimiser at the end of the last complete epoch.
         epochs: Number of epochs in the stage's settings; None in a run of an earlier version.
         learning_rate: Learning rate in the stage's settings; None in a run of an earlier version.
-        monitored: What `best` is; None in a run of an earlier version, whose best was a bound.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -119,7 +120,6 @@ class StageState(BaseModel):
     weights: str = f"last{_WEIGHTS_SUFFIX}"
     epochs: int | None = None
     learning_rate: float | None = None
-    monitored: str | None = None
 
     @field_validator("weights")
     @classmethod
@@ -128,17 +128,11 @@ class StageState(BaseModel):
             raise ValueError(f"{value!r} is not a plain file name")
         return value
 
-    def by_nll(self) -> StageState:
-        """Return the state with the NLL of its best epoch in the place of an earlier version's bound."""
-        if self.monitored == MONITORED:
-            return self
-        best = self.history[self.best_epoch - 1].get(MONITORED) if self.best_epoch else None
-        return self.model_copy(update={"best": best, "monitored": MONITORED})
-
-    def after_epoch(self, numbers: dict[str, float], seconds: float) -> StageState:
+    def after_epoch(self, numbers: dict[str, float], seconds: float, monitored: str) -> StageState:
         """Return the state after one more epoch, with its numbers and its wall-clock time."""
         epoch = self.epochs_done + 1
-        best = {"best_epoch": epoch, "best": numbers[MONITORED]} if self.improves(numbers) else {}
+        improves = self.improves(numbers, monitored)
+        best = {"best_epoch": epoch, "best": numbers[monitored]} if improves else {}
         return self.model_copy(
             update={
                 "epochs_done": epoch,
@@ -149,9 +143,9 @@ class StageState(BaseModel):
             }
         )
 
-    def improves(self, numbers: Mapping[str, float]) -> bool:
+    def improves(self, numbers: Mapping[str, float], monitored: str) -> bool:
         """Return whether an epoch with these numbers would be the best so far."""
-        return self.best is None or numbers[MONITORED] < self.best
+        return self.best is None or numbers[monitored] < self.best
 
     def save(self, folder: Path) -> None:
         """Write the state to `state.json` in a folder."""
@@ -266,10 +260,11 @@ def train_stage(
         started = time.perf_counter()
         numbers = _one_epoch(model, state.epochs_done, data, _remedy(folder, settings), callbacks, twin)
         if replication is not None:
-            numbers[MONITORED] = float(replication.replicas.from_chief([numbers[MONITORED]])[0])
+            judged = replication.replicas.from_chief([numbers[settings.monitored]])
+            numbers[settings.monitored] = float(judged[0])
         numbers["learning_rate"] = float(schedule(model.optimizer.iterations))
-        is_best = state.improves(numbers)
-        state = state.after_epoch(numbers, time.perf_counter() - started)
+        is_best = state.improves(numbers, settings.monitored)
+        state = state.after_epoch(numbers, time.perf_counter() - started, settings.monitored)
         _checkpoint(model, state, folder, is_best=is_best)
         for hook in hooks:
             hook(EpochReport(state.epochs_done, numbers, is_best, model))
@@ -308,29 +303,26 @@ def _start(
     model: HybridModel, settings: StageSettings, data: StageData, folder: Path, *, resume: bool
 ) -> StageState:
     """Return the state to go on from; the model gets the weights and the optimiser of that state."""
-    schedule: dict[str, Any] = {
-        "epochs": settings.epochs,
-        "learning_rate": settings.learning_rate,
-        "monitored": MONITORED,
-    }
+    schedule: dict[str, Any] = {"epochs": settings.epochs, "learning_rate": settings.learning_rate}
     if resume and has_checkpoint(folder):
         require_same_schedule(folder, settings)
         state = StageState.load(folder)
         load_checkpoint(model, folder / state.weights)
         LOGGER.info("Resuming %s after epoch %d", folder.name, state.epochs_done)
-        return state.by_nll().model_copy(update=schedule)
+        return state.model_copy(update=schedule)
     # Epoch 0 has a checkpoint too: an interruption in the first epoch leaves it, and a model that was trained
     # before stays as it is if no epoch makes it better.
-    best = _nll_of_start(model, data, _remedy(folder, settings)) if settings.start_may_stay else None
+    best = _judged_start(model, settings, data, folder) if settings.start_may_stay else None
     state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", best=best, **schedule)
     _checkpoint(model, state, folder, is_best=True)
     return state
 
 
-def _nll_of_start(model: HybridModel, data: StageData, remedy: str) -> float | None:
-    """Return the NLL of the selection data at the start; None if it is not finite."""
-    with factorisation_errors(model, "before the first epoch", remedy):
-        least = float(model.evaluate(data.selection, verbose=0, return_dict=True)["nll"])
+def _judged_start(model: HybridModel, settings: StageSettings, data: StageData, folder: Path) -> float | None:
+    """Return what the monitored number is at the start; None if it is not finite."""
+    with factorisation_errors(model, "before the first epoch", _remedy(folder, settings)):
+        judged = model.evaluate(data.selection, verbose=0, return_dict=True)
+    least = float(judged[settings.monitored.removeprefix("selection_")])
     return least if math.isfinite(least) else None
 
 
