@@ -91,6 +91,7 @@ class _AutoGP(ConjugateEstimator):
     _adam_iterations: ClassVar[int] = 4000
     _learned_flags: ClassVar[tuple[str, ...]] = ("posterior_is_solved_",)
 
+    mean: str = "none"  # leaving rows out of a layer that learns with the kernel has not been measured
     num_components: int = 1
     posterior: str = "full"
     entropy: str = "pairwise"

@@ -168,11 +168,16 @@ class Watch:
         constant = self._sums.constant()
         if model.points_per_example is None and constant.points:
             self.tell_num_data(model, constant.points, of_all=reads_all)
-        steps, rate = int(model.optimizer.iterations), float(model.optimizer.learning_rate)
+        steps, rate = _number(model.optimizer.iterations), _number(model.optimizer.learning_rate)
         trained = steps >= LEAST_STEPS and steps * rate >= LEAST_WAY
         if "collapse" not in self._said and trained and _knows_no_input(model, logs, constant):
             self._said.add("collapse")
             _tell_collapse(model, logs, constant)
+
+
+def _number(value: Any) -> float:
+    """Return a scalar variable's value, of one device where several hold it."""
+    return float(tf.convert_to_tensor(getattr(value, "value", value)).numpy())
 
 
 class _EpochWatch(keras.callbacks.Callback):
