@@ -69,7 +69,7 @@ def test_no_step_is_the_svgp_of_the_same_start(iris):
         early_stopping=False,
         random_state=0,
     ).fit(*iris)
-    twin = SVGPClassifier(num_inducing=8, max_iterations=40, random_state=0).fit(*iris)
+    twin = SVGPClassifier(num_inducing=8, max_iterations=40, mean="none", random_state=0).fit(*iris)
     lengthscales, theirs = (one.weights_[1].ravel() for one in (model, twin))
     np.testing.assert_allclose(lengthscales, theirs, rtol=1e-6)
     # The posterior is solved anew at the end, so that the bound can only be better.
@@ -206,10 +206,10 @@ def test_the_temperature_of_a_solved_posterior_is_by_folds(iris, monkeypatch, se
         solved.append(len(rows))
         return refit_posterior_by_chunks(engine, rows)
 
-    def folds(engine, x, label, weight, groups, leave_out, *, seed):
+    def folds(engine, x, label, weight, groups, leave_out, *, seed, logits):
         seen.append((engine.head.get_weights(), len(label), len(np.unique(groups))))
         solved.clear()
-        return fold_of(engine, x, label, weight, groups, leave_out, seed=seed)
+        return fold_of(engine, x, label, weight, groups, leave_out, seed=seed, logits=logits)
 
     monkeypatch.setattr("gpmodels.estimators.autogp.temperature_by_folds", folds)
     monkeypatch.setattr("gpmodels.estimators.autogp.refit_posterior_by_chunks", refit)
