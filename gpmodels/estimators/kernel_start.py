@@ -133,8 +133,11 @@ def kernel_start(
         if value > best - LEAST_GAIN:
             break
         best, found = value, end
-    variance, noise = np.exp(found[:2])
-    return KernelStart(np.exp(found[2:]), float(variance), float(noise))
+    rounded = np.exp(
+        np.round(found, 1)
+    )  # close enough to start from, and rounded data start at the same place
+    variance, noise = rounded[:2]
+    return KernelStart(rounded[2:], float(variance), float(noise))
 
 
 def indicators(classes: FloatArray, num_classes: int) -> FloatArray:
