@@ -133,9 +133,7 @@ def kernel_start(
         if value > best - LEAST_GAIN:
             break
         best, found = value, end
-    rounded = np.exp(
-        np.round(found, 1)
-    )  # close enough to start from, and rounded data start at the same place
+    rounded = np.exp(np.round(found, 1))  # so that rounded data start at the same place
     variance, noise = rounded[:2]
     return KernelStart(rounded[2:], float(variance), float(noise))
 
