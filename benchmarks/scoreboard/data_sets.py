@@ -15,9 +15,28 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks import histopathology
+from benchmarks.cells import simulator
+from benchmarks.cells_simulated import PREPARING, SIMULATION, tiles
+from benchmarks.honesty import data_sets
+from benchmarks.honesty.data_sets import prepare_street_scenes, resplit
+from benchmarks.honesty.plan import Cell as FewGroups
 from benchmarks.scoreboard.plan import Cell
+from benchmarks.sonar.data_sets import SETS
+from benchmarks.video_heads import TRUNK, prepared
+from data_prep.cells.manifest import CellsManifest
+from data_prep.cells.prepare import prepare_cells
+from data_prep.classify.manifest import ClassifyManifest
+from data_prep.classify.prepare import prepare_classify
 from data_prep.files.tables import read_table
+from data_prep.histopathology.manifest import HistopathologyManifest
+from data_prep.lane.manifest import LaneManifest
 from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, load_manifest
+from data_prep.sonar.manifest import SonarManifest
+from data_prep.splits.stratified import stratified_parts
+from pipelines.lane import demo
+from pipelines.video import steps as video
+from pipelines.video.settings import FeaturesSettings, TrainSettings
 
 JUDGED_SHARE = {"debris": 0.5, "side-scan": 0.5, "tiles": 0.5}
 """Share of each class that is judged; a fifth where nothing stands."""
@@ -83,9 +102,6 @@ def _prepared_once(folder: Path, prepare: Callable[[Path, Path], object]) -> Pat
 
 def _divided_again(cell: Cell, prepared: Path, kind: type[LabelledManifest], work: Path) -> Divided:
     """Divide prepared examples by the seed of a cell."""
-    from benchmarks.honesty.data_sets import resplit  # noqa: PLC0415 - imports TensorFlow
-    from data_prep.splits.stratified import stratified_parts  # noqa: PLC0415 - as above
-
     manifest = load_manifest(prepared, kind)
     groups = {example.name: example.group for example in manifest.examples}
     labels = {example.name: example.label for example in manifest.examples}
@@ -97,8 +113,6 @@ def _divided_again(cell: Cell, prepared: Path, kind: type[LabelledManifest], wor
 
 
 def _sonar(name: str, cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
-    from benchmarks.sonar.data_sets import SETS  # noqa: PLC0415 - imports much
-    from data_prep.sonar.manifest import SonarManifest  # noqa: PLC0415 - as above
 
     def prepare(folder: Path, besides: Path) -> None:
         SETS[name].prepare(data, 0, None, besides).rename(folder)
@@ -110,8 +124,6 @@ def _sonar(name: str, cell: Cell, data: Path, shared: Path, work: Path) -> Divid
 def _classify(
     make: Callable[[Path, Path], tuple[Path, Path | None]], cell: Cell, data: Path, shared: Path, work: Path
 ) -> Divided:
-    from data_prep.classify.manifest import ClassifyManifest  # noqa: PLC0415 - imports much
-    from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - as above
 
     def prepare(folder: Path, besides: Path) -> None:
         images, table = make(data, besides)
@@ -159,10 +171,6 @@ def image_table(path: Path, rows: list[tuple[str, str]]) -> Path:
 
 
 def _tissue(name: str, cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
-    from benchmarks import histopathology  # noqa: PLC0415 - imports TensorFlow
-    from benchmarks.honesty import data_sets  # noqa: PLC0415 - as above
-    from benchmarks.honesty.plan import Cell as FewGroups  # noqa: PLC0415 - as above
-    from data_prep.histopathology.manifest import HistopathologyManifest  # noqa: PLC0415 - as above
 
     features = cell.setting.changes.get("network", "handmade")
     prepared = histopathology.prepared_once(data, shared, name, features)
@@ -176,8 +184,6 @@ def _tissue(name: str, cell: Cell, data: Path, shared: Path, work: Path) -> Divi
 
 
 def _demo(cell: Cell, _data: Path, _shared: Path, work: Path) -> Divided:
-    from data_prep.lane.manifest import LaneManifest  # noqa: PLC0415 - imports much
-    from pipelines.lane import demo  # noqa: PLC0415 - imports TensorFlow
 
     plan, console = demo.Plan(), Console(quiet=True)
     scenes = demo.render(work, plan, seed=cell.seed, console=console)
@@ -189,8 +195,6 @@ def _demo(cell: Cell, _data: Path, _shared: Path, work: Path) -> Divided:
 
 
 def _street_scenes(cell: Cell, data: Path, _shared: Path, work: Path) -> Divided:
-    from benchmarks.honesty.data_sets import prepare_street_scenes  # noqa: PLC0415 - imports much
-    from data_prep.lane.manifest import LaneManifest  # noqa: PLC0415 - as above
 
     values = LANE_VALUES[cell.setting.source]
     folder = prepare_street_scenes(data, work, values, count=STREET_SCENES, seed=cell.seed)
@@ -200,10 +204,6 @@ def _street_scenes(cell: Cell, data: Path, _shared: Path, work: Path) -> Divided
 
 def _silhouettes(cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
     """Features of a network that learned without one person, who is judged; the seeds take turns."""
-    from benchmarks.video_heads import TRUNK, prepared  # noqa: PLC0415 - imports much
-    from pipelines.video import steps as video  # noqa: PLC0415 - imports TensorFlow
-    from pipelines.video.settings import FeaturesSettings, TrainSettings  # noqa: PLC0415 - as above
-
     clips, manifest = prepared(data / "weizmann_silhouettes", shared / "silhouettes")
     fold, console = cell.seed % (manifest.num_folds or 1), Console(quiet=True)
     trunk, features = work / "trunk", work / "features"
@@ -218,11 +218,6 @@ def _silhouettes(cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
 
 def _cells(cell: Cell, data: Path, _shared: Path, work: Path) -> Divided:
     """Events simulated in nine parts of a real sequence, four or five of which are judged."""
-    from benchmarks.cells_simulated import PREPARING, SIMULATION, tiles  # noqa: PLC0415 - imports much
-    from data_prep.cells import simulator  # noqa: PLC0415 - as above
-    from data_prep.cells.manifest import CellsManifest  # noqa: PLC0415 - as above
-    from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - as above
-
     simulated = {
         name: simulator.simulate_events(tile, SIMULATION, seed=100 * cell.seed + number)
         for number, (name, tile) in enumerate(tiles(data / "usiigaci_t98g_phase" / "frames"))
