@@ -217,7 +217,7 @@ def _silhouettes(cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
 
 
 def _cells(cell: Cell, data: Path, _shared: Path, work: Path) -> Divided:
-    """Events simulated in nine parts of a real sequence, four or five of which are judged."""
+    """Simulate events in nine parts of a real sequence; four or five of the parts are judged."""
     simulated = {
         name: simulator.simulate_events(tile, SIMULATION, seed=100 * cell.seed + number)
         for number, (name, tile) in enumerate(tiles(data / "usiigaci_t98g_phase" / "frames"))

@@ -57,7 +57,7 @@ def record_of(
         results: The methods on the judged examples.
         roles: Title of the method in each role, of `BASELINES` and `OURS`.
         groups: Group of each example.
-        facts: What else is worth keeping.
+        facts: Further numbers of the cell, such as seconds and sizes.
     """
     methods = {result.name: method_record(result, groups) for result in results}
     return {"roles": dict(roles), "methods": methods, **facts}

@@ -34,8 +34,8 @@ class CandidateSettings(BaseModel):
     )
     levels: tuple[int, int] | None = Field(
         default=None,
-        description="Levels of frames of 16 bits that become 0 and 255. Without it, the percentiles 0.1 and "
-        "99.9 of each sequence. Frames of 8 bits stay as they are.",
+        description="prepare maps these two levels of 16-bit frames to 0 and 255; null takes the percentiles "
+        "0.1 and 99.9 of each sequence. It does not change 8-bit frames.",
     )
 
     @field_validator("levels")

@@ -37,8 +37,8 @@ class PatchSettings(BaseModel):
         default=None,
         gt=0,
         le=100,
-        description="Micrometres per pixel to which images are reduced before they are cut; without it, "
-        "images stay as they are.",
+        description="prepare reduces images to so many micrometres per pixel before it cuts them; null keeps "
+        "their resolution.",
     )
     pixel_size: float | None = Field(
         default=None,
@@ -108,7 +108,7 @@ class HistopathologyPrepareSettings(PatchSettings, SplitSettings):
         default=0.5,
         gt=0,
         le=1,
-        description="With masks, patches of which at least this share is marked are of the positive class.",
+        description="With masks, a patch is of the positive class if at least this share of it is marked.",
     )
     mask_classes: tuple[str, str] = Field(
         default=("normal", "tumour"), description="With masks, names of the negative and the positive class."

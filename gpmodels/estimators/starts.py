@@ -1,4 +1,4 @@
-"""Where a fit to all rows starts: several places, of which the best after some iterations goes on.
+"""A fit to all rows starts from several places and continues from the best one after some iterations.
 
 A GP beside a linear mean has an optimum without any kernel, the linear layer itself, which catches a start
 near it; and one where the kernel does the work. The first start is the layer with a little kernel; the

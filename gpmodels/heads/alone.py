@@ -1,4 +1,4 @@
-"""Training a head alone on features that stay as they are, until points held out are predicted no better.
+"""Training a head alone on fixed features until its held-out NLL stops falling.
 
 The steps are Adam's on the bound; what is kept are the weights with the least NLL of the held-out points, the
 start among them. So a head that starts as the linear layer, see `gpmodels.units.linear_mean`, predicts these

@@ -105,7 +105,7 @@ def _raw_batches(data: Any, *, shuffled: bool) -> Iterable[Any]:
 
 
 def _of_arrays(x: Any, y: Any, weight: Any, *, shuffled: bool) -> Iterator[Any]:
-    """Yield batches of arrays, of which no copy is made as a whole."""
+    """Yield batches of arrays without copying the arrays as a whole."""
     if y is None and weight is not None:
         raise ValueError("There are weights without labels; pass (inputs, labels, weights).")
     x = tf.nest.map_structure(np.asarray, x) if _is_structure(x) else np.asarray(x)

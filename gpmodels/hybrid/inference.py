@@ -32,7 +32,7 @@ def inference_function(
         trunk: Maps what is given to the network's inputs; None where that is the same.
         familiarity: Adds an output `familiarity`; None adds nothing.
         moments: Mean and scale of real targets; None for classes.
-        says_strangeness: Return the `strangeness` of which each familiarity is the rank, too.
+        says_strangeness: Also return the `strangeness` that each familiarity ranks.
     """
     latent, temperature, readout = head.for_inference(), head.prediction_temperature, head.readout()
 

@@ -202,7 +202,7 @@ class HybridModel(BoundModel):
             self.optimizer.build(self.trainable_variables)
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `keras.Model.fit` does, of which it takes all arguments and what it takes as data.
+        """Train like `keras.Model.fit`, with the same arguments and the same kinds of data.
 
         Where neither `initialize` nor training has placed the head, it is placed first, on the training data;
         a generator loses no batch by that. Where the network then moves its features in the first half of the
@@ -403,7 +403,7 @@ class HybridModel(BoundModel):
         """Return `inputs -> predictions` with the head folded into constants, for a SavedModel.
 
         Args:
-            says_strangeness: Return the `strangeness` of which each familiarity is the rank, too.
+            says_strangeness: Also return the `strangeness` that each familiarity ranks.
         """
         return inference_function(
             self.network,

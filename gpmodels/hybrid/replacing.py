@@ -66,7 +66,7 @@ class Replacing(keras.callbacks.Callback):
     """Starts a head anew where features have moved, at the end of epochs 1, 2, 4, ... of the first half.
 
     Args:
-        sampled: Batches that the head was placed by, of which the first are kept.
+        sampled: Batches that the head was placed by; the first of them are kept.
         data: What they are of.
         seed: Seed of sampling and clustering.
     """

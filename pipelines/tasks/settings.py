@@ -86,9 +86,9 @@ class LabelledTrainSettings(HeadTrainSettings):
         default=0.5,
         ge=0,
         le=1,
-        description="How much the training makes up for rare classes: an image of a class with n of N images "
-        "weighs (N / n) to this power. 0 leaves the classes as frequent as they are; 1 lets every class "
-        "count alike, which finds more of a rare class and calls more of the others that class.",
+        description="How much the training makes up for rare classes: if a class has n of the N images, each "
+        "of its images weighs (N / n) to this power. With 0 all images weigh the same; with 1 all classes do, "
+        "so that the model finds more of a rare class and takes more other images for it.",
     )
     augmentation: LabelledAugmentation | None = Field(
         default=LabelledAugmentation(), description="Random changes of the training images; null for none."
