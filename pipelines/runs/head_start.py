@@ -23,6 +23,7 @@ from gpmodels.heads.gp import GPHead
 from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.linear_layer import PROBIT_SCALE, linear_layer_of
 from gpmodels.units.placement import column_scales
+from pipelines.runs.job import Job
 
 MOST_VALUES = 2**27
 """Values of features that a head is trained on alone: half a gigabyte."""
@@ -105,6 +106,32 @@ def _half(part: tuple[NDArray[Any], ...], rng: np.random.Generator) -> tuple[NDA
     """Return about half of some points, each with probability one half."""
     kept = rng.random(len(part[1])) < 0.5
     return tuple(values[kept] for values in part)
+
+
+def start_in_run(job: Job[Any, Any, Any], model: HybridModel, linear: Head | None) -> None:
+    """Start a head of a run on its training and selection examples, and say what that gave.
+
+    Args:
+        job: Job on the run, with its data.
+        model: With the head; its network stays as it is.
+        linear: The linear head of the pretraining; None where it was on other features.
+    """
+    settings = job.settings
+    shape = model.network.compute_output_shape(job.application.network.input_shape(job.run))
+    most = max(MOST_VALUES // int(shape[-1]), 1)
+    batches, groups = job.weighed_batches(shuffled=False), job.groups("train")
+    training = feature_points(model, batches, groups, most, seed=settings.seed)
+    held_out = None
+    if job.splits.selection:
+        batches, groups = job.batches("selection"), job.groups("selection")
+        held_out = feature_points(model, batches, groups, MOST_HELD_OUT, seed=settings.seed)
+    schedule = AloneSchedule(settings.head_steps, settings.head_step_learning_rate)
+    result = start_head(model, linear, training, held_out, schedule, seed=settings.seed)
+    judged = (
+        "" if held_out is None else f", selection NLL {result.start:.4f} at first, {result.best:.4f} at best"
+    )
+    steps = f"{len(training.points)} points for {result.steps} steps"
+    job.say(f"{model.head.name}: trained alone on {steps}{judged}")
 
 
 def start_head(

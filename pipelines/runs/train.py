@@ -18,7 +18,6 @@ from data_prep.files.atomic import remove_partial
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HybridModel
-from gpmodels.heads.alone import AloneSchedule
 from gpmodels.heads.base import Gift
 from gpmodels.heads.gp import GPHead
 from gpmodels.registry import head_family, in_order, starting_head
@@ -30,7 +29,7 @@ from pipelines.runs.choosing import choose_head, judge_selection
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
 from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
-from pipelines.runs.head_start import MOST_HELD_OUT, MOST_VALUES, feature_points, start_head
+from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
 from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
@@ -384,9 +383,10 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         if family.fitted_on is not None:
             self._fit(name, model, family.fitted_on)
         else:
+            started = time.perf_counter()
             if family.is_gaussian_process and not self._goes_on(name):
                 self._start(name, model)
-            self._stage(name, model)
+            self._stage(name, model, start_seconds=time.perf_counter() - started)
         if family.is_completed:
             self._complete(model)
             save_completed(model, head_folder(self.job.folder, name))
@@ -451,7 +451,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         remedy = "Lower head_step_learning_rate and start again with --resume."
         with factorisation_errors(model, where, remedy):
             if isinstance(model.head, GPHead) and self.job.run.linear_means:
-                self._start_alone(name, model)
+                start_in_run(self.job, model, None if head_family(name).needs_views else self._linear)
             else:
                 model.initialize(
                     self.job.weighed_batches(shuffled=True),
@@ -460,32 +460,6 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                     head_learning_rate=settings.head_step_learning_rate,
                 )
         require_finite(model, {}, where, remedy)
-
-    def _start_alone(self, name: str, model: HybridModel) -> None:
-        """Let a head start as the linear layer and learn alone until selection points gain no more."""
-        job, settings = self.job, self.job.settings
-        shape = model.network.compute_output_shape(self.application.network.input_shape(job.run))
-        most = max(MOST_VALUES // int(shape[-1]), 1)
-        training = feature_points(
-            model, job.weighed_batches(shuffled=False), job.groups("train"), most, seed=settings.seed
-        )
-        held_out = None
-        if job.splits.selection:
-            held_out = feature_points(
-                model, job.batches("selection"), job.groups("selection"), MOST_HELD_OUT, seed=settings.seed
-            )
-        result = start_head(
-            model,
-            None if head_family(name).needs_views else self._linear,
-            training,
-            held_out,
-            AloneSchedule(settings.head_steps, settings.head_step_learning_rate),
-            seed=settings.seed,
-        )
-        job.say(
-            f"{name}: trained alone on {len(training.points)} points for {result.steps} steps, "
-            f"selection NLL {result.start:.4f} at the start, {result.best:.4f} at best"
-        )
 
     def _fit_temperature(self, name: str, model: HybridModel) -> None:
         job = self.job
@@ -543,7 +517,8 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self._update_run(view_weights=dict(zip(views, np.round(weights, 4).tolist(), strict=True)))
         self.job.say(f"Weights of the views: {view_text(self.job.run.view_weights)}")
 
-    def _stage(self, name: str, model: HybridModel) -> None:
+    def _stage(self, name: str, model: HybridModel, *, start_seconds: float = 0.0) -> None:
+        """Train a stage; what its start took in this process counts as training, too."""
         job = self.job
         schedule = stage_settings(name, job.settings)
         if not job.run.linear_means:  # a run of an earlier version goes on as it began
@@ -567,7 +542,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             )
         finally:
             progress.close()
-        self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
+        self._update_run(seconds={**job.run.seconds, name: round(state.seconds + start_seconds, 1)})
         if state.best is not None:
             start = "" if state.best_epoch else " (as it started)"
             measure = "NLL" if schedule.monitored == NLL else "loss"

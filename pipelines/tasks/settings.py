@@ -87,7 +87,7 @@ class LabelledTrainSettings(HeadTrainSettings):
         ge=0,
         le=1,
         description="How much the training makes up for rare classes: if a class has n of the N images, each "
-        "of its images weighs (N / n) to this power. With 0 all images weigh the same; with 1 all classes do, "
+        "of its images weighs (N / n) to this power. With 0 all images weigh the same, with 1 all classes, "
         "so that the model finds more of a rare class and takes more other images for it.",
     )
     augmentation: LabelledAugmentation | None = Field(
