@@ -48,7 +48,7 @@ gpimaging cells train --data "$out/prepared" --out "$out/run" --resume ${trainin
 [ -e "$out/evaluation/metrics.json" ] ||
     gpimaging cells evaluate --data "$out/prepared" --model "$out/run" --out "$out/evaluation"
 
-# 4. Export the last head (the deep Gaussian process with a unit for each view) and check the bundle.
+# 4. Export the head that the evaluation says to take and check the bundle.
 gpimaging cells export --model "$out/run" --out "$out/bundle" --metrics "$out/evaluation/metrics.json" --overwrite
 gpimaging verify "$out/bundle"
 

@@ -47,7 +47,7 @@ gpimaging histopathology train --data "$out/prepared" --out "$out/run" --resume 
 [ -e "$out/evaluation/metrics.json" ] ||
     gpimaging histopathology evaluate --data "$out/prepared" --model "$out/run" --out "$out/evaluation"
 
-# 4. Export the last head (the deep Gaussian process on views) and check the bundle.
+# 4. Export the head that the evaluation says to take and check the bundle.
 gpimaging histopathology export --model "$out/run" --out "$out/bundle" --metrics "$out/evaluation/metrics.json" --overwrite
 gpimaging verify "$out/bundle"
 

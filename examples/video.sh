@@ -50,7 +50,7 @@ gpimaging video train --data "$data" --out "$out/run" --resume ${training_option
 [ -e "$out/evaluation/metrics.json" ] ||
     gpimaging video evaluate --data "$data" --model "$out/run" --out "$out/evaluation"
 
-# 5. Export the last head (the hierarchical Gaussian process) with its network and check the bundle.
+# 5. Export the head that the evaluation says to take with its network and check the bundle.
 gpimaging video export --model "$out/run" --out "$out/bundle" --metrics "$out/evaluation/metrics.json" --overwrite
 gpimaging verify "$out/bundle"
 

@@ -257,14 +257,12 @@ class LaneJudge:
         """Return what draws input, truth, probability and uncertainty side by side."""
         return LanePanels(data.folder, data.manifest, names, count)
 
-    def gallery(
-        self, result: MethodResult, predictors: Sequence[Predictor], data: LaneData, count: int
-    ) -> Gallery:
+    def gallery(self, result: MethodResult, predictor: Predictor, data: LaneData, count: int) -> Gallery:
         """Return the best, worst and most uncertain images."""
         selection = select_gallery(result, count)
         images = {}
         for name, image, mask, _ in lane_records(data.folder, data.manifest, selection.names):
-            maps = predictors[-1].outputs(image)
+            maps = predictor.outputs(image)
             images[name] = LaneImage(
                 name,
                 image,

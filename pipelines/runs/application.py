@@ -294,14 +294,12 @@ class Judge(Protocol[Data_contra]):
     def panels(self, data: Data_contra, names: Sequence[str], count: int) -> Panels:
         """Return what draws some of the examples for TensorBoard, spread evenly over their order."""
 
-    def gallery(
-        self, result: MethodResult, predictors: Sequence[Predictor], data: Data_contra, count: int
-    ) -> Gallery:
-        """Return examples worth looking at, `count` of each kind, with what the last predictor says of them.
+    def gallery(self, result: MethodResult, predictor: Predictor, data: Data_contra, count: int) -> Gallery:
+        """Return examples worth looking at, `count` of each kind, with what a method says of them.
 
         Args:
-            result: Of the last predictor, by which they are chosen.
-            predictors: All methods; some can draw what they found.
+            result: Of the method, by which they are chosen.
+            predictor: The method.
             data: What is judged.
             count: Number of examples of each kind.
         """

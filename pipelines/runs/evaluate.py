@@ -35,11 +35,12 @@ from pipelines.runs.shifted import require_images, shifted_results
 from pipelines.runs.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
 from pipelines.scores.metrics import write_metrics
 from pipelines.scores.pictures import Outputs
-from pipelines.scores.report import write_report
+from pipelines.scores.report import Gallery, write_report
 from pipelines.scores.results import (
     Evaluation,
     MethodResult,
     compare,
+    main_result,
     peak_memory_bytes,
     selection_warnings,
 )
@@ -113,17 +114,14 @@ def evaluate_run(
         unknown = read_unfamiliar(job, settings.unfamiliar, read_learned(job.folder) or frozenset())
     judged = judge_all(job, predictors, names, judged_again)
     results = judged.results
+    chosen = "" if run.choice is None else chosen_title(predictors, run.choice.head)
+    main = main_result(results, chosen)
     no_promise = no_promise_reason(job, trained_here=trained_here, fold=fold)
+    errors = [collector.errors() for collector in judged.referral]
     promises = (
         {}
         if no_promise
-        else run_promises(
-            job,
-            predictors,
-            [collector.errors() for collector in judged.referral],
-            names=names,
-            max_errors=settings.max_errors,
-        )
+        else run_promises(job, predictors, errors, names=names, max_errors=settings.max_errors)
     )
     groups = judge_by.groups(data, names)
     num_groups = len(set(groups.values()))
@@ -132,7 +130,11 @@ def evaluate_run(
         results=results,
         comparisons=tuple(
             compare(
-                results[-1], results[:-1], groups=groups, resamples=settings.resamples, seed=settings.seed
+                main,
+                [result for result in results if result is not main],
+                groups=groups,
+                resamples=settings.resamples,
+                seed=settings.seed,
             )
         ),
         settings=job.settings.model_dump(mode="json"),
@@ -157,7 +159,7 @@ def evaluate_run(
         promises=promises,
         no_promise=no_promise,
         choice="" if run.choice is None else run.choice.sentence(),
-        chosen="" if run.choice is None else chosen_title(predictors, run.choice.head),
+        chosen=chosen,
         unfamiliar={}
         if unknown is None
         else {
@@ -173,7 +175,20 @@ def evaluate_run(
         if settings.shifted
         else {},
     )
-    gallery = judge_by.gallery(results[-1], predictors, data, settings.gallery_images)
+    shown = next(predictor for predictor in predictors if predictor.title == main.name)
+    write_evaluation(job, evaluation, judge_by.gallery(main, shown, data, settings.gallery_images), out)
+    return evaluation
+
+
+def write_evaluation(job: Job[Any, Any, Any], evaluation: Evaluation, gallery: Gallery, out: Path) -> None:
+    """Write report and metrics, and show the table and what it comes to.
+
+    Args:
+        job: Of the run.
+        evaluation: What is written.
+        gallery: Pictures of the report.
+        out: Folder to write to.
+    """
     out.mkdir(parents=True, exist_ok=True)
     remove_partial_of(out / REPORT, out / METRICS)  # of a process that was killed
     write_report(out / REPORT, job.application.title, evaluation, gallery)
@@ -184,7 +199,6 @@ def evaluate_run(
     if sentence := promise_sentence(evaluation):
         job.say(sentence, soft_wrap=True)
     job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
-    return evaluation
 
 
 def chosen_title(predictors: Sequence[Predictor], head: str) -> str:

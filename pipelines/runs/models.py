@@ -37,6 +37,9 @@ SOFTMAX_VARIANCE = 100.0
 The steps of a head alone take it from 1 to 5 only, so that all probabilities stay too even; `docs/results.md`
 (few labels) compares 1, 100 and 1000."""
 
+POINTS_PER_EXPERT, MOST_EXPERTS = 300, 3
+"""By which labelled runs choose the number of experts where the settings leave it open."""
+
 
 def head_task(
     application: Application[Any, SettingsKind, RunKind],
@@ -66,6 +69,16 @@ def _start_variance(run: HeadRun, *, has_mean: bool, is_softmax: bool) -> float:
     return SOFTMAX_VARIANCE if is_softmax and run.starts_wide else 1.0
 
 
+def num_experts_for(num_points: int) -> int:
+    """Return how many experts some training points can feed: a hundred in three regions starve two of them.
+
+    Example:
+        >>> num_experts_for(100), num_experts_for(700), num_experts_for(5000)
+        (1, 2, 3)
+    """
+    return min(max(num_points // POINTS_PER_EXPERT, 1), MOST_EXPERTS)
+
+
 def make_head(
     name: str, application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
 ) -> Head:
@@ -81,6 +94,8 @@ def make_head(
         ValueError: The head does not go with the settings, or needs views and there are none.
     """
     family = head_family(name)
+    if getattr(settings, "num_experts", 0) is None:
+        settings = settings.model_copy(update={"num_experts": num_experts_for(run.num_data)})
     own = family.settings_of(settings)
     if not run.linear_means and hasattr(own, "mean"):
         own = own.model_copy(update={"mean": "none"})

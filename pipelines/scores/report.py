@@ -162,7 +162,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         version=version("gpimaging"),
         evaluation=evaluation,
         results=evaluation.results,
-        main=evaluation.results[-1],
+        main=evaluation.main,
         first=[text for text in (evaluation.choice, referral_sentence(evaluation)) if text],
         summary=_summary(evaluation),
         best={score.key: best_methods(score, evaluation.results) for score in evaluation.definitions},
@@ -178,7 +178,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
 
 def _summary(evaluation: Evaluation) -> list[str]:
     """Return the findings in a few sentences."""
-    main = evaluation.results[-1]
+    main = evaluation.main
     scores = ", ".join(f"{s.title} {format_number(main.scores[s.key])}" for s in evaluation.headline)
     sentences = [f"{main.name}: {scores}."]
     definitions = {score.key: score for score in evaluation.definitions}
@@ -212,7 +212,7 @@ def _figures(evaluation: Evaluation) -> dict[str, str | None]:
         "reliability": reliability_figure(evaluation.results),
         "risk_coverage": None if tells_classes else risk_coverage_figure(evaluation.results),
         "referral": referral_figure(evaluation.results) if tells_classes else None,
-        "uncertainty": uncertainty_figure(evaluation.results[-1]),
+        "uncertainty": uncertainty_figure(evaluation.main),
         "shifts": shifts_figure(evaluation.shifted),
     }
     return {key: None if svg is None else svg_uri(svg) for key, svg in drawn.items()}

@@ -201,7 +201,7 @@ class Evaluation:
     Attributes:
         application: Name of the application, for example "lane".
         results: The methods on the same examples, the baselines first.
-        comparisons: The last method against the others.
+        comparisons: The main method against the others.
         settings: How the models were trained; values that JSON has, nested or not.
         data: What they were judged on: names, counts, sizes.
         warnings: What a reader must know; `caveats` of the results are added to them.
@@ -248,6 +248,11 @@ class Evaluation:
         return tuple(score for score in self.definitions if score.headline)
 
     @property
+    def main(self) -> MethodResult:
+        """Return the result that comparisons and pictures are of: the chosen method's, or the last one."""
+        return main_result(self.results, self.chosen)
+
+    @property
     def chosen_promises(self) -> tuple[str, MethodPromises] | None:
         """Return name and promises of the chosen method, or of the last one that makes any; None without."""
         if self.chosen in self.promises:
@@ -258,6 +263,11 @@ class Evaluation:
     def all_warnings(self) -> tuple[str, ...]:
         """Return the caller's warnings and the caveats of the results."""
         return (*self.warnings, *caveats(self.results))
+
+
+def main_result(results: Sequence[MethodResult], chosen: str) -> MethodResult:
+    """Return the result of the chosen method, or the last one where none of the names is chosen."""
+    return next((result for result in results if result.name == chosen), results[-1])
 
 
 def caveats(results: Sequence[MethodResult]) -> tuple[str, ...]:

@@ -281,11 +281,8 @@ class ClassJudge(Generic[DataKind]):
 
         return draw
 
-    def gallery(
-        self, result: MethodResult, predictors: Sequence[Predictor], data: DataKind, count: int
-    ) -> Gallery:
+    def gallery(self, result: MethodResult, predictor: Predictor, data: DataKind, count: int) -> Gallery:
         """Return confidently wrong and most uncertain examples."""
-        predictor = predictors[-1]
         selection = select_labelled(result, count)
         images = {
             example.name: LabelledImage(

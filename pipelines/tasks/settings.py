@@ -76,7 +76,12 @@ class LabelledTrainSettings(HeadTrainSettings):
         description="Most steps of a GP head alone on the features of all training examples, before the "
         "further epochs; it stops earlier where the selection examples are predicted no better.",
     )
-    num_experts: int = Field(default=3, ge=0, description="Experts of the HGP at the start (thesis: 3).")
+    num_experts: int | None = Field(
+        default=None,
+        ge=0,
+        description="Experts of the HGP at the start; null takes one for every 300 training points, at "
+        "least 1 and at most 3 (thesis: 3).",
+    )
     likelihood: Literal["bernoulli", "softmax", "robust_max"] | None = Field(
         default=None,
         description="Likelihood of the GP heads; null takes bernoulli (probit) for two classes and softmax "
@@ -87,8 +92,8 @@ class LabelledTrainSettings(HeadTrainSettings):
         ge=0,
         le=1,
         description="How much the training makes up for rare classes: if a class has n of the N images, each "
-        "of its images weighs (N / n) to this power. With 0 all images weigh the same, with 1 all classes, "
-        "so that the model finds more of a rare class and takes more other images for it.",
+        "of its images weighs (N / n) to this power. With 0 all images weigh the same; with 1 all classes "
+        "do, so that the model finds more of a rare class and takes more other images for it.",
     )
     augmentation: LabelledAugmentation | None = Field(
         default=LabelledAugmentation(), description="Random changes of the training images; null for none."

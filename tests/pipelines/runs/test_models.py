@@ -14,6 +14,7 @@ from pipelines.runs.models import (
     SOFTMAX_VARIANCE_BESIDE_MEAN,
     VARIANCE_BESIDE_MEAN,
     make_head,
+    num_experts_for,
 )
 from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import SnapshotPreprocessing, SonarRun, TrainSettings
@@ -103,3 +104,10 @@ def test_experts_start_at_one_and_a_saved_head_remembers_where_it_started():
     again = type(head).from_config(head.get_config())
     again.build((None, 3))
     assert float(again.global_unit.variance.numpy()[0, 0]) == pytest.approx(SOFTMAX_VARIANCE)
+
+
+def test_the_number_of_experts_follows_the_training_points_unless_it_is_given():
+    assert [num_experts_for(points) for points in (10, 299, 600, 900, 10**6)] == [1, 1, 2, 3, 3]
+    assert made("hgp", 2).num_experts == num_experts_for(10)
+    assert made("hgp", 2, num_experts=4).num_experts == 4
+    assert made("hgp", 2, num_experts=0).num_experts == 0

@@ -99,6 +99,8 @@ def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(eva
         )
     )
     assert metrics_content(judged)["chosen"] == first
+    assert judged.main is evaluation.results[0]
+    assert evaluation.main is evaluation.results[-1]
     none = replace(judged, promises={first: replace(promises, rows=promises.rows[:1])})
     assert "for at most 0.1 % wrong, at least 2995 images are needed" in referral_sentence(none)
     assert 'id="choice"' not in render_report("Title", evaluation, Gallery(), CREATED)
