@@ -104,16 +104,16 @@ def test_a_run_that_describes_no_model_is_refused(lane_run, run, settings):
 
 @pytest.mark.slow
 def test_a_model_is_loaded_with_the_weights_of_its_best_epoch(lane_run, lane_data, manifest, splits):
-    """Its bound on the selection images comes out again, and no epoch has a better one."""
+    """Its loss, or a GP's NLL, on the selection images comes out again, and no epoch has a better one."""
     data = Prepared(lane_data, manifest)
-    for name in ("linear", "hgp"):
+    for name, measure in (("linear", "loss"), ("hgp", "nll")):
         state = json.loads((lane_run / "heads" / name / "state.json").read_text())
-        assert state["best"] <= min(epoch["selection_loss"] for epoch in state["history"])
+        assert state["best"] <= min(epoch[f"selection_{measure}"] for epoch in state["history"])
         model = load_model(job(lane_run), name)
         model.compile()
         batches = LANE.inputs.plain_batches(data, splits.selection, SETTINGS, False)
         judged = model.evaluate(batches, verbose=0, return_dict=True)
-        assert judged["loss"] == pytest.approx(state["best"], rel=1e-5)
+        assert judged[measure] == pytest.approx(state["best"], rel=1e-5)
 
 
 def test_a_head_without_checkpoint_cannot_be_loaded(lane_run):
