@@ -136,7 +136,10 @@ def make_steps(
     steps = {GPFLOW: gpflow_step(x, y, inducing, dtype)}
     if with_gpytorch:
         steps[GPYTORCH] = gpytorch_step(x, y, inducing)
-    steps["SVGPHead"] = head_step(SVGPHead(num_inducing=inducing, dtype=dtype), x, y, features=features)
+    for title, mean in (("SVGPHead", "linear"), ("SVGPHead without a mean", "none")):
+        steps[title] = head_step(
+            SVGPHead(num_inducing=inducing, mean=mean, dtype=dtype), x, y, features=features
+        )
     for experts in EXPERTS:
         head = HGPHead(num_experts=experts, num_inducing=inducing, dtype=dtype)
         steps[f"HGPHead T={experts}"] = head_step(head, x, y, features=features)

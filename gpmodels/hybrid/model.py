@@ -244,13 +244,14 @@ class HybridModel(BoundModel):
     def _is_started(self) -> bool:
         """Whether the head is where the data are, by `initialize` or by training."""
         placed = not isinstance(self.head, GPHead) or (self.built and self.head.is_placed())
-        return placed and self._knows_targets
+        return placed and (self._measured is None or float(self._measured) > 0.0)
 
     def load_own_variables(self, store: Any) -> None:
         """Take mean and scale of the targets from a file, which those of an earlier version lack."""
         if len(store.keys()):
             super().load_own_variables(store)
-        self._knows_targets = True
+        elif self._measured is not None:
+            self._measured.assign(1.0)  # it was trained on targets as they were given
 
     def sample(self, data: Any, max_points: int, *, seed: int = 0) -> Sample:
         """Return features, labels and weights of at most `max_points` random points of positive weight.
@@ -323,12 +324,12 @@ class HybridModel(BoundModel):
         self, labels: npt.NDArray[Any], weights: npt.NDArray[np.floating[Any]]
     ) -> npt.NDArray[Any]:
         """Measure mean and scale of real targets, and return what the head learns from."""
-        if self.target_mean is None or self.target_scale is None:
+        if self.target_mean is None or self.target_scale is None or self._measured is None:
             return labels
         mean, scale = target_moments(labels, weights)
         self.target_mean.assign(mean)
         self.target_scale.assign(scale)
-        self._knows_targets = True
+        self._measured.assign(1.0)
         return (labels - mean) / scale
 
     def _fit_head(self, sample: Sample, steps: int, learning_rate: float, batch_size: int = 2048) -> None:

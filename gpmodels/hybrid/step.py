@@ -73,13 +73,14 @@ class BoundModel(keras.Model):
         self.num_effective = num_effective
         self.points_per_example = points_per_example
         self.seed = seed
-        self._knows_targets = head.is_classifier
         self.target_mean: keras.Variable | None = None
         self.target_scale: keras.Variable | None = None
+        self._measured: keras.Variable | None = None  # a weight, so that it goes where the other two go
         if not head.is_classifier:
             settings = {"shape": (), "trainable": False, "dtype": head.variable_dtype}
             self.target_mean = self.add_weight(name="target_mean", initializer="zeros", **settings)
             self.target_scale = self.add_weight(name="target_scale", initializer="ones", **settings)
+            self._measured = self.add_weight(name="targets_are_measured", initializer="zeros", **settings)
         self._expected_log_likelihood = keras.metrics.Mean("expected_log_likelihood")
         self._nll = keras.metrics.Mean("nll")
         self._error = (

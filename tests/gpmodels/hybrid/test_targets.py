@@ -102,3 +102,17 @@ def test_a_file_of_before_has_neither_mean_nor_scale():
     model = model_of(HEADS["linear"](), data()[1])
     model.load_own_variables({})
     assert (float(model.target_mean), float(model.target_scale)) == (0.0, 1.0)
+    assert model._is_started()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_weights_of_a_model_bring_the_unit_of_its_targets(head):
+    x, y = data()
+    model = model_of(HEADS[head](), MEAN + SCALE * y)
+    copy = HybridModel.from_config(model.get_config())
+    copy.build((None, 2))
+    copy.set_weights(model.get_weights())
+    copy.compile(optimizer=keras.optimizers.SGD(0.0))
+    copy.fit(x, MEAN + 2.0 * SCALE * y, epochs=1, verbose=0)
+    for name, values in model(x).items():
+        np.testing.assert_allclose(copy(x)[name], values, rtol=1e-6)
