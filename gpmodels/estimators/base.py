@@ -6,7 +6,7 @@ import abc
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -119,18 +119,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         self.head_settings_ = self._sizes(len(x)) | self._head_settings() | {"dtype": self.dtype}
         engine = self._engine(x.shape[1])
         engine.reset()
-        sample = np.arange(len(x))
-        if len(x) > PLACEMENT_ROWS:
-            sample = rng.choice(sample, PLACEMENT_ROWS, replace=False)
-        placed = (x[sample] - self.input_mean_) / self.input_scale_
-        self._start_seed = seed = int(rng.integers(2**31 - 1))
-        engine.head.initialize(placed, seed=seed)
-        of_sample = targets[sample], weight[sample], None if groups is None else groups[sample]
-        layer = linear_layer_of(engine.head, placed, *of_sample)
-        if layer is not None and engine.head.linear_mean is not None:
-            engine.head.linear_mean.start_from(layer.kernel, layer.bias)
-        logits = layer.logits if layer is not None and len(sample) == len(x) else None
-        engine.head.initialize_from_labels(placed, targets[sample], seed=seed)
+        rows = self._place(engine, Rows(x, targets, weight, self.input_mean_, self.input_scale_, groups), rng)
         full_batch = self._takes_full_batch(len(x))
         total = self.max_iterations or (self._lbfgs_iterations if full_batch else self._adam_iterations)
         monitor = FitMonitor(
@@ -144,35 +133,51 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         )
         with monitor:
             if full_batch:
-                points = engine.points((x - self.input_mean_) / self.input_scale_, targets, weight, logits)
-                choose_start(
-                    engine, points, monitor, max_iterations=total, tolerance=self.tolerance, seed=seed
-                )
-                points = points._replace(expert=engine.assign(points.x))
-                fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
-                self._fit_temperature(engine, points, groups, seed)
-                kept = max(monitor.iteration, 1)
+                kept = self._fit_full_batch(engine, rows, monitor, total)
             else:
-                rows = Rows(x, targets, weight, self.input_mean_, self.input_scale_, groups, logits)
                 kept = self._fit_mini_batch(engine, rows, monitor, total, rng)
         self._publish(engine)
         self.learning_curve_: list[CurvePoint] = monitor.curve
         self.n_iter_, self.kept_iteration_ = max(monitor.iteration, 1), kept
-        some = np.sort(rng.permutation(len(x))[:LOOKED_AT])
-        outputs = self._outputs_of(x[some])
+        self._look(engine, rows.subset(np.sort(rng.permutation(len(x))[:LOOKED_AT])))
+        return self
+
+    def _place(self, engine: Engine, rows: Rows, rng: np.random.Generator) -> Rows:
+        """Place the head at a sample of the rows; return them with the cross-fitted logits of its layer.
+
+        The logits are left out where a layer was fitted to a part of the rows.
+        """
+        head, sample = engine.head, rows
+        if len(rows) > PLACEMENT_ROWS:
+            sample = rows.subset(rng.choice(len(rows), PLACEMENT_ROWS, replace=False))
+        placed = sample.standardised
+        self._start_seed = seed = int(rng.integers(2**31 - 1))
+        head.initialize(placed, seed=seed)
+        layer = linear_layer_of(head, placed, sample.y, sample.weight, sample.groups)
+        if layer is not None and head.linear_mean is not None:
+            head.linear_mean.start_from(layer.kernel, layer.bias)
+        head.initialize_from_labels(placed, sample.y, seed=seed)
+        return rows if layer is None or sample is not rows else replace(rows, logits=layer.logits)
+
+    def _fit_full_batch(self, engine: Engine, rows: Rows, monitor: FitMonitor, total: int) -> int:
+        """Learn from all rows at once; return the iteration whose weights are kept."""
+        points = engine.points(rows.standardised, rows.y, rows.weight, rows.logits)
+        seed = self._start_seed
+        choose_start(engine, points, monitor, max_iterations=total, tolerance=self.tolerance, seed=seed)
+        points = points._replace(expert=engine.assign(points.x))
+        fit_full_batch(engine, points, monitor, max_iterations=total, tolerance=self.tolerance)
+        self._fit_temperature(engine, points, rows.groups, seed)
+        return max(monitor.iteration, 1)
+
+    def _look(self, engine: Engine, rows: Rows) -> None:
+        """Warn where some rows are predicted no better than without inputs; say what the linear mean does."""
+        outputs, head = self._outputs_of(rows.x), engine.head
         warn_if_nothing_learned(
-            outputs,
-            x[some],
-            targets[some],
-            weight[some],
-            is_class=engine.head.is_classifier,
-            name=type(self).__name__,
+            outputs, rows.x, rows.y, rows.weight, is_class=head.is_classifier, name=type(self).__name__
         )
-        linear = (x[some] - self.input_mean_) / self.input_scale_
-        share = linear_share(engine.head.linear_mean, tf.constant(linear, engine.dtype), outputs)
+        share = linear_share(head.linear_mean, tf.constant(rows.standardised, engine.dtype), outputs)
         if share is not None:
             self.linear_share_ = share
-        return self
 
     def _remember_rows(self, x: FloatArray, targets: FloatArray, weight: FloatArray) -> None:  # noqa: ARG002 - estimators that leave rows out digest targets and weights, too
         """Keep what later calls with the rows of the fit are checked by."""

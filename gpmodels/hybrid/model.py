@@ -27,6 +27,7 @@ from gpmodels.hybrid.fitting import FitArguments, count_points
 from gpmodels.hybrid.inference import inference_function
 from gpmodels.hybrid.points import NO_POINT, Sample, first_batches, num_points, point_batches, sample_points
 from gpmodels.hybrid.replacing import Replacing, can_start_anew
+from gpmodels.hybrid.replicas import number
 from gpmodels.hybrid.sampling import mixture_of_samples, samples
 from gpmodels.hybrid.step import BoundModel
 from gpmodels.hybrid.targets import target_moments
@@ -244,7 +245,7 @@ class HybridModel(BoundModel):
     def _is_started(self) -> bool:
         """Whether the head is where the data are, by `initialize` or by training."""
         placed = not isinstance(self.head, GPHead) or (self.built and self.head.is_placed())
-        return placed and (self._measured is None or float(self._measured) > 0.0)
+        return placed and (self._measured is None or number(self._measured) > 0.0)
 
     def load_own_variables(self, store: Any) -> None:
         """Take mean and scale of the targets from a file, which those of an earlier version lack."""
@@ -411,7 +412,7 @@ class HybridModel(BoundModel):
             self.head,
             trunk=self._trunk,
             familiarity=self.familiarity,
-            moments=None if self.target_mean is None else (float(self.target_mean), self.scale_of_targets()),
+            moments=None if self.target_mean is None else (number(self.target_mean), self.scale_of_targets()),
             says_strangeness=says_strangeness,
         )
 

@@ -78,3 +78,13 @@ def place_in_batch(count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     counts = total(tf.one_hot(number, replicas, dtype=tf.float32) * tf.cast(count, tf.float32))
     counts = tf.cast(tf.round(counts), tf.int32)
     return tf.reduce_sum(counts[:number]), tf.reduce_sum(counts)
+
+
+def number(scalar: Any) -> float:
+    """Return the value of a scalar variable of Keras, that of one device where several hold it.
+
+    Example:
+        >>> number(keras.Variable(2.0))
+        2.0
+    """
+    return float(tf.convert_to_tensor(getattr(scalar, "value", scalar)).numpy())

@@ -98,7 +98,7 @@ class BoundModel(keras.Model):
 
     def scale_of_targets(self) -> float:
         """Return the standard deviation that real targets are divided by, 1 of a classifier."""
-        return 1.0 if self.target_scale is None else float(self.target_scale)
+        return 1.0 if self.target_scale is None else replicas.number(self.target_scale)
 
     def _in_unit(self, outputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the head's outputs in the unit of the targets, those of classes as they are."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from gpmodels.heads.base import Head
 from gpmodels.hybrid.checks import warn_of_num_data
+from gpmodels.hybrid.replicas import number
 
 LOGGER = logging.getLogger(__name__)
 
@@ -168,16 +169,11 @@ class Watch:
         constant = self._sums.constant()
         if model.points_per_example is None and constant.points:
             self.tell_num_data(model, constant.points, of_all=reads_all)
-        steps, rate = _number(model.optimizer.iterations), _number(model.optimizer.learning_rate)
+        steps, rate = number(model.optimizer.iterations), number(model.optimizer.learning_rate)
         trained = steps >= LEAST_STEPS and steps * rate >= LEAST_WAY
         if "collapse" not in self._said and trained and _knows_no_input(model, logs, constant):
             self._said.add("collapse")
             _tell_collapse(model, logs, constant)
-
-
-def _number(value: Any) -> float:
-    """Return a scalar variable's value, of one device where several hold it."""
-    return float(tf.convert_to_tensor(getattr(value, "value", value)).numpy())
 
 
 class _EpochWatch(keras.callbacks.Callback):
