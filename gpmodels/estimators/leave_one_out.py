@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 from sklearn.base import is_classifier
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
@@ -87,6 +88,9 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
         if layer is not None:
             logits = layer.logits
         points = engine.points(scaled, targets, weight, logits)
+        if points.logits is not None and engine.head.linear_mean is not None:
+            own = engine.head.linear_mean.logits(points.x)  # which knows nothing of rows without weight
+            points = points._replace(logits=tf.where(points.weight[:, None] > 0, points.logits, own))
         left_out = engine.head.leaving_out(points)
         rows = max(CHUNK // self.head_settings_.get("num_classes", 1), 64)
         parts = []

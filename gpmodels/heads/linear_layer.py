@@ -163,7 +163,7 @@ def cross_folds(
     Args:
         x: Inputs, `[N, D]`.
         y: Class indices or targets, `[N]`.
-        groups: Group of each row, `[N]`, or None.
+        groups: Group of each row, `[N]`, or None, which is what groups of one row each are.
         rng: Draws the folds.
         is_class: Whether `y` are classes.
 
@@ -173,7 +173,7 @@ def cross_folds(
         >>> bool(fold[0] == fold[2] != fold[1])
         True
     """
-    if groups is not None and len(np.unique(groups)) > 1:
+    if groups is not None and 1 < len(np.unique(groups)) < len(groups):
         _, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
         order = rng.permutation(number.max() + 1)

@@ -15,6 +15,9 @@ from gpmodels.heads.base import Head
 
 LOGGER = logging.getLogger(__name__)
 
+INPUTS_NOT_FINITE = "The inputs hold NaN or infinity"
+"""How the error of a training step on such inputs begins."""
+
 CLEARLY = 2.0
 """Factor by which the number of points may differ from `num_data` without a word."""
 
@@ -218,7 +221,7 @@ def not_finite_message(where: str | None) -> str:
     """Return what to say of features that are not finite, by where the inputs are not."""
     if where is not None:
         return (
-            f"The inputs hold NaN or infinity ({where}); leave such examples out or fill in the values. The "
+            f"{INPUTS_NOT_FINITE} ({where}); leave such examples out or fill in the values. The "
             "network is not at fault."
         )
     return (
@@ -248,7 +251,7 @@ def assert_inputs_finite(inputs: Any, features: tf.Tensor) -> None:
         tf.debugging.Assert(
             tf.reduce_all(rows),
             [
-                "The inputs hold NaN or infinity; leave such examples out. Rows of the batch:",
+                f"{INPUTS_NOT_FINITE}; leave such examples out. Rows of the batch:",
                 tf.squeeze(tf.where(~rows), 1),
             ],
             summarize=5,

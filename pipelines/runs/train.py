@@ -39,7 +39,7 @@ from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_point
 from pipelines.runs.sources import gift_text, open_sources, with_transfer_heads
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
-from pipelines.training.divergence import factorisation_errors, require_finite
+from pipelines.training.divergence import require_finite, step_errors
 from pipelines.training.progress import EpochProgress, epoch_lines
 from pipelines.training.replicas import Replicas, Replication
 from pipelines.training.stages import (
@@ -449,7 +449,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         settings = self.job.settings
         where = f"while the {model.head.name} head was trained alone"
         remedy = "Lower head_step_learning_rate and start again with --resume."
-        with factorisation_errors(model, where, remedy):
+        with step_errors(model, where, remedy):
             if isinstance(model.head, GPHead) and self.job.run.linear_means:
                 start_in_run(self.job, model, None if head_family(name).needs_views else self._linear)
             else:

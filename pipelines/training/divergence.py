@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels import HybridModel
+from gpmodels.hybrid.checks import INPUTS_NOT_FINITE
 from gpmodels.units.numerics import FactorisationFailure
 from pipelines.errors import TrainingDiverged
 
@@ -46,8 +47,8 @@ class StopOnDivergence(keras.callbacks.Callback):
 
 
 @contextmanager
-def factorisation_errors(model: HybridModel, where: str, remedy: str) -> Iterator[None]:
-    """Turn the error of a Cholesky factorisation that failed into `TrainingDiverged`.
+def step_errors(model: HybridModel, where: str, remedy: str) -> Iterator[None]:
+    """Turn the errors of a Cholesky factorisation that failed, and of bad inputs, into `TrainingDiverged`.
 
     Args:
         model: Whose units are factorised.
@@ -57,6 +58,11 @@ def factorisation_errors(model: HybridModel, where: str, remedy: str) -> Iterato
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
+        if INPUTS_NOT_FINITE in error.message:
+            raise TrainingDiverged(
+                f"Training stopped {where}: the inputs hold NaN or infinity, which no learning rate mends. "
+                "Leave such examples out of the data, and start again with another --out."
+            ) from error
         failure = FactorisationFailure.of(error)
         if failure is None:
             raise

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
-from pipelines.training.divergence import StopOnDivergence, expert_names, factorisation_errors, require_finite
+from pipelines.training.divergence import StopOnDivergence, expert_names, require_finite, step_errors
 from pipelines.training.interruption import interrupted_between_steps
 from pipelines.training.replicas import Replication, Twin
 
@@ -320,7 +320,7 @@ def _start(
 
 def _judged_start(model: HybridModel, settings: StageSettings, data: StageData, folder: Path) -> float | None:
     """Return what the monitored number is at the start; None if it is not finite."""
-    with factorisation_errors(model, "before the first epoch", _remedy(folder, settings)):
+    with step_errors(model, "before the first epoch", _remedy(folder, settings)):
         judged = model.evaluate(data.selection, verbose=0, return_dict=True)
     least = float(judged[settings.monitored.removeprefix("selection_")])
     return least if math.isfinite(least) else None
@@ -337,7 +337,7 @@ def _one_epoch(
     """Train for one epoch, drop unused experts, and return the epoch's numbers, all of them finite."""
     where = f"in epoch {epoch + 1}"
     model.head.reset_assignments()
-    with factorisation_errors(model, where, remedy):
+    with step_errors(model, where, remedy):
         with interrupted_between_steps() as stop:
             watched = [StopOnDivergence(remedy), *callbacks, stop]
             if twin is None:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from gpmodels import HybridModel
 from gpmodels.units.numerics import inverse_cholesky
 from pipelines.errors import TrainingDiverged
-from pipelines.training.divergence import expert_names, factorisation_errors, require_finite
+from pipelines.training.divergence import expert_names, require_finite, step_errors
 from pipelines.training.stages import BEST, StageSettings, StageState, load_checkpoint, train_stage
 from tests.pipelines.tiny_stage import PER_BATCH, X, Y, batches, make_model, stage_data, train_first_epoch
 
@@ -98,9 +98,26 @@ def bad_images(_: int) -> tf.data.Dataset:
 
 @pytest.mark.slow
 def test_nan_in_the_images_blames_the_images(diverging):
-    """The gradients of a NaN loss must not reach the weights, or the first weight would be blamed."""
+    """The gradients of a NaN loss must not reach the weights, and no learning rate is blamed."""
     model, folder = diverging
-    message = continue_training(model, folder, lambda: None, batches=bad_images)
+    data, settings = stage_data(batches=bad_images), StageSettings(2, 0.05)
+    with pytest.raises(TrainingDiverged, match="in epoch 2: the inputs hold NaN or infinity") as caught:
+        train_stage(model, settings, data, folder=folder, resume=True)
+    assert "--resume" not in str(caught.value)
+    good_checkpoint_loads(folder)
+
+
+@pytest.mark.slow
+def test_a_label_weight_that_is_nan_leaves_the_weights_alone(diverging):
+    """All that is finite is said to be, so that the data are looked at."""
+    model, folder = diverging
+    weights = np.ones(Y.shape, np.float32)
+    weights[3] = np.nan
+
+    def batches_with(_: int) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices((X, Y, weights)).batch(PER_BATCH)
+
+    message = continue_training(model, folder, lambda: None, batches=batches_with)
     assert "step 2: the loss is nan. All weights are finite: the images or labels hold the cause" in message
 
 
@@ -165,7 +182,7 @@ def test_undefined_scores_are_left_out(diverging):
 def test_a_factorisation_that_fails_with_finite_weights_is_explained():
     model = make_model("hgp")
     indefinite = -1e6 * tf.eye(3, batch_shape=[2])
-    with pytest.raises(TrainingDiverged) as caught, factorisation_errors(model, "here", "Do this."):
+    with pytest.raises(TrainingDiverged) as caught, step_errors(model, "here", "Do this."):
         inverse_cholesky(indefinite, jitter=1e-5, unit="experts of hgp")
     assert str(caught.value) == (
         "Training stopped here: the inducing covariance of expert_1, expert_2 of hgp could not be "
@@ -175,7 +192,7 @@ def test_a_factorisation_that_fails_with_finite_weights_is_explained():
 
 def test_other_errors_of_tensorflow_are_not_taken_for_divergence():
     error = tf.errors.InvalidArgumentError(None, None, "Labels must be 0 or 1")
-    with pytest.raises(tf.errors.InvalidArgumentError), factorisation_errors(make_model(), "", ""):
+    with pytest.raises(tf.errors.InvalidArgumentError), step_errors(make_model(), "", ""):
         raise error
 
 
