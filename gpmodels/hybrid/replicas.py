@@ -84,7 +84,7 @@ def number(scalar: Any) -> float:
     """Return the value of a scalar variable of Keras, that of one device where several hold it.
 
     Example:
-        >>> number(keras.Variable(2.0))
+        >>> number(tf.constant(2.0))
         2.0
     """
     return float(tf.convert_to_tensor(getattr(scalar, "value", scalar)).numpy())
