@@ -15,7 +15,7 @@ from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
 from gpmodels.units.kernels import make_kernel
-from gpmodels.units.linear_mean import MEANS, START_VARIANCE, LinearMean
+from gpmodels.units.linear_mean import MEANS, START_VARIANCE, START_VARIANCE_OF_TARGETS, LinearMean
 from gpmodels.units.numerics import precision
 from gpmodels.units.sparse import UnitMarginal
 
@@ -149,7 +149,9 @@ class GPHead(Head):
         """Return σ² of a unit at the start: the one asked for, or little beside a linear mean, else 1."""
         if kernel_variance is not None:
             return kernel_variance
-        return 1.0 if self.mean == "none" else START_VARIANCE
+        if self.mean == "none":
+            return 1.0
+        return START_VARIANCE if self.is_classifier else START_VARIANCE_OF_TARGETS
 
     def shifted(self, latent: Latent, mean: tf.Tensor | None) -> Latent:
         """Return marginals with `mean [B, P]` added to that of all latent functions; None adds nothing."""

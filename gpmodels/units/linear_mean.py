@@ -32,8 +32,9 @@ and rows that a layer tells apart would push it on. Below 1 it is free, since th
 SCALE_DEFICIT_DEVIATION = 0.01
 """How far below 0 it may lie: a layer is not to be turned round."""
 
-START_VARIANCE = 0.1
-"""σ² at which a GP starts beside a linear mean: little, so that the start is the linear layer."""
+START_VARIANCE, START_VARIANCE_OF_TARGETS = 0.1, 0.01
+"""σ² at which a GP starts beside a linear mean: little, so that the start is the linear layer. It is little
+against logits of some units, or against the noise of targets of variance 1."""
 
 
 def as_latents(logits: npt.NDArray[np.floating[Any]], num_latents: int) -> npt.NDArray[np.floating[Any]]:

@@ -22,7 +22,7 @@ from gpmodels import (
 )
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import GPHead, Points
-from gpmodels.units.linear_mean import START_VARIANCE, LinearMean
+from gpmodels.units.linear_mean import START_VARIANCE, START_VARIANCE_OF_TARGETS, LinearMean
 from tests.gpmodels.random_units import mean_twin, randomize_mean, units_of, without_mean
 
 FEATURES = 3
@@ -348,6 +348,7 @@ def test_a_kernel_starts_small_beside_it_unless_it_is_told(name):
         return float(np.unique(last.variance.numpy()).item())
 
     assert start() == pytest.approx(START_VARIANCE)
+    assert start(likelihood="gaussian") == pytest.approx(START_VARIANCE_OF_TARGETS)
     assert start(mean="none") == pytest.approx(1.0)
     if name != "vmgp":
         assert start(kernel_variance=3.0) == start(kernel_variance=3.0, mean="none") == pytest.approx(3.0)
