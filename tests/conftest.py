@@ -81,6 +81,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
+class _Deadline:
+    """Ends the tests after so many seconds, as `make test-changed` does."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._end = seconds, time.monotonic() + seconds
+
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is not None and time.monotonic() >= self._end:
+            item.session.shouldstop = f"{self._seconds:.0f} seconds have passed; `make test` runs the rest"
+
+
 class _Collector:
     """Frees the models of the tests so far, of which a process would otherwise hold tens of gigabytes."""
 
@@ -95,6 +106,8 @@ class _Collector:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Collector())
+    if "TEST_SECONDS" in os.environ:
+        config.pluginmanager.register(_Deadline(float(os.environ["TEST_SECONDS"])))
 
 
 class _AutoGraphFallback(logging.Handler):
