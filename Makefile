@@ -54,13 +54,14 @@ test-changed: $(STAMP)
 	$(BIN)/python tests/changed.py
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m 'slow and not exhaustive' --ignore=$(PEERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not exhaustive' --hypothesis-profile slow --ignore=$(PEERS) $(PYTEST_ARGS)
 
 test-benchmarks: $(STAMP)
 	$(BIN)/python -m pytest -m 'not exhaustive' $(PYTEST_ARGS) $(PEERS)
 
 test-exhaustive: $(STAMP)
-	$(BIN)/python -m pytest -m exhaustive $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m exhaustive --hypothesis-profile slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'hypothesis and not slow and not exhaustive' --hypothesis-profile slow $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# Tests are about results: on a busy machine any example may take long.
-settings.register_profile("gpimaging", deadline=None)
-settings.load_profile("gpimaging")
+# Tests are about results: on a busy machine any example may take long. Commands choose how many there are.
+for name, number in {"fast": 25, "slow": 200, "thorough": 2000}.items():
+    settings.register_profile(name, deadline=None, max_examples=number)
+settings.load_profile("fast")
 
 # TensorFlow reads these when it is imported, so before any test module.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

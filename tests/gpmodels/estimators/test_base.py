@@ -15,8 +15,8 @@ from gpmodels import (
 )
 from gpmodels.estimators.base import FULL_BATCH_VALUES, weighted_moments
 from gpmodels.estimators.sizes import default_num_experts, default_num_inducing, expert_size
+from tests.gpmodels.estimators.small import SMALL
 
-SMALL = {"num_inducing": 6, "max_iterations": 5, "random_state": 0}
 CLASSIFIERS = (HGPClassifier, SVGPClassifier, VMGPClassifier)
 REGRESSORS = (HGPRegressor, SVGPRegressor, VMGPRegressor)
 OFTEN = (HGPClassifier, SVGPClassifier, SVGPRegressor)

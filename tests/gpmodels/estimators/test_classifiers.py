@@ -9,8 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import cross_val_score, train_test_split
 
 from gpmodels import HGPClassifier, SVGPClassifier, VMGPClassifier
-
-SMALL = {"num_inducing": 6, "max_iterations": 5, "random_state": 0}
+from tests.gpmodels.estimators.small import SMALL
 
 
 def data(num_classes=2, size=60):
