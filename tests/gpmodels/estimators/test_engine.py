@@ -65,7 +65,7 @@ def test_the_least_recently_used_engine_goes_first(monkeypatch):
 @pytest.mark.parametrize(
     "family",
     [
-        SVGPRegressor,
+        pytest.param(SVGPRegressor, marks=pytest.mark.slow),
         pytest.param(HGPClassifier, marks=pytest.mark.slow),
         pytest.param(DFGPRegressor, marks=pytest.mark.slow),
         pytest.param(AutoGPRegressor, marks=pytest.mark.slow),
@@ -276,6 +276,7 @@ def test_loading_another_estimator_changes_no_prediction(name, tmp_path):
         np.testing.assert_array_equal(value, expected[key])
 
 
+@pytest.mark.slow
 def test_a_callback_that_predicts_leaves_the_fit_as_it_is_and_sees_its_present_weights():
     x, y = data()
     other = fitted("svgp")[0]

@@ -69,7 +69,7 @@ def test_a_column_of_labels_and_some_of_the_rows(iris):
         model.leave_one_out(iris[0][:10], iris[1][:10])
 
 
-@pytest.mark.parametrize("make", [SVGPClassifier, SVGPRegressor])
+@pytest.mark.parametrize("make", [pytest.param(SVGPClassifier, marks=pytest.mark.slow), SVGPRegressor])
 def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path):
     """As many other rows, or labels in another order, would give numbers that look right."""
     x, y = iris
@@ -85,7 +85,7 @@ def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path)
                 one.leave_one_out(*rows)
 
 
-@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced"}])
+@pytest.mark.parametrize("settings", [{}, pytest.param({"class_weight": "balanced"}, marks=pytest.mark.slow)])
 def test_other_weights_than_those_of_the_fit_are_refused(settings, iris, tmp_path):
     x, y = iris
     weight = np.random.default_rng(0).uniform(size=150)

@@ -126,6 +126,7 @@ def test_parameters_and_feature_names_return(tmp_path):
     assert loaded.feature_names_in_.dtype == object
 
 
+@pytest.mark.slow
 def test_what_belongs_to_one_machine_is_not_stored(tmp_path):
     x, y = data()
     state = np.random.RandomState(0)

@@ -14,6 +14,7 @@ from gpmodels.estimators.kernel_start import KernelStart
 from gpmodels.estimators.starts import place_by_kernel
 
 
+@pytest.mark.slow
 def test_without_a_kernel_the_model_is_the_linear_layer() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(80, 3))

@@ -95,8 +95,8 @@ def copy(small_bundle: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def linear_bundle(lane_run: Path) -> Path:
-    return export(lane_run, lane_run.parent / "linear_bundle", head="linear")
+def linear_bundle(lane_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export(lane_run, tmp_path_factory.mktemp("linear") / "linear_bundle", head="linear")
 
 
 def change_metadata(bundle: Path, change: Callable[[dict], object]) -> None:
