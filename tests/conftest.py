@@ -28,7 +28,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process of tests for each process
 gc.set_threshold(50_000, 20, 100)
 
 SECONDS_BETWEEN_COLLECTIONS = 30.0
-"""Processor time between two searches for garbage; a search takes about .7 seconds."""
+"""Processor time between two searches for garbage."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +80,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         import tensorflow as tf  # noqa: PLC0415 - tests of data preparation do not pay for its import
 
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    gc.freeze()  # half a million objects of imported modules, which every search for garbage went through
 
 
 class _Deadline:

@@ -15,9 +15,12 @@ def _many_engines() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the variants of a family of heads to other commands where checks take long."""
+    """Leave the variants of a family of heads to other commands where checks take long, or train a model."""
     for item in items:
-        if getattr(getattr(item, "cls", None), "is_variant", False):
-            for marker, other in (("variants_are_slow", "slow"), ("once_a_family", "exhaustive")):
-                if item.get_closest_marker(marker):
-                    item.add_marker(getattr(pytest.mark, other))
+        contract = getattr(item, "cls", None)
+        if not getattr(contract, "is_variant", False):
+            continue
+        if item.get_closest_marker("once_a_family"):
+            item.add_marker(pytest.mark.exhaustive)
+        if item.get_closest_marker("traces") or ("model" in item.fixturenames and not contract.is_own_head):
+            item.add_marker(pytest.mark.slow)
