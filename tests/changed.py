@@ -131,7 +131,7 @@ def main() -> int:
     sys.stdout.write(f"{len(tests)} test files need what changed; they run for at most {SECONDS} seconds.\n")
     sys.stdout.flush()
     command = [sys.executable, "-m", "pytest", "-m", "not slow", "-n", "2", "--dist", "loadfile"]
-    command += ["--no-loadscope-reorder", *tests]  # the nearest first
+    command += ["--no-loadscope-reorder", "-rs", *tests]  # the nearest first, and how many were left
     environment = os.environ | {"TEST_SECONDS": str(SECONDS)}
     return subprocess.run(command, cwd=ROOT, check=False, env=environment).returncode
 

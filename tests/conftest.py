@@ -84,14 +84,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 class _Deadline:
-    """Ends the tests after so many seconds, as `make test-changed` does."""
+    """Passes over the tests that come after so many seconds, as `make test-changed` does."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._end = seconds, time.monotonic() + seconds
 
-    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        if nextitem is not None and time.monotonic() >= self._end:
-            item.session.shouldstop = f"{self._seconds:.0f} seconds have passed; `make test` runs the rest"
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        if time.monotonic() >= self._end:
+            pytest.skip(f"left to `make test`: {self._seconds:.0f} seconds have passed")
 
 
 class _Collector:
