@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.gpimaging-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-slow test-benchmarks test-exhaustive lint format check docs benchmarks clean
+.PHONY: help environment demo test test-changed test-slow test-benchmarks test-exhaustive lint format check docs benchmarks clean
 
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the fast tests, in two processes: 12 to 15 minutes'
+	@echo 'make test       the fast tests, in two processes: 6 to 9 minutes (see CONTRIBUTING.md)'
+	@echo 'make test-changed  the fast tests that a change against main can break: three minutes at most'
 	@echo 'make test-slow  the other tests: up to an hour'
 	@echo 'make test-benchmarks  the tests of what benchmarks compare with: methods of other authors'
 	@echo 'make test-exhaustive  what test-slow checks only of one estimator or head of each family'
@@ -49,14 +50,18 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -m 'not slow' --ignore=$(PEERS) $(PYTEST_ARGS)
 
+test-changed: $(STAMP)
+	$(BIN)/python tests/changed.py
+
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m 'slow and not exhaustive' --ignore=$(PEERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not exhaustive' --hypothesis-profile slow --ignore=$(PEERS) $(PYTEST_ARGS)
 
 test-benchmarks: $(STAMP)
 	$(BIN)/python -m pytest -m 'not exhaustive' $(PYTEST_ARGS) $(PEERS)
 
 test-exhaustive: $(STAMP)
-	$(BIN)/python -m pytest -m exhaustive $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m exhaustive --hypothesis-profile slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'hypothesis and not slow and not exhaustive' --hypothesis-profile slow $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# Tests are about results: on a busy machine any example may take long.
-settings.register_profile("gpimaging", deadline=None)
-settings.load_profile("gpimaging")
+# Tests are about results: on a busy machine any example may take long. Commands choose how many there are.
+for name, number in {"fast": 25, "slow": 200, "thorough": 2000}.items():
+    settings.register_profile(name, deadline=None, max_examples=number)
+settings.load_profile("fast")
 
 # TensorFlow reads these when it is imported, so before any test module.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -27,7 +28,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process of tests for each process
 gc.set_threshold(50_000, 20, 100)
 
 SECONDS_BETWEEN_COLLECTIONS = 30.0
-"""Processor time between two searches for garbage; a search takes about .7 seconds."""
+"""Processor time between two searches for garbage."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         import tensorflow as tf  # noqa: PLC0415 - tests of data preparation do not pay for its import
 
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    gc.freeze()  # half a million objects of imported modules, which every search for garbage went through
+
+
+class _Deadline:
+    """Passes over the tests that come after so many seconds, as `make test-changed` does."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._end = seconds, time.monotonic() + seconds
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        if time.monotonic() >= self._end:
+            pytest.skip(f"left to `make test`: {self._seconds:.0f} seconds have passed")
 
 
 class _Collector:
@@ -95,6 +109,8 @@ class _Collector:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Collector())
+    if "TEST_SECONDS" in os.environ:
+        config.pluginmanager.register(_Deadline(float(os.environ["TEST_SECONDS"])))
 
 
 class _AutoGraphFallback(logging.Handler):

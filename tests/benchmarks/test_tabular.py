@@ -61,6 +61,7 @@ def test_no_budget_starts_no_cell_and_lists_all(monkeypatch, tmp_path, data_fold
     assert [row["status"] for row in missing] == ["not run"] * 4
 
 
+@pytest.mark.slow
 def test_what_dies_or_takes_too_long_is_listed_and_retried_only_on_request(
     monkeypatch, tmp_path, data_folder
 ):

@@ -1,17 +1,26 @@
-"""Show what the shared assertions compared, as pytest does in test files; more problems on request."""
+"""Show what the shared assertions compared, as pytest does in test files; trace less, and variants last."""
 
 import pytest
-from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.gpmodels.layer_contract")
-settings.register_profile("thorough", max_examples=2000)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _many_engines() -> None:
+    """Keep the engines of estimators, whose traces take most of the time that fits of tests take."""
+    from gpmodels.estimators import engine  # noqa: PLC0415 - not while pytest starts
+
+    engine.MAX_ENGINES = 16
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the variants of a family of heads to `make test-exhaustive` where checks take long."""
+    """Leave the variants of a family of heads to other commands where checks take long, or train a model."""
     for item in items:
-        if item.get_closest_marker("once_a_family") and getattr(
-            getattr(item, "cls", None), "is_variant", False
-        ):
+        contract = getattr(item, "cls", None)
+        if not getattr(contract, "is_variant", False):
+            continue
+        if item.get_closest_marker("once_a_family"):
             item.add_marker(pytest.mark.exhaustive)
+        if item.get_closest_marker("traces") or ("model" in item.fixturenames and not contract.is_own_head):
+            item.add_marker(pytest.mark.slow)

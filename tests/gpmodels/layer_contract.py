@@ -46,8 +46,11 @@ class LayerContract:
         trainable_values: Number of trainable values the head has for `NUM_FEATURES` features without a linear
             mean.
         outputs: Names of its outputs.
-        is_variant: Whether the slow tests leave the long checks to another head: one of its family, or the
-            one that trains it. This one has them in the exhaustive tests.
+        is_variant: Whether the long checks are left to another head: one of its family, or the one that
+            trains it. This one has what trains a model or traces graphs (`traces`) in the slow tests, and
+            what takes longer (`once_a_family`) in the exhaustive ones.
+        is_own_head: Of a variant, whether it is a class of heads of its own, which is trained and called in
+            the fast tests too.
     """
 
     head_class: ClassVar[type[Head]]
@@ -55,6 +58,7 @@ class LayerContract:
     trainable_values: ClassVar[int]
     outputs: ClassVar[set[str]] = OUTPUTS
     is_variant: ClassVar[bool] = False
+    is_own_head: ClassVar[bool] = False
 
     @classmethod
     def output_shape(cls, name: str, leading: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -96,8 +100,8 @@ class LayerContract:
         expected = self.trainable_values + (NUM_FEATURES + 1) * num_latents + 1
         assert num_trainable_values(head) == expected
 
-    def test_training_step_moves_every_weight(self):
-        model = trained_model(self.make_head())
+    @pytest.mark.traces
+    def test_training_step_moves_every_weight(self, model):
         before = [weight.numpy() for weight in model.trainable_weights]
         model.train_step(labelled_points(model.head))
         for weight, old in zip(model.trainable_weights, before, strict=True):
@@ -170,6 +174,7 @@ class LayerContract:
             for name in self.outputs:
                 np.testing.assert_allclose(together[name][start:stop], alone[name], rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.traces
     def test_symbolic_call_keeps_unknown_sizes(self):
         outputs = self.make_head()(keras.Input((None, None, NUM_FEATURES)))
         for name, value in outputs.items():
@@ -179,6 +184,7 @@ class LayerContract:
         with pytest.raises(ValueError, match="number of features must be known"):
             self.make_head().build((None, None))
 
+    @pytest.mark.traces
     def test_eager_equals_graph(self, model):
         inputs = random_features(2, 9)
         traced = tf.function(model, input_signature=[tf.TensorSpec([None, None, NUM_FEATURES])])
@@ -209,6 +215,7 @@ class LayerContract:
         assert arguments <= set(config)
         assert {name: config[name] for name in self.settings} == self.settings
 
+    @pytest.mark.traces
     def test_weights_file_round_trip(self, model, tmp_path):
         model.save_weights(tmp_path / "model.weights.h5")
         copy = HybridModel.from_config(model.get_config())
@@ -216,6 +223,7 @@ class LayerContract:
         copy.load_weights(tmp_path / "model.weights.h5")
         assert_same_outputs(copy(random_features(9)), model(random_features(9)), exactly=True)
 
+    @pytest.mark.traces
     def test_keras_file_round_trip_with_optimiser(self, model, tmp_path):
         model.save(tmp_path / "model.keras")
         copy = keras.models.load_model(tmp_path / "model.keras")
@@ -224,6 +232,7 @@ class LayerContract:
         for ours, theirs in zip(copy.optimizer.variables, model.optimizer.variables, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
+    @pytest.mark.traces
     def test_exported_model_predicts_alike_for_any_batch(self, model, tmp_path):
         model.export(str(tmp_path / "exported"))
         served = tf.saved_model.load(str(tmp_path / "exported"))
@@ -263,6 +272,7 @@ class LayerContract:
             value.dtype == ("int32" if name == "label" else "float64") for name, value in outputs.items()
         )
 
+    @pytest.mark.traces
     def test_same_seed_initialises_alike(self):
         heads = [self.make_head(name="head") for _ in range(2)]
         keras.utils.set_random_seed(1)

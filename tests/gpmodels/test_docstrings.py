@@ -9,7 +9,7 @@ import pytest
 import gpmodels
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(gpmodels.__path__, "gpmodels."))
-FITTING = (
+SLOW = (
     "gpmodels.estimators.autogp",
     "gpmodels.estimators.classifiers",
     "gpmodels.estimators.deep_gp",
@@ -18,14 +18,18 @@ FITTING = (
     "gpmodels.estimators.gplvm_scores",
     "gpmodels.estimators.leave_one_out",
     "gpmodels.estimators.regressors",
+    "gpmodels.estimators.summary",
     "gpmodels.estimators.transfer",
+    "gpmodels.heads.alone",
     "gpmodels.hybrid.model",
+    "gpmodels.networks.efficientnet_lite",
+    "gpmodels.networks.trunk_decoder",
 )
-"""Their examples train a model each."""
+"""Their examples train a model each, or make a large network."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in FITTING else name for name in MODULES]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODULES]
 )
 def test_examples_of_a_module(name):
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)

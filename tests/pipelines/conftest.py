@@ -1,5 +1,9 @@
 """A small evaluation of three methods on made-up images, for the tests of what shows results."""
 
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -74,25 +78,50 @@ def gallery_images() -> dict[str, LaneImage]:
     return images
 
 
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def lane_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Make a folder once for all processes of tests; whoever needs it meanwhile waits."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # of the folders of all processes
+    shared = shared / "made_once"
+    shared.mkdir(exist_ok=True)
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, finished = shared / name, shared / f"{name}.finished"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not finished.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what an error left
+                make(folder)
+                finished.touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def lane_data(once: Once) -> Path:
     """Ten prepared scenes; see `tiny_lane`."""
     from . import tiny_lane  # noqa: PLC0415 - TensorFlow, which the tests of reports do without
 
-    return tiny_lane.prepare(tmp_path_factory.mktemp("lane"))
+    return once("lane", tiny_lane.prepare) / "prepared"
 
 
 @pytest.fixture(scope="session")
-def lane_run(lane_data: Path) -> Path:
+def lane_run(once: Once, lane_data: Path) -> Path:
     """A trained run; tests that change it work on a copy."""
     from . import tiny_lane  # noqa: PLC0415
 
-    return tiny_lane.train(lane_data, lane_data.parent / "run")
+    return once("run", lambda out: tiny_lane.train(lane_data, out))
 
 
 @pytest.fixture(scope="session")
-def lane_bundle(lane_run: Path) -> Path:
+def lane_bundle(once: Once, lane_run: Path) -> Path:
     """The run's HGP head as a bundle; tests that change it work on a copy."""
     from . import tiny_lane  # noqa: PLC0415
 
-    return tiny_lane.export(lane_run, lane_run.parent / "bundle")
+    return once("bundle", lambda out: tiny_lane.export(lane_run, out))

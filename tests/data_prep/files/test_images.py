@@ -156,7 +156,7 @@ def test_truncated_file_is_refused_by_name(tmp_path: Path, suffix: str, kept: fl
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "tiff"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_never_ends_in_another_error(tmp_path: Path, suffix: str, data: st.DataObject) -> None:
     exif = Image.Exif()

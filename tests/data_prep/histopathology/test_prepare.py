@@ -288,6 +288,7 @@ def test_folders_without_classes_or_images_are_refused(folder: Path, tmp_path: P
         HistopathologyPrepareSettings(mask_classes=("tumour", "tumour"))
 
 
+@pytest.mark.slow
 def test_neither_jobs_nor_pieces_of_a_slide_change_the_result(
     folder: Path, labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

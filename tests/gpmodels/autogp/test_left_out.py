@@ -56,6 +56,7 @@ def points_of(y):
     )
 
 
+@pytest.mark.slow
 def test_regression_equals_the_refit_though_the_marginal_alone_would_not():
     head = diagonal_head(lengthscale=2.0, likelihood="gaussian")
     head.likelihood.noise_variance.assign([0.01])

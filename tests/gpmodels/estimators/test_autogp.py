@@ -402,6 +402,7 @@ def test_held_out_rows_judge_at_the_temperature_that_they_ask_for(fitted, two_cl
     assert abs(after - before) < 0.15
 
 
+@pytest.mark.slow
 def test_leaving_out_speaks_of_the_best_posterior_whatever_the_fit_kept(two_classes):
     model = AutoGPClassifier(mean="none", **SMALL).fit(*two_classes)  # q alone decides
     expected = model.leave_one_out(*two_classes)

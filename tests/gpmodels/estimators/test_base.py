@@ -15,8 +15,8 @@ from gpmodels import (
 )
 from gpmodels.estimators.base import FULL_BATCH_VALUES, weighted_moments
 from gpmodels.estimators.sizes import default_num_experts, default_num_inducing, expert_size
+from tests.gpmodels.estimators.small import SMALL
 
-SMALL = {"num_inducing": 6, "max_iterations": 5, "random_state": 0}
 CLASSIFIERS = (HGPClassifier, SVGPClassifier, VMGPClassifier)
 REGRESSORS = (HGPRegressor, SVGPRegressor, VMGPRegressor)
 OFTEN = (HGPClassifier, SVGPClassifier, SVGPRegressor)
@@ -92,7 +92,7 @@ def test_moments_are_weighted_and_constant_columns_keep_their_scale():
 
 
 @two_classes
-@pytest.mark.parametrize("factor", [1e-12, 1e12])
+@pytest.mark.parametrize("factor", [1e-12, pytest.param(1e12, marks=pytest.mark.slow)])
 def test_units_of_the_features_do_not_matter(cls, factor):
     x, y = data(cls)
     x = x - 5.0
@@ -273,7 +273,7 @@ def test_an_estimator_whose_last_fit_failed_is_not_fitted():
             use(*(() if use == model.summary else (x,)))
 
 
-@pytest.mark.parametrize("labels", [np.zeros(20), np.full(20, "left")])
+@pytest.mark.parametrize("labels", [pytest.param(np.zeros(20), marks=pytest.mark.slow), np.full(20, "left")])
 def test_a_refit_to_one_class_leaves_no_model_of_the_classes_before(labels):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(20, 2)), np.arange(20) % 2
@@ -284,6 +284,7 @@ def test_a_refit_to_one_class_leaves_no_model_of_the_classes_before(labels):
         model.predict(x)
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_leaves_no_model():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(20, 2)), np.arange(20) % 2

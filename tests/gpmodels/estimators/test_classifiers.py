@@ -9,8 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import cross_val_score, train_test_split
 
 from gpmodels import HGPClassifier, SVGPClassifier, VMGPClassifier
-
-SMALL = {"num_inducing": 6, "max_iterations": 5, "random_state": 0}
+from tests.gpmodels.estimators.small import SMALL
 
 
 def data(num_classes=2, size=60):
@@ -60,6 +59,7 @@ def test_labels_that_are_not_classes():
         SVGPClassifier(**SMALL).fit(x, y).bound(x, np.full(60, 7))
 
 
+@pytest.mark.slow
 def test_a_class_without_weight_keeps_its_column():
     x, y = data(3)
     estimator = SVGPClassifier(**SMALL).fit(x, y, sample_weight=(y != 1).astype(float))
@@ -90,6 +90,7 @@ def test_class_weights_are_weights_of_rows():
     np.testing.assert_allclose(both.predict_proba(x), five_times.predict_proba(x), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_both_tails_keep_their_digits():
     """Far into a class the other one's probability is small but not 0."""
     x = np.linspace(-1, 1, 200)[:, None]

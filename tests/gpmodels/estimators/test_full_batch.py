@@ -221,6 +221,7 @@ def test_points_follow_the_gate_of_those_left():
     assert head.expert_counts.numpy().tolist() == [20, 0, 30]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [SVGPRegressor, HGPRegressor])
 def test_little_noise_in_float32_does_not_end_in_a_bound_made_of_rounding(model):
     rng = np.random.default_rng(0)

@@ -215,6 +215,7 @@ def test_the_number_survives_a_file(tmp_path):
     assert again.get_params()["effective_observations"] == 20
 
 
+@pytest.mark.slow
 def test_the_number_is_that_of_held_out_residuals():
     """By a cross-validation written out: the same folds, another way to the number."""
     x, y = targets(60)

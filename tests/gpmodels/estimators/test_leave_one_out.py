@@ -73,11 +73,11 @@ def test_a_column_of_labels_and_some_of_the_rows(iris):
         model.leave_one_out(iris[0][:10], iris[1][:10])
 
 
-@pytest.mark.parametrize("make", [SVGPClassifier, SVGPRegressor])
+@pytest.mark.parametrize("make", [pytest.param(SVGPClassifier, marks=pytest.mark.slow), SVGPRegressor])
 def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path):
     """As many other rows, or labels in another order, would give numbers that look right."""
     x, y = iris
-    model = make(num_inducing=5, max_iterations=5, random_state=0).fit(x, y)
+    model = make(num_inducing=8, max_iterations=5, random_state=0).fit(x, y)
     expected, order = model.leave_one_out(x, y), np.random.default_rng(0).permutation(150)
     np.testing.assert_allclose(model.leave_one_out(x[order], y[order]), expected[order], atol=1e-8)
     model.save(tmp_path / "model.npz")
@@ -89,11 +89,11 @@ def test_rows_of_another_fit_are_refused_in_whatever_order(make, iris, tmp_path)
                 one.leave_one_out(*rows)
 
 
-@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced"}])
+@pytest.mark.parametrize("settings", [{}, pytest.param({"class_weight": "balanced"}, marks=pytest.mark.slow)])
 def test_other_weights_than_those_of_the_fit_are_refused(settings, iris, tmp_path):
     x, y = iris
     weight = np.random.default_rng(0).uniform(size=150)
-    model = SVGPClassifier(num_inducing=5, max_iterations=5, random_state=0, **settings)
+    model = SVGPClassifier(num_inducing=8, max_iterations=5, random_state=0, **settings)
     model.fit(x, y, sample_weight=weight).save(tmp_path / "model.npz")
     loaded = SVGPClassifier.load(tmp_path / "model.npz")
     expected = model.leave_one_out(x, y, weight)
@@ -108,7 +108,7 @@ def test_other_weights_than_those_of_the_fit_are_refused(settings, iris, tmp_pat
 
 def test_targets_are_converted_as_in_the_fit(iris):
     x, y = iris
-    model = SVGPRegressor(num_inducing=5, max_iterations=5, random_state=0).fit(x, y)
+    model = SVGPRegressor(num_inducing=8, max_iterations=5, random_state=0).fit(x, y)
     np.testing.assert_array_equal(model.leave_one_out(x, y.astype(str)), model.leave_one_out(x, y))
     with pytest.raises(ValueError, match="could not convert string to float"):
         model.leave_one_out(x, np.array(["long", "short", "wide"])[y])

@@ -47,12 +47,17 @@ def trained(engine, training, held_out=None, **settings):
     return monitor
 
 
+@pytest.fixture(scope="module")
+def estimator():
+    return SVGPRegressor(max_iterations=1, **ADAM).fit(*data(60))
+
+
 @pytest.fixture
-def engine():
-    x, y = data(60)
-    estimator = SVGPRegressor(max_iterations=1, **ADAM).fit(x, y)
+def engine(estimator):
+    x, _ = data(60)
     engine = estimator._engine(2)
     engine.reset()
+    engine.warm_up.assign(1.0)
     engine.head.initialize(x, seed=0)
     return engine
 

@@ -11,7 +11,7 @@ from tensorboard.util import tensor_util
 from gpmodels import HGPRegressor, SVGPClassifier, SVGPRegressor
 from gpmodels.estimators.monitoring import CALLBACK_INTERVAL, FitMonitor
 
-SMALL = {"num_inducing": 6, "tolerance": 0.0, "random_state": 0}
+SMALL = {"num_inducing": 8, "tolerance": 0.0, "random_state": 0}
 
 
 def data(size=80):

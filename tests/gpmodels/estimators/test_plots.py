@@ -17,8 +17,7 @@ from gpmodels.estimators.plots import (
     plot_regression,
     plot_relevance,
 )
-
-SMALL = {"num_inducing": 5, "max_iterations": 5, "random_state": 0}
+from tests.gpmodels.estimators.small import SMALL
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from gpmodels import (
     VMGPClassifier,
     VMGPRegressor,
 )
-from tests.gpmodels.scikit_learn_checks import checks_of_a_family
+from tests.gpmodels.scikit_learn_checks import all_checks, checks_of_a_family
 
 SMALL = {"num_inducing": 8, "max_iterations": 5}
 
 
-@parametrize_with_checks([SVGPRegressor(**SMALL)])
+@all_checks(SVGPRegressor(**SMALL))
 def test_checks(estimator, check):
     check(estimator)
 

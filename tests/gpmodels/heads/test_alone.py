@@ -42,6 +42,7 @@ def test_the_weights_kept_are_those_of_the_least_nll_of_the_held_out_points():
     assert nll(head, held_out) == pytest.approx(result.best, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_start_that_nothing_improves_stays_to_the_bit():
     """Held-out labels that are noise are predicted best by a head that knows as little."""
     head = built(SVGPHead(num_inducing=10, mean="none", kernel_variance=1e-6))
@@ -68,6 +69,7 @@ def test_it_ends_when_rounds_gain_nothing():
     assert train_alone(head, points(), noise, schedule, num_observations=150).steps == 4
 
 
+@pytest.mark.slow
 def test_points_of_weight_zero_teach_nothing():
     good = points(100)
     poisoned = HeadPoints(
@@ -88,6 +90,7 @@ def test_held_out_points_count_by_their_weights():
     assert result.start == pytest.approx(nll(built(), first), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_cross_fitted_logits_stand_for_the_layer_that_knows_the_labels():
     """A layer that has learned its rows by heart is trusted, unless what others say of the rows is known."""
     training = points(60, flipped=0.5)
@@ -109,6 +112,7 @@ def test_cross_fitted_logits_stand_for_the_layer_that_knows_the_labels():
     assert scales[1] == 0.0  # the layer says nothing of these rows, whatever its scale
 
 
+@pytest.mark.slow
 def test_without_held_out_points_all_steps_are_taken():
     head = built()
     result = train_alone(head, points(), None, SCHEDULE, num_observations=150)
@@ -117,7 +121,10 @@ def test_without_held_out_points_all_steps_are_taken():
     assert nll(head, points(seed=1)) < 0.5
 
 
-@pytest.mark.parametrize("make", [lambda: HGPHead(num_experts=2, num_inducing=8), LinearHead])
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(lambda: HGPHead(num_experts=2, num_inducing=8), marks=pytest.mark.slow), LinearHead],
+)
 def test_every_head_can_be_trained_alone(make):
     head = built(make())
     result = train_alone(head, points(), points(seed=1), SCHEDULE, num_observations=150)

@@ -37,7 +37,11 @@ HEADS: dict[str, tuple[Any, dict[str, Any]]] = {
     "hgp of the thesis": (HGPHead, {"num_experts": 3, "expert_variance": "thesis", "global_weight": 0.3}),
     "vmgp": (VMGPHead, {"num_experts": 3}),
 }
-every_head = pytest.mark.parametrize("name", HEADS)
+SLOW = {"hgp of the thesis", "hgp w=0", "hgp without experts"}
+"""Variants of the others."""
+every_head = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in HEADS]
+)
 
 LIKELIHOODS: dict[str, dict[str, Any]] = {
     "probit": {},

@@ -80,7 +80,7 @@ powers_of_ten = st.fixed_dictionaries(
     seed=st.integers(0, 2**16),
 )
 def test_gradients_of_every_weight_are_finite(structure, powers, layout, offset, seed):
-    """200 problems; with `--hypothesis-profile thorough` (and this file or folder as argument) 2,000.
+    """200 problems; with `--hypothesis-profile thorough` 2,000.
 
     The points include the inducing inputs themselves and one far away.
     """

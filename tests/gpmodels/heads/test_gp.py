@@ -29,6 +29,7 @@ def test_a_head_is_placed_by_features_that_ask_for_lengthscales_of_one(make_head
     assert head.is_placed()
 
 
+@pytest.mark.slow
 def test_head_steps_on_binary_features_warn_of_nothing(caplog):
     x = np.tile([0.0, 1.0], 20).astype("float32")
     model = HybridModel(keras.layers.Identity(), SVGPHead(num_inducing=3), num_data=40)

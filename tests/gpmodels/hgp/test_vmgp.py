@@ -29,6 +29,7 @@ every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), i
 
 class TestVMGPHeadContract(LayerContract):
     is_variant = True  # of the experts of the HGP
+    is_own_head = True
     head_class = VMGPHead
     settings = {"num_experts": 3, "num_inducing": 5, "likelihood": "gaussian"}  # noqa: RUF012
     trainable_values = 3 * (5 * NUM_FEATURES + NUM_FEATURES + 1 + 5 + 5 * 6 // 2 + 1)

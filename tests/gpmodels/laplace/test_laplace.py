@@ -11,6 +11,7 @@ from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract, labelled_
 
 class TestLaplaceHeadContract(LayerContract):
     is_variant = True  # of the linear head
+    is_own_head = True
     head_class = LaplaceHead
     settings = {}  # noqa: RUF012
     trainable_values = NUM_FEATURES + 1

@@ -43,7 +43,13 @@ def network() -> EncoderDecoder:
     return network
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if size > 10_000_000 else ())
+        for name, size in PARAMETERS.items()
+    ],
+)
 def test_number_of_trainable_parameters_is_the_thesis(name):
     network = encoder_decoder(name)
     network.build((None, None, None, 3))

@@ -1,6 +1,7 @@
 """Features scaled by training data: what is subtracted and divided by, and that it is kept."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from gpmodels import HybridModel, LinearHead
@@ -32,6 +33,7 @@ def test_constant_features_stay_finite():
     np.testing.assert_array_equal(scaling(tf.ones([3, 2])), np.zeros((3, 2)))
 
 
+@pytest.mark.slow
 def test_scale_is_not_trained_and_survives_checkpoints(tmp_path):
     model = HybridModel(adapted(), LinearHead(num_classes=3), num_data=50)
     model.build((None, 3))

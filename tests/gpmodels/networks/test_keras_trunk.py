@@ -33,6 +33,7 @@ def test_arrays_go_from_one_to_another(trunk):
         other.assign_arrays({"0000.kernel": np.zeros(3)})
 
 
+@pytest.mark.slow
 def test_batch_normalisation_is_never_trained():
     with pytest.raises(ValueError, match="unfreeze_blocks must be from 0 to 10, but is 50"):
         make_trunk("keras:MobileNetV2", unfreeze_blocks=50)

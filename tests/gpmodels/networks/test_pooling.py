@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpmodels.networks.pooling import max_pool, unpool
@@ -42,7 +42,6 @@ def maps_with_ties(seed: int, shape: tuple[int, ...], dtype: str = "float32") ->
     return np.random.default_rng(seed).integers(-1, 2, shape).astype(dtype)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     shape=st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 3)),

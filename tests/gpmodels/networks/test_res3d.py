@@ -90,6 +90,7 @@ def clips() -> np.ndarray:
     return np.random.default_rng(1).integers(0, 256, CLIPS).astype("float32")
 
 
+@pytest.mark.slow
 def test_number_of_parameters_is_torchvisions_without_its_classifier():
     network = res3d()
     network.build((None, 16, 112, 112, 3))

@@ -72,6 +72,7 @@ def test_the_encoder_stays_and_the_decoder_learns(network):
     assert all("decoder" in weight.path for weight in network.trainable_weights)
 
 
+@pytest.mark.slow
 def test_all_that_is_trained_has_a_gradient():
     network = TrunkDecoder(unfreeze_blocks=2)
     with tf.GradientTape() as tape:

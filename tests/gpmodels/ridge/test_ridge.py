@@ -18,6 +18,7 @@ from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
 
 class TestRidgeLinearHeadContract(LayerContract):
     is_variant = True  # of the linear head
+    is_own_head = True
     head_class = RidgeLinearHead
     settings = {}  # noqa: RUF012
     trainable_values = NUM_FEATURES + 1

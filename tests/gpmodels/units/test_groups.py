@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpmodels.units.folded import compact, compact_marginal, grouped_compact_marginal
@@ -26,7 +26,6 @@ def batches(draw):
     return np.array(units, np.int32), num_units
 
 
-@settings(max_examples=60, deadline=None)
 @given(batches())
 def test_rows_are_sorted_by_unit_and_return_to_the_order_of_the_points(batch):
     unit, num_units = batch
@@ -43,7 +42,6 @@ def test_rows_are_sorted_by_unit_and_return_to_the_order_of_the_points(batch):
         )
 
 
-@settings(max_examples=40, deadline=None)
 @given(batches(), st.integers(1, 3))
 def test_products_values_and_gradients_equal_those_of_one_point_after_another(batch, num_kernels):
     unit, num_units = batch

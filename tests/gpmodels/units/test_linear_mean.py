@@ -42,7 +42,12 @@ HEADS: dict[str, tuple[type[GPHead], dict[str, Any]]] = {
     "deep_gp of one layer": (DeepGPHead, {"num_inducing": 4, "num_layers": 1}),
     "random_features": (RandomFeatureHead, {"num_features": 4}),
 }
-every_head = pytest.mark.parametrize("name", HEADS)
+SLOW = {"hgp of the thesis", "hgp without experts", "hgp, soft", "vmgp, soft", "autogp of two components"}
+SLOW |= {"deep_gp of one layer", "random_features"}
+"""Variants of the others."""
+every_head = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in HEADS]
+)
 
 
 def points(size: int = 12) -> np.ndarray:
@@ -209,7 +214,15 @@ def test_without_a_gp_regression_is_linear(name):
     np.testing.assert_allclose(noise, head.likelihood.noise_variance.numpy()[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("likelihood", [{}, {"num_classes": 3}, {"likelihood": "gaussian"}], ids=str)
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        {},
+        pytest.param({"num_classes": 3}, marks=pytest.mark.slow),
+        pytest.param({"likelihood": "gaussian"}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 @every_head
 def test_without_slope_and_offset_it_is_the_head_without_a_mean_to_the_bit(name, likelihood):
     head = make(name, **likelihood)
@@ -297,7 +310,16 @@ def test_logits_of_the_points_stand_for_the_layers_own():
 # What is saved
 
 
-@pytest.mark.parametrize("name", ["svgp", "hgp", "vmgp", "autogp of two components", "dfgp", "deep_gp"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "svgp",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("hgp", "vmgp", "autogp of two components", "dfgp", "deep_gp")
+        ),
+    ],
+)
 def test_saved_and_exported_it_predicts_alike(name, tmp_path):
     head = make(name, num_classes=3, dtype="float32")
     model = HybridModel(keras.layers.Identity(), head, num_data=10)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpmodels import HGPHead, SVGPHead, VMGPHead
@@ -50,7 +50,6 @@ def test_gradient_equals_finite_differences():
         assert found[index] == pytest.approx((above - below) / 2e-5, rel=1e-6, abs=1e-7)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     logarithms=st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=6),
     factor=st.floats(0.01, 100.0),

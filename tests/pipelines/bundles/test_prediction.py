@@ -454,7 +454,9 @@ def test_errors_of_the_model_are_not_taken_for_unreadable_images(tmp_path):
 # Size and memory --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 30), (30, 1), (33, 21)])
+@pytest.mark.parametrize(
+    "size", [(1, 1), *(pytest.param(size, marks=pytest.mark.slow) for size in ((1, 30), (30, 1), (33, 21)))]
+)
 def test_a_bundle_predicts_images_of_any_size(lane_bundle, tmp_path, size):
     image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
     Image.fromarray(image).save(tmp_path / "a.png")

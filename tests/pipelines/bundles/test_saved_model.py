@@ -95,8 +95,8 @@ def copy(small_bundle: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def linear_bundle(lane_run: Path) -> Path:
-    return export(lane_run, lane_run.parent / "linear_bundle", head="linear")
+def linear_bundle(lane_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export(lane_run, tmp_path_factory.mktemp("linear") / "linear_bundle", head="linear")
 
 
 def change_metadata(bundle: Path, change: Callable[[dict], object]) -> None:
@@ -387,7 +387,9 @@ def test_a_graph_that_takes_or_returns_something_else_is_refused_before_it_is_ca
         load_signatures(copy)
 
 
-@pytest.mark.parametrize(("weight", "noticed"), [(4.2, True), (4.0001, False)])
+@pytest.mark.parametrize(
+    ("weight", "noticed"), [(4.2, True), pytest.param(4.0001, False, marks=pytest.mark.slow)]
+)
 def test_weights_of_another_export_are_noticed_by_running_them(copy, tmp_path, weight, noticed):
     other = write_brightness(tmp_path / "other", weight)
     shutil.rmtree(copy / "variables")
@@ -400,6 +402,7 @@ def test_weights_of_another_export_are_noticed_by_running_them(copy, tmp_path, w
         verify_bundle(copy)
 
 
+@pytest.mark.slow
 def test_the_network_of_another_head_is_noticed(lane_bundle, linear_bundle, tmp_path):
     copy = Path(shutil.copytree(lane_bundle, tmp_path / "bundle"))
     shutil.rmtree(copy / "variables")

@@ -116,6 +116,7 @@ def test_with_many_points_the_layer_of_the_pretraining_does(monkeypatch):
     np.testing.assert_allclose(model.head.linear_mean.kernel.numpy().ravel(), [2.0, 0.5, -0.5])
 
 
+@pytest.mark.slow
 def test_a_head_never_ends_worse_than_it_started_on_the_held_out_points():
     model = model_of(HGPHead(num_experts=2, num_inducing=4))
     held_out = points_of(model, seed=1)

@@ -93,6 +93,7 @@ def counted(data, out, wanted, **changes) -> LaneRun:
     return training.job.run
 
 
+@pytest.mark.slow
 def test_a_run_counts_as_its_setting_says(lane_data, tmp_path):
     assert counted(lane_data, tmp_path / "all", "all").num_effective is None
     assert counted(lane_data, tmp_path / "number", 55.5).num_effective == 55.5

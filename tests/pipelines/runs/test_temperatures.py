@@ -55,6 +55,7 @@ def test_another_head_is_fitted_by_the_log_odds_of_its_prediction(points):
     assert temperature_of(model, batches_of(*points, 7), groups=own) == found
 
 
+@pytest.mark.slow
 def test_points_that_repeat_each_other_leave_the_decision_to_the_prior(points):
     """Ten copies of each point are worth no more than the points themselves."""
     model, (x, y) = model_of(SVGPHead(num_inducing=4)), points

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,9 +187,9 @@ def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, 
     kernels = []
     real = HeadTraining._stage
 
-    def spy(self: HeadTraining, name: str, model: HybridModel, *arguments: object) -> None:
+    def spy(self: HeadTraining, name: str, model: HybridModel, **arguments: Any) -> None:
         kernels.append(model.head.kernel.numpy())
-        real(self, name, model, *arguments)
+        real(self, name, model, **arguments)
         kernels.append(model.head.kernel.numpy())
 
     monkeypatch.setattr(HeadTraining, "_stage", spy)
@@ -197,6 +198,7 @@ def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, 
     assert isinstance(stages.started["linear"][1].head, LinearHead)
 
 
+@pytest.mark.slow
 def test_without_a_linear_head_there_is_no_temperature(stages, lane_data, tmp_path):
     run = small_training(lane_data, tmp_path / "run", heads=("svgp",), head_steps=0).train()
     assert run.temperature is None
@@ -255,6 +257,7 @@ def test_an_existing_run_is_not_overwritten(lane_data, copy):
     assert contents(copy) == before
 
 
+@pytest.mark.slow
 def test_resuming_where_there_is_no_run_starts_one(stages, lane_data, tmp_path):
     assert small_training(lane_data, tmp_path / "new", heads=("linear",), resume=True).train().heads
     assert list(stages.started) == ["pretraining", "linear"]

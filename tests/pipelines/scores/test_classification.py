@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, log_loss
 
@@ -99,7 +99,6 @@ def test_an_uncertainty_that_one_record_lacks_is_left_out():
     assert "predictive_entropy/right" in classification_statistics([with_it]).sparse
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 5))
 def test_scores_do_not_depend_on_batches_or_order(seed, count, parts):
     """However the predictions are cut into examples, in whatever order, the pooled scores are the same."""

@@ -75,6 +75,7 @@ def test_metrics_report_and_console_show_them(evaluation, promises):
     assert "0.1 %: not promised (for 0.1 %, at least 2995 images are needed" in promise_sentence(judged)
 
 
+@pytest.mark.slow
 def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(evaluation, promises):
     first, last = evaluation.results[0].name, evaluation.results[-1].name
     judged = replace(

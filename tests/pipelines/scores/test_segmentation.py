@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, jaccard_score, precision_score, recall_score
 
@@ -125,7 +125,6 @@ def test_all_ignored_leaves_everything_undefined():
     assert all(np.isnan(value) for value in _scores(_record("a", [[255]], [[0.5]])).values())
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_scores_do_not_depend_on_the_order_of_images(seed, count):
     random = np.random.default_rng(seed)

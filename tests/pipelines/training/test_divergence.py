@@ -168,6 +168,7 @@ def test_a_moving_average_is_blamed_only_if_no_trained_weight_is_at_fault():
         require_finite(make_model(), {"loss": math.inf}, "here", "")
 
 
+@pytest.mark.slow
 def test_undefined_scores_are_left_out(diverging):
     model, folder = diverging
     copy = folder.parent / "scores"

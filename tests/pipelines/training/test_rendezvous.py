@@ -115,6 +115,7 @@ def visit(address: str, words: bytes, seconds: float) -> threading.Thread:
     return thread
 
 
+@pytest.mark.slow
 def test_a_stranger_who_says_nothing_holds_up_nobody_for_long(monkeypatch):
     monkeypatch.setattr(rendezvous, "_GREETING_SECONDS", 0.3)
     all_addresses = addresses(2)

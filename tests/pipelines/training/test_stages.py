@@ -350,7 +350,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(monkeypatch, tmp_path, damage
         load_checkpoint(model, path)
 
 
-@pytest.mark.parametrize("part", ["weights", "state"])
+@pytest.mark.parametrize("part", [pytest.param("weights", marks=pytest.mark.slow), "state"])
 def test_a_full_disk_keeps_the_last_checkpoint(monkeypatch, tmp_path, part):
     scripted(monkeypatch, [3.0, 2.0])
     train_first_epoch(make_model(), StageSettings(2, 0.1), tmp_path)

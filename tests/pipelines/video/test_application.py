@@ -135,6 +135,7 @@ def test_a_cluster_extracts_what_one_process_extracts(clips, extracted, cluster,
         assert (extracted / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp_path, monkeypatch):
     path = tmp_path / "trunk.safetensors"
     save_trunk(trunk(0), path)
