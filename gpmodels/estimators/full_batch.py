@@ -288,10 +288,15 @@ def _route(engine: Engine, objective: _Objective, *, drop_unused: bool) -> bool:
         objective.points = objective.points._replace(expert=engine.assign(objective.points.x))
         return objective.points.expert.numpy()
 
+    def count() -> npt.NDArray[np.int64]:
+        return count_assignments(engine.head, assignments()[used])
+
     if drop_unused:
-        drop_unused_experts(engine.head, lambda: count_assignments(engine.head, assignments()[used]))
+        drop_unused_experts(engine.head, count)
     else:
-        assignments()
+        counts = count()
+        if engine.head.num_experts:
+            engine.head.set_assignments(counts)
     return bool(np.any(before != objective.points.expert.numpy()))
 
 

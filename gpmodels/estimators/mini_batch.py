@@ -321,10 +321,12 @@ def warm_start(
     )
 
 
-def quiet_monitor(engine: Engine, num_data: float) -> FitMonitor:
-    """Return a monitor of a part of a fit that nobody watches."""
+def quiet_monitor(
+    engine: Engine, num_data: float, callback: Callable[[int], None] | None = None
+) -> FitMonitor:
+    """Return a monitor of a part of a fit that nobody watches but a callback."""
     return FitMonitor(
-        engine, num_data=num_data, total=1, verbose=0, log_dir=None, publish=lambda: None, callback=None
+        engine, num_data=num_data, total=1, verbose=0, log_dir=None, publish=lambda: None, callback=callback
     )
 
 

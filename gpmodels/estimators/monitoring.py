@@ -100,6 +100,11 @@ class FitMonitor:
         """Iterations done so far."""
         return self.curve[-1].iteration if self.curve else 0
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anyone looks at the head's weights while it is trained."""
+        return self._writer is not None or self._callback is not None
+
     def report(
         self,
         bound_per_point: float,
@@ -118,7 +123,7 @@ class FitMonitor:
         iteration = self.iteration + 1
         self.curve.append(CurvePoint(iteration, seconds, bound_per_point, validation))
         self._bar.update(self._task, completed=iteration, bound=bound_per_point)
-        if iteration % CALLBACK_INTERVAL or (self._writer is None and self._callback is None):
+        if iteration % CALLBACK_INTERVAL or not self.is_watched:
             return
         if prepare is not None:
             prepare()

@@ -10,6 +10,7 @@ bound, which holds the linear mean's part as well, says which goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -58,10 +59,14 @@ def choose_start(
         return
     first = engine.head.get_weights()
 
-    def tried(place: Callable[[], None]) -> tuple[list[float], list[FloatArray]]:
+    def tried(place: Callable[[], None]) -> _Trial:
         engine.set_weights(first)
         place()
-        quiet = quiet_monitor(engine, 1.0)
+        seen: dict[int, list[FloatArray]] = {}
+        look = (
+            (lambda number: seen.update({number: engine.head.get_weights()})) if monitor.is_watched else None
+        )
+        quiet = quiet_monitor(engine, 1.0, look)
         try:
             fit_full_batch(
                 engine,
@@ -72,17 +77,27 @@ def choose_start(
                 drop_unused=False,
             )
         except (FloatingPointError, tf.errors.InvalidArgumentError):  # no bound, or a covariance without root
-            return [], first
-        return [point.bound_per_point for point in quiet.curve], head.get_weights()
+            return _Trial([], first, {})
+        return _Trial([point.bound_per_point for point in quiet.curve], head.get_weights(), seen)
 
     def second() -> None:
         place_by_kernel(engine, points.x.numpy(), start, np.random.default_rng([seed, 1]))
 
     trials = [tried(lambda: None), tried(second)]
-    bounds, weights = max(trials, key=lambda trial: trial[0][-1] if trial[0] else -np.inf)
-    engine.set_weights(weights)
-    for bound in bounds:
+    best = max(trials, key=lambda trial: trial.bounds[-1] if trial.bounds else -np.inf)
+    for number, bound in enumerate(best.bounds, start=1):
+        if number in best.seen:  # who watches the fit sees the weights of that iteration
+            engine.set_weights(best.seen[number])
         monitor.report(bound)
+    engine.set_weights(best.weights)
+
+
+class _Trial(NamedTuple):
+    """Iterations from a start: their bounds, the last weights, and those that a watched fit shows."""
+
+    bounds: list[float]
+    weights: list[FloatArray]
+    seen: dict[int, list[FloatArray]]
 
 
 def place_by_kernel(engine: Engine, x: FloatArray, start: KernelStart, rng: np.random.Generator) -> None:

@@ -37,7 +37,7 @@ def test_regression_is_the_closed_form_whatever_the_chunks(chunk, monkeypatch):
     rows = made_rows()
     engine = engine_of(rows, likelihood="gaussian")
     refit_posterior_by_chunks(engine, rows)
-    twin = SVGPHead(num_inducing=6, likelihood="gaussian", dtype="float64")
+    twin = SVGPHead(num_inducing=6, likelihood="gaussian", mean="none", dtype="float64")
     twin.build((None, COLUMNS))
     for name in ("inducing_inputs", "lengthscales", "variance"):
         getattr(twin.global_unit, name).assign(getattr(engine.head.unit, name).numpy())
