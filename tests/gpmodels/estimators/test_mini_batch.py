@@ -249,7 +249,7 @@ def test_mini_batches_and_all_rows_agree_roughly():
     x, y = data()
     own = {
         "mean": "none"
-    }  # beside one, all rows learn from cross-fitted means, which the bound does not know
+    }  # beside one, all rows learn from cross-fitted means, unlike the bound
     adam = SVGPRegressor(max_iterations=600, early_stopping=False, batch_size=100, **own, **ADAM)
     adam.set_params(learning_rate=0.03).fit(x, y)
     full = SVGPRegressor(num_inducing=10, optimizer="lbfgs", max_iterations=100, random_state=0, **own)
