@@ -13,7 +13,7 @@ import numpy.typing as npt
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
-from data_prep.files.images import read_image
+from data_prep.files.depth import LevelRange, find_levels, read_at_levels
 from data_prep.labelled.near_duplicates import (
     difference_hashes,
     duplicate_pairs,
@@ -62,10 +62,12 @@ class ImagePlan:
 
     Attributes:
         labelled: Images, classes and groups.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample; None without any.
         notes: Whole sentences about the images.
     """
 
     labelled: LabelledPlan[SurveyedImage]
+    levels: LevelRange | None
     notes: tuple[str, ...]
 
 
@@ -101,11 +103,12 @@ def plan_images(
     if settings.consecutive > 1:
         groupings.append(consecutive_groups(names, settings.consecutive))
     groupings = groupings or [{name: name for name in names}]  # one that is alone keeps its names
+    found = find_levels([source.path for source in sources], settings.levels)
     surveyed, skipped = survey_images(
         images,
         sources,
         survey_image,
-        (),
+        (found.range,),
         unmatched,
         jobs=jobs,
         progress=progress,
@@ -131,13 +134,14 @@ def plan_images(
         train=train,
         test=test,
     )
-    return ImagePlan(plan, (*_contradictions(surveyed), *_enlargements(surveyed, settings)))
+    notes = (*found.notes, *_contradictions(surveyed), *_enlargements(surveyed, settings))
+    return ImagePlan(plan, found.range, notes)
 
 
-def survey_image(source: ImageSource) -> SurveyedImage | Skipped:
-    """Read one image, or say why it cannot be used."""
+def survey_image(source: ImageSource, levels: LevelRange | None) -> SurveyedImage | Skipped:
+    """Read one image, with a range of deep levels, or say why it cannot be used."""
     try:
-        image = read_image(source.path)
+        image = read_at_levels(source.path, levels)
     except InputError as error:
         return Skipped(source.path, str(error))
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text
+from data_prep.files.depth import LevelRange, read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
-from data_prep.files.images import is_image_file, read_image
+from data_prep.files.images import is_image_file
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
@@ -95,6 +96,7 @@ def read_fitted_images(
     fit: Fit,
     skipped: list[Skipped],
     *,
+    levels: LevelRange | None = None,
     jobs: Workers,
     progress: Progress | None,
 ) -> list[FittedImage]:
@@ -106,6 +108,7 @@ def read_fitted_images(
         size: Height and width of the results in pixels.
         fit: Whether to cut off what is too long, or to add grey borders.
         skipped: List to which files are appended that cannot be read.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
         jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
 
@@ -116,7 +119,7 @@ def read_fitted_images(
         "Reading images",
         read_fitted_image,
         files,
-        (size, fit),
+        (size, fit, levels),
         jobs=jobs,
         progress=progress,
         file_of=lambda file: file.path,
@@ -126,10 +129,12 @@ def read_fitted_images(
     return images
 
 
-def read_fitted_image(file: ImageFile, size: tuple[int, int], fit: Fit) -> FittedImage | Skipped:
+def read_fitted_image(
+    file: ImageFile, size: tuple[int, int], fit: Fit, levels: LevelRange | None = None
+) -> FittedImage | Skipped:
     """Read one image, or say why it cannot be used."""
     try:
-        image = read_image(file.path)
+        image = read_at_levels(file.path, levels)
     except InputError as error:
         return Skipped(file.path, str(error))
     return FittedImage(file, fit_image(image, size, fit), fit_within(image, THUMBNAIL_SIDE))

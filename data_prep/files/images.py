@@ -68,7 +68,8 @@ def read_image(path: Path) -> npt.NDArray[np.uint8]:
     """Decode an image file as RGB, upright.
 
     The EXIF orientation is applied; grey and palette images are expanded; an alpha channel is dropped (not
-    blended); of 16-bit samples the high byte is kept; of several frames or pages the first one is read.
+    blended); of 16-bit samples the high byte is kept (`data_prep.files.depth.read_at_levels` keeps more); of
+    several frames or pages the first one is read.
 
     Args:
         path: A PNG, JPEG, WebP, BMP or TIFF file.
@@ -164,13 +165,23 @@ def has_several_pages(path: Path) -> bool:
 
 
 def has_deep_colour(path: Path) -> bool:
-    """Whether a file has three channels of 16 bits, which Pillow cuts to 8.
+    """Whether a file has channels of 16 bits that Pillow cuts to 8: all but a single grey one.
 
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
     with _opened_image(path) as image:
-        return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
+        return _is_deep_colour(image)
+
+
+def is_deep(path: Path) -> bool:
+    """Whether a file has more than 8 bits per sample; its pixels are not decoded for that.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _opened_image(path) as image:
+        return image.mode.startswith("I") or _is_deep_colour(image)
 
 
 def exif_orientation(path: Path) -> int:
@@ -392,6 +403,10 @@ def _seek(image: Image.Image, page: int) -> bool:
     except EOFError:
         return False
     return True
+
+
+def _is_deep_colour(image: ImageFile.ImageFile) -> bool:
+    return image.mode.startswith(("RGB", "LA")) and any(";16" in str(tile.args) for tile in image.tile)
 
 
 def _require_few_pixels(image: Image.Image, path: Path) -> None:

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
+from data_prep.files.depth import outside_levels
+from data_prep.files.orientation import turned_apart
 from data_prep.histopathology.labels import (
     TissueImage,
     class_names_of,
@@ -79,6 +81,12 @@ def plan_patches(
         train=train,
         test=test,
         needed=() if settings.positive_class is None else (settings.positive_class,),
+        notes=(
+            *turned_apart(
+                [(image.path, image.mask) for image in found if image.mask], settings.masks_drawn_on
+            ),
+            *outside_levels([image.path for image in found if not is_whole_slide(image.path)], None),
+        ),
         may_lack_classes=masks is None and has_survival_alone(found),  # its times say more than its classes
     )
 

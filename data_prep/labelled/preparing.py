@@ -48,6 +48,7 @@ class LabelledPlan(Generic[Source]):
         needed: Names of classes without which the folder is of no use.
         why_lost: What is wrong where a class has no example, and the remedy, by the class' name.
         may_lack_classes: Whether a class stays that has no example.
+        notes: Sentences about the files that a person should know.
     """
 
     sources: tuple[Source, ...]
@@ -59,6 +60,7 @@ class LabelledPlan(Generic[Source]):
     needed: tuple[str, ...] = ()
     why_lost: Mapping[str, str] = field(default_factory=dict)
     may_lack_classes: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,13 @@ class PrepareResult(Generic[ManifestKind]):
         manifest: Manifest of the folder that was written.
         skipped: Files that were left out, each with the reason; also in skipped.csv.
         one_sided: Warnings, one for each class of which a side of the split has no example.
+        notes: Sentences about the files that a person should know.
     """
 
     manifest: ManifestKind
     skipped: tuple[Skipped, ...]
     one_sided: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
@@ -193,7 +197,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             }
         )
         write_manifest(folder, manifest)
-    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest))
+    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), plan.notes)
 
 
 def _views_kept(examples: Iterable[PreparedExample], views: dict[str, Views]) -> Iterator[PreparedExample]:

@@ -1,7 +1,7 @@
 """Boxes read from annotation files: Pascal VOC XML, YOLO text, CSV. Every file is untrusted."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -57,6 +57,8 @@ def read_voc(path: Path, size: tuple[int, int]) -> list[Box]:
             _number(path, element, f"bndbox/{border}") for border in ("xmin", "ymin", "xmax", "ymax")
         )
         boxes.append(Box(name, left - 1, top - 1, right - left + 1, bottom - top + 1))
+    as_written = [Box(box.name, box.left + 1, box.top + 1, box.width - 1, box.height - 1) for box in boxes]
+    require_pixels(as_written, path)
     return boxes
 
 
@@ -158,7 +160,26 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
             f"{shown}\n{more}Expected an image, four numbers and a class, or nothing but an image that shows "
             "no object. Correct or remove these rows."
         )
+    require_pixels([box for of_image in boxes.values() for box in of_image], path)
     return boxes
+
+
+def require_pixels(boxes: Collection[Box], path: Path) -> None:
+    """Refuse boxes that are shares of their images, as YOLO and Open Images have them.
+
+    Args:
+        boxes: All boxes of a set.
+        path: Where they were read, for the message.
+
+    Raises:
+        InputError: There are boxes, and all of their borders lie between 0 and 1.
+    """
+    if boxes and all(min(box.left, box.top) >= 0 and max(box.right, box.bottom) <= 1 for box in boxes):
+        raise InputError(
+            f"{path}: all {len(boxes)} boxes lie between 0 and 1, as shares of the image, for example "
+            f"{next(iter(boxes)).describe()}. Expected pixels from the upper left corner: multiply x and w "
+            "by the width of the image, y and h by its height."
+        )
 
 
 def _parse_xml(path: Path) -> ET.Element:

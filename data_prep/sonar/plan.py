@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.files.orientation import turned_apart
 from data_prep.labelled.near_duplicates import duplicate_pairs
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.labelled.surveying import survey_images
@@ -82,6 +83,11 @@ def plan_snapshots(
         skipped=tuple(skipped),
         train=train,
         test=test,
+        notes=tuple(
+            turned_apart([(s.image, s.mask) for s in sources if s.class_name is None])
+            if annotations is not None
+            else ()
+        ),
         why_lost=dict.fromkeys((settings.background_name, settings.clutter_name), _NO_ROOM),
     )
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import files_by_stem, find_class_files, listed
 from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.images import read_mask
+from data_prep.files.orientation import read_mask_of
 from data_prep.sonar.box_files import is_class_file, read_box_table, read_class_names, read_voc, read_yolo
 from data_prep.sonar.box_masks import component_boxes
 from data_prep.sonar.boxes import Box
@@ -41,6 +41,12 @@ class SonarSource:
     annotation: Path | None = None
     boxes: tuple[Box, ...] = ()
     class_names: tuple[str, ...] = ()
+
+    @property
+    def mask(self) -> Path | None:
+        """The image's mask, where its annotation is one."""
+        path = self.annotation
+        return path if path is not None and path.suffix.lower() in IMAGE_SUFFIXES else None
 
 
 def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
@@ -141,7 +147,7 @@ def read_source_boxes(
         return read_voc(path, size), []
     if path.suffix.lower() == ".txt":
         return read_yolo(path, size, source.class_names), []
-    mask: npt.NDArray[np.integer[Any]] = read_mask(path)
+    mask: npt.NDArray[np.integer[Any]] = read_mask_of(source.image, path, settings.masks_drawn_on)
     if mask.shape != size:
         raise InputError(
             f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but {source.image} has {size[1]} x "

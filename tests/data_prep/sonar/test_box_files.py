@@ -157,6 +157,23 @@ def test_columns_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     assert read_box_table(path) == {"a.png": [Box("mine, old", 1, 2, 3, 4)], "b.png": []}
 
 
+def test_boxes_as_shares_of_the_image_are_refused(tmp_path: Path) -> None:
+    table = written(tmp_path / "boxes.csv", "image,x,y,w,h,class\na.png,.4,.3,.1,.2,mine\nb.png,,,,,\n")
+    with pytest.raises(InputError, match=r"boxes\.csv: all 1 boxes .* as shares .* Expected pixels"):
+        read_box_table(table)
+    box = "<annotation><object><name>a</name><bndbox>{}</bndbox></object></annotation>"
+    sides = "<xmin>0.1</xmin><ymin>0.2</ymin><xmax>0.5</xmax><ymax>0.6</ymax>"
+    with pytest.raises(InputError, match=r"a\.xml: all 1 boxes lie between 0 and 1"):
+        read_voc(written(tmp_path / "a.xml", box.format(sides)), (48, 64))
+    # One among others, or the first pixel, is no such set.
+    rows = "image,x,y,w,h,class\na.png,0.4,0.3,0.1,0.2,mine\na.png,9,9,9,9,mine\n"
+    assert len(read_box_table(written(table, rows))["a.png"]) == 2
+    assert inside_image([Box("mine", 0.4, 0.3, 0.1, 0.2)], (48, 64)) == (
+        [],
+        ["the box of 'mine' from column 0.4, row 0.3 to 0.5, 0.5 is smaller than a pixel"],
+    )
+
+
 def test_boxes_inside_an_image() -> None:
     inside, complaints = inside_image(
         [
