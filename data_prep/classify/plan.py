@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,9 @@ import numpy.typing as npt
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
+from data_prep.files.class_folders import class_folder_names
 from data_prep.files.depth import LevelRange, find_levels, read_at_levels
+from data_prep.files.split_folders import split_note
 from data_prep.labelled.near_duplicates import (
     difference_hashes,
     duplicate_pairs,
@@ -24,6 +26,7 @@ from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
 from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lists, read_name_list
+from data_prep.splits.given import given_split
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 
 LEAST_CORRELATION = 0.95
@@ -92,9 +95,11 @@ def plan_images(
         InputError: No image can be used, there is only one class, or the split is given twice.
     """
     lists = read_lists(settings.train_list, settings.test_list, lambda path: _read_list(path, table))
-    sources, unmatched = find_images(images, table)
+    judged_alone = settings.test_fraction == 1
+    sources, unmatched = find_images(images, table, judged_alone=judged_alone)
     require_good(sources, "image", images, unmatched)
-    train, test = _split(sources, table, settings, lists)
+    sides = {source.name: source.split for source in sources}
+    train, test = given_split(sides, settings, lists, table or images)
     names = [source.name for source in sources]
     # They may fail: before the long part.
     groupings = settings_groups(names, settings)
@@ -114,12 +119,13 @@ def plan_images(
         progress=progress,
         file_of=lambda source: source.path,
     )
-    classes = tuple(sorted({one.source.class_name for one in surveyed}))
+    classes = _classes(surveyed, images if table is None and judged_alone else None, settings)
     if len(classes) < 2:
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{images}: only the class {classes[0]!r} has images that can be read. Expected two classes at "
-            f"least.{reasons}"
+            "least; a folder to judge by alone (--test-fraction 1) may name others by empty folders or "
+            f"by --set classes='[{classes[0]}, other]'.{reasons}"
         )
     is_split = train is not None or test is not None
     distance = settings.searched_distance
@@ -134,7 +140,8 @@ def plan_images(
         train=train,
         test=test,
     )
-    notes = (*found.notes, *_contradictions(surveyed), *_enlargements(surveyed, settings))
+    split_notes = () if table else split_note(images)
+    notes = (*found.notes, *split_notes, *_contradictions(surveyed), *_enlargements(surveyed, settings))
     return ImagePlan(plan, found.range, notes)
 
 
@@ -154,24 +161,21 @@ def _read_list(path: Path, table: Path | None) -> tuple[str, ...]:
     return read_name_list(path, folders=1 if table is None else _ALL_FOLDERS)
 
 
-def _split(
-    sources: Sequence[ImageSource],
-    table: Path | None,
-    settings: ClassifyPrepareSettings,
-    lists: tuple[tuple[str, ...] | None, tuple[str, ...] | None],
-) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Return the names to train on and to test on: of lists, or of the table's column split."""
-    if sources[0].split is None:
-        return lists
-    if settings.folds is not None or lists != (None, None):
+def _classes(
+    surveyed: Sequence[SurveyedImage], folder: Path | None, settings: ClassifyPrepareSettings
+) -> tuple[str, ...]:
+    """Return the names of the classes: those that occur, those of a folder's class folders, or those set."""
+    found = {one.source.class_name for one in surveyed}
+    if settings.classes is None:
+        return tuple(sorted(found | (set() if folder is None else class_folder_names(folder))))
+    unknown = sorted(found - set(settings.classes))
+    if unknown:
+        named = ", ".join(map(repr, unknown))
         raise InputError(
-            f"{table}: has a column split, and folds or lists are given too. Give one of them, or remove the "
-            "column."
+            f"classes: the images also show {named}. Expected all classes that occur. "
+            "Add them, or leave the setting out."
         )
-    sides: Mapping[str, list[str]] = {"train": [], "test": []}
-    for source in sources:
-        sides[str(source.split)].append(source.name)
-    return tuple(sides["train"]) or None, tuple(sides["test"]) or None
+    return tuple(sorted(set(settings.classes)))
 
 
 def _alike(surveyed: Sequence[SurveyedImage], distance: int, *, equal: bool) -> npt.NDArray[np.int64]:

@@ -30,6 +30,12 @@ class ClassifyPrepareSettings(ImageSplitSettings):
         '"crop": the largest part in the middle that has the proportions of the size; "pad": the whole image '
         "with grey borders, for long or wide things that a crop would cut.",
     )
+    classes: tuple[str, ...] | None = Field(
+        default=None,
+        description="Names of all classes, where the images show some of them: a folder to judge a model of "
+        "all by (test_fraction 1) may have images of one. If not set, the classes that occur, and with "
+        "test_fraction 1 empty class folders.",
+    )
     levels: Levels = Field(default="auto", description=LEVELS_DESCRIPTION)
     test_fraction: float = Field(
         default=0.2,

@@ -14,6 +14,7 @@ from data_prep.files.depth import LevelRange, read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
 from data_prep.files.images import is_image_file
+from data_prep.files.split_folders import split_folders
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
@@ -30,7 +31,8 @@ class ImageFile:
     Attributes:
         name: Path from the folder on.
         path: The file.
-        class_name: First subfolder of the path; None where the folder has no subfolders of images.
+        class_name: First subfolder of the path, inside those of a given split such as train and test; None
+            where the folder has no subfolders of images.
     """
 
     name: str
@@ -69,6 +71,7 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
     """
     found: list[ImageFile] = []
     skipped: list[Skipped] = []
+    parts = split_folders(folder)
     walked = walked_folders(folder, closed=skipped)
     files = sorted(path for _, entries in walked for path in entries)
     images = list(filter(is_image_file, files))
@@ -79,7 +82,8 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
             skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))
             continue
         # Composed and decomposed accents (folder names from macOS) are one class.
-        class_name = unicodedata.normalize("NFC", inside.parts[0]) if len(inside.parts) > 1 else None
+        folders = inside.parts[len(parts) > 0 : -1]
+        class_name = unicodedata.normalize("NFC", folders[0]) if folders else None
         found.append(ImageFile(inside.as_posix(), path, class_name))
     if not found and not skipped:
         raise InputError(

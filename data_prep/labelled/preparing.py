@@ -1,5 +1,6 @@
 """Writing a prepared folder of examples with one label each, whatever they are cut out of."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
+from data_prep.files.class_folders import alike_names
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
 from data_prep.prepared.preparing import (
@@ -29,6 +31,8 @@ from data_prep.splits.settings import SplitSettings
 
 if TYPE_CHECKING:
     from data_prep.prepared.shards import Position
+
+_MANY_CLASSES = 10  # from which on it is asked whether they are classes
 
 Source = TypeVar("Source")
 ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
@@ -197,7 +201,22 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             }
         )
         write_manifest(folder, manifest)
-    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), plan.notes)
+    notes = (*plan.notes, *alike_names(class_names), *_many_single(manifest))
+    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), notes)
+
+
+def _many_single(manifest: LabelledManifest) -> tuple[str, ...]:
+    """Return a sentence where most classes have one example, as where a measurement is taken for a class."""
+    counts = Counter(example.label for example in manifest.examples)
+    single = [label for label, count in counts.items() if count == 1]
+    if len(counts) < _MANY_CLASSES or 2 * len(single) <= len(counts):
+        return ()
+    names = ", ".join(manifest.class_names[label] for label in single[:3])
+    note = (
+        f"{len(single)} of {len(counts)} classes have a single example ({names}, ...): is the class a "
+        "measurement, or a name of each file? No model can learn such classes."
+    )
+    return (note,)
 
 
 def _views_kept(examples: Iterable[PreparedExample], views: dict[str, Views]) -> Iterator[PreparedExample]:

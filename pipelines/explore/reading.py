@@ -19,6 +19,7 @@ from data_prep.errors import InputError
 from data_prep.explore.folders import THUMBNAIL_SIDE, find_image_files, read_fitted_images
 from data_prep.files.depth import find_levels
 from data_prep.files.fitting import fit_image, fit_within
+from data_prep.files.split_folders import split_note
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.labelled.dataset import labelled_records, require_stored_shape
 from data_prep.labelled.view_manifest import ViewsManifest
@@ -120,7 +121,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
         if through_network
         else pixel_features(stacked, settings.features, size),
         skipped=skipped,
-        notes=(*found.notes, *drawing_note(len(files), settings)),
+        notes=(*split_note(folder), *found.notes, *drawing_note(len(files), settings)),
     )
 
 

@@ -1,11 +1,12 @@
 """Boxes from annotation files of three formats; bad files are named."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.sonar.box_files import read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.sonar.box_files import read_box_table, read_class_names, read_coco, read_voc, read_yolo
 from data_prep.sonar.boxes import Box, TakenPlaces, inside_image, spanned
 
 VOC = """<?xml version="1.0"?>
@@ -124,7 +125,7 @@ def test_table_of_boxes(tmp_path: Path) -> None:
         ),
         (
             "image\tx\ty\na\t1\t2",
-            r"is 'image\\tx\\ty', not separated by ',' or ';', and has no column image, x",
+            r"is 'image\\tx\\ty', separated by '\\t', and has no column w, h, class",
         ),
         ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found 'a,1,2,3,,mine'"),
         ("image,x,y,w,h,class\n,,,,,", r"line 2: found ',,,,,'\nExpected an image, four numbers and a class"),
@@ -155,6 +156,42 @@ def test_all_wrong_rows_of_a_table_are_reported_at_once(tmp_path: Path) -> None:
 def test_columns_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     path = written(tmp_path / "boxes.csv", 'image;x;y;w;h;class\na.png;1;2;3;4;"mine, old"\nb.png;;;;;\n')
     assert read_box_table(path) == {"a.png": [Box("mine, old", 1, 2, 3, 4)], "b.png": []}
+
+
+def coco(**changes: object) -> str:
+    content = {
+        "images": [
+            {"id": 7, "file_name": "in/a.png", "width": 64, "height": 48},
+            {"id": 8, "file_name": "b.png"},
+        ],
+        "annotations": [{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20.5, 8]}],
+        "categories": [{"id": 1, "name": "mine"}],
+    }
+    return json.dumps(content | changes)
+
+
+def test_coco_gives_boxes_in_pixels(tmp_path: Path) -> None:
+    found = read_coco(written(tmp_path / "boxes.json", coco()))
+    assert found.boxes == {"in/a.png": [Box("mine", 10, 5, 20.5, 8)], "b.png": []}
+    assert found.sizes == {"in/a.png": (48, 64)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        coco(categories=[]),
+        coco(images=[]),
+        coco(annotations=[{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3]}]),
+        coco(annotations=[{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, "nan"]}]),
+        coco(annotations={"a": 1}),
+        coco(annotations=[{"image_id": [7], "category_id": 1, "bbox": [1, 2, 3, 4]}]),
+    ],
+)
+def test_files_that_are_no_coco_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"boxes\.json: no COCO file of boxes .* Expected images with id"):
+        read_coco(written(tmp_path / "boxes.json", text))
 
 
 def test_boxes_as_shares_of_the_image_are_refused(tmp_path: Path) -> None:
