@@ -21,13 +21,14 @@ from data_prep.labelled.near_duplicates import (
     duplicate_pairs,
     small_grey,
 )
-from data_prep.labelled.preparing import LabelledPlan
+from data_prep.labelled.preparing import CONTRADICTIONS, LabelledPlan
 from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
 from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lists, read_name_list
 from data_prep.splits.given import given_split
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
+from data_prep.splits.settings import DUPLICATE_DISTANCE
 
 LEAST_CORRELATION = 0.95
 """Images with similar hashes are near-duplicates if their small grey versions correlate at least so much.
@@ -132,6 +133,10 @@ def plan_images(
     if settings.duplicate_distance is None and (is_split or sources[0].group is not None):
         distance = -1
     pairs = _alike(surveyed, distance, equal=not is_split)
+    # A split that is given stays as it is, but what it tears is said.
+    looked_for = DUPLICATE_DISTANCE if settings.duplicate_distance is None and is_split else distance
+    alike = _alike(surveyed, looked_for, equal=True) if is_split else pairs
+    torn = _torn(surveyed, alike)
     plan = LabelledPlan(
         sources=tuple(surveyed),
         class_names=classes,
@@ -139,9 +144,17 @@ def plan_images(
         skipped=tuple(skipped),
         train=train,
         test=test,
+        contradictions=torn,
     )
     split_notes = () if table else split_note(images)
-    notes = (*found.notes, *split_notes, *_contradictions(surveyed), *_enlargements(surveyed, settings))
+    notes = (
+        *found.notes,
+        *split_notes,
+        *_contradictions(surveyed),
+        *_near_contradictions(_torn(surveyed, _differing(surveyed, alike))),
+        *_across(surveyed, alike, train, test),
+        *_enlargements(surveyed, settings),
+    )
     return ImagePlan(plan, found.range, notes)
 
 
@@ -217,6 +230,66 @@ def _contradictions(surveyed: Sequence[SurveyedImage]) -> list[str]:
     note = (
         f"{len(torn)} images are there more than once with different classes: {shown}. No model can learn "
         "both: keep the right one."
+    )
+    return [note]
+
+
+def _torn(
+    surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]
+) -> tuple[tuple[str, str, str, str], ...]:
+    """Return name and class of both images of each pair that looks the same and has two classes."""
+    pairs = ((surveyed[one].source, surveyed[other].source) for one, other in alike)
+    return tuple(
+        sorted(
+            {
+                (one.name, one.class_name, other.name, other.class_name)
+                for one, other in pairs
+                if one.class_name != other.class_name
+            }
+        )
+    )
+
+
+def _differing(surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the pairs that are alike but not equal, of which something else is said."""
+    unequal = [surveyed[one].digest != surveyed[other].digest for one, other in alike]
+    return alike[np.array(unequal, bool)]
+
+
+def _near_contradictions(torn: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """Say how many pairs of near-duplicates have two classes."""
+    if not torn:
+        return []
+    one, class_name, other, other_class = torn[0]
+    note = (
+        f"{len(torn)} pairs of images look the same or nearly so and have different classes, such as {one} "
+        f"({class_name}) and {other} ({other_class}): look at them; {CONTRADICTIONS} lists all."
+    )
+    return [note]
+
+
+def _across(
+    surveyed: Sequence[SurveyedImage],
+    alike: npt.NDArray[np.int64],
+    train: Sequence[str] | None,
+    test: Sequence[str] | None,
+) -> list[str]:
+    """Say how many pairs of near-duplicates a given split tears: the numbers would flatter the model."""
+    if train is None and test is None:
+        return []
+    learned = None if train is None else set(train)
+    judged = {one.source.name for one in surveyed} - (learned or set()) if test is None else set(test)
+    names = [(surveyed[one].source.name, surveyed[other].source.name) for one, other in alike]
+    across = [
+        pair
+        for pair in names
+        if len(judged.intersection(pair)) == 1 and (learned is None or learned.intersection(pair))
+    ]
+    if not across:
+        return []
+    note = (
+        f"{len(across)} pairs of images look the same or nearly so and are on both sides of the given split, "
+        f"such as {' and '.join(across[0])}: the numbers will flatter the model. Remove them from one side."
     )
     return [note]
 

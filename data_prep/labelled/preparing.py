@@ -13,6 +13,7 @@ import numpy.typing as npt
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.class_folders import alike_names
+from data_prep.files.tables import write_table
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
 from data_prep.prepared.preparing import (
@@ -31,6 +32,9 @@ from data_prep.splits.settings import SplitSettings
 
 if TYPE_CHECKING:
     from data_prep.prepared.shards import Position
+
+CONTRADICTIONS = "contradictions.csv"
+"""Table of the files that look the same and have different classes; absent where there are none."""
 
 _MANY_CLASSES = 10  # from which on it is asked whether they are classes
 
@@ -53,6 +57,8 @@ class LabelledPlan(Generic[Source]):
         why_lost: What is wrong where a class has no example, and the remedy, by the class' name.
         may_lack_classes: Whether a class stays that has no example.
         notes: Sentences about the files that a person should know.
+        contradictions: Files that look the same and have different classes: name and class of the one, and of
+            the other.
     """
 
     sources: tuple[Source, ...]
@@ -65,6 +71,7 @@ class LabelledPlan(Generic[Source]):
     why_lost: Mapping[str, str] = field(default_factory=dict)
     may_lack_classes: bool = False
     notes: tuple[str, ...] = ()
+    contradictions: tuple[tuple[str, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,9 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             stored = _relabelled(folder, stored, plan.class_names, class_names, settings.examples_per_shard)
             skipped = [*lost.values(), *skipped]  # first: only some are shown
         write_skipped(folder, skipped)
+        if plan.contradictions:
+            columns = ["file", "class", "other file", "other class"]
+            write_table(folder / CONTRADICTIONS, columns, plan.contradictions)
         examples = _fields(stored, assigned)
         files = {position.shard for _, position in stored}
         if views:

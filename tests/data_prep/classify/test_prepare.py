@@ -296,3 +296,21 @@ def test_a_measurement_taken_for_a_class_is_said(images, tmp_path):
     (tmp_path / "table.csv").write_text("\n".join(["image,class", *rows]), encoding="utf-8")
     result = prepare_classify(images, tmp_path / "out", SMALL, table=tmp_path / "table.csv")
     assert "20 of 20 classes have a single example (0.000, 0.143, 0.286, ...)" in result.notes[0]
+
+
+def test_near_duplicates_of_two_classes_and_of_both_sides_of_a_given_split_are_named(images, tmp_path):
+    near = np.clip(picture(0).astype(int) + 3, 0, 255).astype(np.uint8)  # nearly as "tabby cat/00"
+    Image.fromarray(near).save(images / "Dörrobst" / "near.png")
+    result = prepare_classify(images, tmp_path / "out", SMALL)
+    (note,) = result.manifest.notes
+    assert note.startswith("1 pairs of images look the same or nearly so and have different classes")
+    with (tmp_path / "out" / "contradictions.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert set(row.values()) == {"Dörrobst/near", "Dörrobst", "tabby cat/00", "tabby cat"}
+    assert load_manifest(tmp_path / "out", ClassifyManifest) == result.manifest
+    (tmp_path / "test.txt").write_text("Dörrobst/near.png\ntabby cat/02.png\n", encoding="utf-8")
+    listed = SMALL.model_copy(update={"test_list": tmp_path / "test.txt"})
+    notes = prepare_classify(images, tmp_path / "listed", listed).manifest.notes
+    assert "1 pairs of images look the same or nearly so and are on both sides of the given split" in notes[1]
+    unsearched = listed.model_copy(update={"duplicate_distance": -1})
+    assert prepare_classify(images, tmp_path / "unsearched", unsearched).manifest.notes == ()
