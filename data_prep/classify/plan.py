@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,18 +13,22 @@ import numpy.typing as npt
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
-from data_prep.files.images import read_image
+from data_prep.files.class_folders import class_folder_names
+from data_prep.files.depth import LevelRange, find_levels, read_at_levels
+from data_prep.files.split_folders import split_note
 from data_prep.labelled.near_duplicates import (
     difference_hashes,
     duplicate_pairs,
     small_grey,
 )
-from data_prep.labelled.preparing import LabelledPlan
+from data_prep.labelled.preparing import CONTRADICTIONS, LabelledPlan
 from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
 from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lists, read_name_list
+from data_prep.splits.given import given_split
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
+from data_prep.splits.settings import DUPLICATE_DISTANCE
 
 LEAST_CORRELATION = 0.95
 """Images with similar hashes are near-duplicates if their small grey versions correlate at least so much.
@@ -62,10 +66,12 @@ class ImagePlan:
 
     Attributes:
         labelled: Images, classes and groups.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample; None without any.
         notes: Whole sentences about the images.
     """
 
     labelled: LabelledPlan[SurveyedImage]
+    levels: LevelRange | None
     notes: tuple[str, ...]
 
 
@@ -90,9 +96,11 @@ def plan_images(
         InputError: No image can be used, there is only one class, or the split is given twice.
     """
     lists = read_lists(settings.train_list, settings.test_list, lambda path: _read_list(path, table))
-    sources, unmatched = find_images(images, table)
+    judged_alone = settings.test_fraction == 1
+    sources, unmatched = find_images(images, table, judged_alone=judged_alone)
     require_good(sources, "image", images, unmatched)
-    train, test = _split(sources, table, settings, lists)
+    sides = {source.name: source.split for source in sources}
+    train, test = given_split(sides, settings, lists, table or images)
     names = [source.name for source in sources]
     # They may fail: before the long part.
     groupings = settings_groups(names, settings)
@@ -101,28 +109,34 @@ def plan_images(
     if settings.consecutive > 1:
         groupings.append(consecutive_groups(names, settings.consecutive))
     groupings = groupings or [{name: name for name in names}]  # one that is alone keeps its names
+    found = find_levels([source.path for source in sources], settings.levels)
     surveyed, skipped = survey_images(
         images,
         sources,
         survey_image,
-        (),
+        (found.range,),
         unmatched,
         jobs=jobs,
         progress=progress,
         file_of=lambda source: source.path,
     )
-    classes = tuple(sorted({one.source.class_name for one in surveyed}))
+    classes = _classes(surveyed, images if table is None and judged_alone else None, settings)
     if len(classes) < 2:
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{images}: only the class {classes[0]!r} has images that can be read. Expected two classes at "
-            f"least.{reasons}"
+            "least; a folder to judge by alone (--test-fraction 1) may name others by empty folders or "
+            f"by --set classes='[{classes[0]}, other]'.{reasons}"
         )
     is_split = train is not None or test is not None
     distance = settings.searched_distance
     if settings.duplicate_distance is None and (is_split or sources[0].group is not None):
         distance = -1
     pairs = _alike(surveyed, distance, equal=not is_split)
+    # A split that is given stays as it is, but what it tears is said.
+    looked_for = DUPLICATE_DISTANCE if settings.duplicate_distance is None and is_split else distance
+    alike = _alike(surveyed, looked_for, equal=True) if is_split else pairs
+    torn = _torn(surveyed, alike)
     plan = LabelledPlan(
         sources=tuple(surveyed),
         class_names=classes,
@@ -130,14 +144,24 @@ def plan_images(
         skipped=tuple(skipped),
         train=train,
         test=test,
+        contradictions=torn,
     )
-    return ImagePlan(plan, (*_contradictions(surveyed), *_enlargements(surveyed, settings)))
+    split_notes = () if table else split_note(images)
+    notes = (
+        *found.notes,
+        *split_notes,
+        *_contradictions(surveyed),
+        *_near_contradictions(_torn(surveyed, _differing(surveyed, alike))),
+        *_across(surveyed, alike, train, test),
+        *_enlargements(surveyed, settings),
+    )
+    return ImagePlan(plan, found.range, notes)
 
 
-def survey_image(source: ImageSource) -> SurveyedImage | Skipped:
-    """Read one image, or say why it cannot be used."""
+def survey_image(source: ImageSource, levels: LevelRange | None) -> SurveyedImage | Skipped:
+    """Read one image, with a range of deep levels, or say why it cannot be used."""
     try:
-        image = read_image(source.path)
+        image = read_at_levels(source.path, levels)
     except InputError as error:
         return Skipped(source.path, str(error))
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
@@ -150,24 +174,21 @@ def _read_list(path: Path, table: Path | None) -> tuple[str, ...]:
     return read_name_list(path, folders=1 if table is None else _ALL_FOLDERS)
 
 
-def _split(
-    sources: Sequence[ImageSource],
-    table: Path | None,
-    settings: ClassifyPrepareSettings,
-    lists: tuple[tuple[str, ...] | None, tuple[str, ...] | None],
-) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Return the names to train on and to test on: of lists, or of the table's column split."""
-    if sources[0].split is None:
-        return lists
-    if settings.folds is not None or lists != (None, None):
+def _classes(
+    surveyed: Sequence[SurveyedImage], folder: Path | None, settings: ClassifyPrepareSettings
+) -> tuple[str, ...]:
+    """Return the names of the classes: those that occur, those of a folder's class folders, or those set."""
+    found = {one.source.class_name for one in surveyed}
+    if settings.classes is None:
+        return tuple(sorted(found | (set() if folder is None else class_folder_names(folder))))
+    unknown = sorted(found - set(settings.classes))
+    if unknown:
+        named = ", ".join(map(repr, unknown))
         raise InputError(
-            f"{table}: has a column split, and folds or lists are given too. Give one of them, or remove the "
-            "column."
+            f"classes: the images also show {named}. Expected all classes that occur. "
+            "Add them, or leave the setting out."
         )
-    sides: Mapping[str, list[str]] = {"train": [], "test": []}
-    for source in sources:
-        sides[str(source.split)].append(source.name)
-    return tuple(sides["train"]) or None, tuple(sides["test"]) or None
+    return tuple(sorted(set(settings.classes)))
 
 
 def _alike(surveyed: Sequence[SurveyedImage], distance: int, *, equal: bool) -> npt.NDArray[np.int64]:
@@ -209,6 +230,66 @@ def _contradictions(surveyed: Sequence[SurveyedImage]) -> list[str]:
     note = (
         f"{len(torn)} images are there more than once with different classes: {shown}. No model can learn "
         "both: keep the right one."
+    )
+    return [note]
+
+
+def _torn(
+    surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]
+) -> tuple[tuple[str, str, str, str], ...]:
+    """Return name and class of both images of each pair that looks the same and has two classes."""
+    pairs = ((surveyed[one].source, surveyed[other].source) for one, other in alike)
+    return tuple(
+        sorted(
+            {
+                (one.name, one.class_name, other.name, other.class_name)
+                for one, other in pairs
+                if one.class_name != other.class_name
+            }
+        )
+    )
+
+
+def _differing(surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the pairs that are alike but not equal, of which something else is said."""
+    unequal = [surveyed[one].digest != surveyed[other].digest for one, other in alike]
+    return alike[np.array(unequal, bool)]
+
+
+def _near_contradictions(torn: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """Say how many pairs of near-duplicates have two classes."""
+    if not torn:
+        return []
+    one, class_name, other, other_class = torn[0]
+    note = (
+        f"{len(torn)} pairs of images look the same or nearly so and have different classes, such as {one} "
+        f"({class_name}) and {other} ({other_class}): look at them; {CONTRADICTIONS} lists all."
+    )
+    return [note]
+
+
+def _across(
+    surveyed: Sequence[SurveyedImage],
+    alike: npt.NDArray[np.int64],
+    train: Sequence[str] | None,
+    test: Sequence[str] | None,
+) -> list[str]:
+    """Say how many pairs of near-duplicates a given split tears: the numbers would flatter the model."""
+    if train is None and test is None:
+        return []
+    learned = None if train is None else set(train)
+    judged = {one.source.name for one in surveyed} - (learned or set()) if test is None else set(test)
+    names = [(surveyed[one].source.name, surveyed[other].source.name) for one, other in alike]
+    across = [
+        pair
+        for pair in names
+        if len(judged.intersection(pair)) == 1 and (learned is None or learned.intersection(pair))
+    ]
+    if not across:
+        return []
+    note = (
+        f"{len(across)} pairs of images look the same or nearly so and are on both sides of the given split, "
+        f"such as {' and '.join(across[0])}: the numbers will flatter the model. Remove them from one side."
     )
     return [note]
 

@@ -1,14 +1,15 @@
 """Prepare images of any subject: class folders, or a table of images, become shards and a manifest."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.classify.plan import SurveyedImage, plan_images
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError, Skipped
+from data_prep.files.depth import LevelRange, read_at_levels
 from data_prep.files.fitting import fit_image
-from data_prep.files.images import read_image
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
@@ -63,8 +64,10 @@ def prepare_classify(
         stage="Resizing images",
         what="image",
         origin=images,
-        prepare_source=prepare_image,
-        make_manifest=lambda fields: ClassifyManifest(size=settings.size, notes=plan.notes, **fields),
+        prepare_source=partial(prepare_image, levels=plan.levels),
+        make_manifest=lambda fields: ClassifyManifest(
+            size=settings.size, levels=plan.levels, notes=plan.notes, **fields
+        ),
         file_of=lambda image: image.source.path,
         jobs=jobs,
         overwrite=overwrite,
@@ -73,7 +76,11 @@ def prepare_classify(
 
 
 def prepare_image(
-    surveyed: SurveyedImage, settings: ClassifyPrepareSettings, class_names: Sequence[str]
+    surveyed: SurveyedImage,
+    settings: ClassifyPrepareSettings,
+    class_names: Sequence[str],
+    *,
+    levels: LevelRange | None = None,
 ) -> list[PreparedExample] | Skipped:
     """Bring one image to the prepared size, or say why it cannot be used.
 
@@ -81,10 +88,11 @@ def prepare_image(
         surveyed: The file, which could be read a moment ago.
         settings: Settings of `prepare`.
         class_names: Names of the classes, in the order of the labels.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
     """
     source = surveyed.source
     try:
-        image = read_image(source.path)
+        image = read_at_levels(source.path, levels)
     except InputError as error:
         return Skipped(source.path, str(error))
     facts = ExampleFacts(

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field, field_validator
 
+from data_prep.files.depth import LEVELS_DESCRIPTION, Levels
 from data_prep.files.fitting import Fit
 from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings
 
@@ -29,6 +30,13 @@ class ClassifyPrepareSettings(ImageSplitSettings):
         '"crop": the largest part in the middle that has the proportions of the size; "pad": the whole image '
         "with grey borders, for long or wide things that a crop would cut.",
     )
+    classes: tuple[str, ...] | None = Field(
+        default=None,
+        description="Names of all classes, where the images show some of them: a folder to judge a model of "
+        "all by (test_fraction 1) may have images of one. If not set, the classes that occur, and with "
+        "test_fraction 1 empty class folders.",
+    )
+    levels: Levels = Field(default="auto", description=LEVELS_DESCRIPTION)
     test_fraction: float = Field(
         default=0.2,
         ge=0,

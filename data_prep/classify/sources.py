@@ -4,15 +4,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import find_class_files
 from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.tables import read_table
+from data_prep.files.split_folders import Side, sides_of
+from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table
 from data_prep.splits.divide import example_name
-
-_SPLITS: dict[str, Literal["train", "test"]] = {"train": "train", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,18 @@ class ImageSource:
     path: Path
     class_name: str
     group: str | None = None
-    split: Literal["train", "test"] | None = None
+    split: Side | None = None
 
 
-def find_images(images: Path, table: Path | None) -> tuple[list[ImageSource], list[Skipped]]:
+def find_images(
+    images: Path, table: Path | None, *, judged_alone: bool = False
+) -> tuple[list[ImageSource], list[Skipped]]:
     """List the images that are to be prepared.
 
     Args:
         images: Folder with a subfolder for each class; with a table, the folder from which its paths go.
         table: CSV file with the columns image and class, and perhaps group and split; None for class folders.
+        judged_alone: Whether all is to be judged by, so that there may be one class.
 
     Returns:
         The images in the order of their names, and what cannot be used.
@@ -49,31 +50,42 @@ def find_images(images: Path, table: Path | None) -> tuple[list[ImageSource], li
             or has a split that is neither train nor test.
     """
     if table is not None:
-        return read_image_table(images, table)
+        return read_image_table(images, table, judged_alone=judged_alone)
     files, skipped = find_class_files(
-        images, IMAGE_SUFFIXES, "image", instead="a table of images and classes (--table)"
+        images,
+        IMAGE_SUFFIXES,
+        "image",
+        instead="a table of images and classes (--table)",
+        judged_alone=judged_alone,
     )
-    return [ImageSource(file.name, file.path, file.class_name) for file in files], skipped
+    return [ImageSource(file.name, file.path, file.class_name, split=file.side) for file in files], skipped
 
 
-def read_image_table(images: Path, table: Path) -> tuple[list[ImageSource], list[Skipped]]:
+def read_image_table(
+    images: Path, table: Path, *, judged_alone: bool = False
+) -> tuple[list[ImageSource], list[Skipped]]:
     """Read the images, classes, groups and splits of a table; arguments and results as `find_images`."""
     rows = read_table(
-        table, ("image", "class"), ("group", "split"), remedy="Further columns may be group and split."
+        table,
+        ("image", "class"),
+        ("group", "split"),
+        aliases={"image": FILE_ALIASES, "class": CLASS_ALIASES},
+        remedy="Further columns may be group and split.",
     )
     if not rows:
         raise InputError(f"{table}: has no rows. Expected one for each image: image,class.")
+    sides = sides_of(row.get("split", "") for row in rows.values())
     found: dict[str, list[tuple[int, ImageSource]]] = {}
     skipped: list[Skipped] = []
     for line, row in rows.items():
-        source = _source(images, table, line, row)
+        source = _source(images, table, line, row, sides)
         if isinstance(source, Skipped):
             skipped.append(source)
         else:
             found.setdefault(source.name, []).append((line, source))
     sources = list(_of_one_row(found, table, skipped))
     classes = {source.class_name for source in sources}
-    if len(classes) < 2:
+    if len(classes) < (1 if judged_alone else 2):
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{table}: {len(sources)} images of {len(classes)} classes can be used; expected two classes at "
@@ -82,15 +94,17 @@ def read_image_table(images: Path, table: Path) -> tuple[list[ImageSource], list
     return sorted(sources, key=lambda source: source.name), skipped
 
 
-def _source(images: Path, table: Path, line: int, row: Mapping[str, str]) -> ImageSource | Skipped:
+def _source(
+    images: Path, table: Path, line: int, row: Mapping[str, str], sides: Mapping[str, Side]
+) -> ImageSource | Skipped:
     """Return the image of a row, or why there is none."""
     where = f"{table}, line {line}"
     file = row["image"].replace("\\", "/")
     lacking = [column for column in ("image", "class", "group", "split") if row.get(column) == ""]
     if lacking:
         return Skipped(table, f"{where}: no {' and no '.join(lacking)}. Complete the row or remove it.")
-    split = row.get("split", "").lower()
-    if split and split not in _SPLITS:
+    split = row.get("split", "")
+    if split and split not in sides:
         raise InputError(
             f"{where}: split is {row['split']!r}; expected train or test. Write train for images to choose "
             "by, too: `train` holds some of the training images out for that."
@@ -106,7 +120,7 @@ def _source(images: Path, table: Path, line: int, row: Mapping[str, str]) -> Ima
         return Skipped(table, f"{where}: no file {file!r} in {images}. Correct the row or add the file.")
     class_name = unicodedata.normalize("NFC", row["class"])
     name = example_name(plain.as_posix(), folders=len(plain.parts) - 1)
-    return ImageSource(name, path, class_name, row.get("group"), _SPLITS.get(split))
+    return ImageSource(name, path, class_name, row.get("group"), sides.get(split))
 
 
 def _existing(images: Path, file: str) -> Path | None:

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text
+from data_prep.files.depth import LevelRange, read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
-from data_prep.files.images import is_image_file, read_image
+from data_prep.files.images import is_image_file
+from data_prep.files.split_folders import split_folders
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
@@ -29,7 +31,8 @@ class ImageFile:
     Attributes:
         name: Path from the folder on.
         path: The file.
-        class_name: First subfolder of the path; None where the folder has no subfolders of images.
+        class_name: First subfolder of the path, inside those of a given split such as train and test; None
+            where the folder has no subfolders of images.
     """
 
     name: str
@@ -68,6 +71,7 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
     """
     found: list[ImageFile] = []
     skipped: list[Skipped] = []
+    parts = split_folders(folder)
     walked = walked_folders(folder, closed=skipped)
     files = sorted(path for _, entries in walked for path in entries)
     images = list(filter(is_image_file, files))
@@ -78,7 +82,8 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
             skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))
             continue
         # Composed and decomposed accents (folder names from macOS) are one class.
-        class_name = unicodedata.normalize("NFC", inside.parts[0]) if len(inside.parts) > 1 else None
+        folders = inside.parts[len(parts) > 0 : -1]
+        class_name = unicodedata.normalize("NFC", folders[0]) if folders else None
         found.append(ImageFile(inside.as_posix(), path, class_name))
     if not found and not skipped:
         raise InputError(
@@ -95,6 +100,7 @@ def read_fitted_images(
     fit: Fit,
     skipped: list[Skipped],
     *,
+    levels: LevelRange | None = None,
     jobs: Workers,
     progress: Progress | None,
 ) -> list[FittedImage]:
@@ -106,6 +112,7 @@ def read_fitted_images(
         size: Height and width of the results in pixels.
         fit: Whether to cut off what is too long, or to add grey borders.
         skipped: List to which files are appended that cannot be read.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
         jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
 
@@ -116,7 +123,7 @@ def read_fitted_images(
         "Reading images",
         read_fitted_image,
         files,
-        (size, fit),
+        (size, fit, levels),
         jobs=jobs,
         progress=progress,
         file_of=lambda file: file.path,
@@ -126,10 +133,12 @@ def read_fitted_images(
     return images
 
 
-def read_fitted_image(file: ImageFile, size: tuple[int, int], fit: Fit) -> FittedImage | Skipped:
+def read_fitted_image(
+    file: ImageFile, size: tuple[int, int], fit: Fit, levels: LevelRange | None = None
+) -> FittedImage | Skipped:
     """Read one image, or say why it cannot be used."""
     try:
-        image = read_image(file.path)
+        image = read_at_levels(file.path, levels)
     except InputError as error:
         return Skipped(file.path, str(error))
     return FittedImage(file, fit_image(image, size, fit), fit_within(image, THUMBNAIL_SIDE))

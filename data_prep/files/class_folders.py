@@ -1,12 +1,13 @@
 """Folders of files by class: a subfolder for each class."""
 
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.entries import is_folder, is_visible_file
+from data_prep.files.split_folders import Side, split_folders
 from data_prep.files.unusable import unusable_entries
 
 
@@ -15,28 +16,32 @@ class ClassFile:
     """A file in the folder of its class.
 
     Attributes:
-        name: Class, slash and stem of the file.
+        name: Class, slash and stem of the file, after the folder of the split where there is one.
         path: The file.
         class_name: Name of the folder.
+        side: Side of the split, where the class folders are inside of folders such as train and test.
     """
 
     name: str
     path: Path
     class_name: str
+    side: Side | None = None
 
 
 def find_class_files(
-    folder: Path, suffixes: Collection[str], kind: str, *, instead: str = ""
+    folder: Path, suffixes: Collection[str], kind: str, *, instead: str = "", judged_alone: bool = False
 ) -> tuple[list[ClassFile], list[Skipped]]:
     """List the files of a folder's subfolders, each of which is a class.
 
-    Hidden files and folders are passed over, and files of other kinds but for images in other formats.
+    Where the subfolders are called train, val and test and hold class folders, these give the split. Hidden
+    files and folders are passed over, and files of other kinds but for images in other formats.
 
     Args:
         folder: Folder with a subfolder for each class.
         suffixes: Suffixes of the files, in lower case with their dots.
         kind: Name of what they are, such as "image", for messages.
         instead: Name of what else could have been given, for messages.
+        judged_alone: Whether all is to be judged by, so that classes may be empty.
 
     Returns:
         The files in the order of their names, and what cannot be used: folders without such a file, files
@@ -46,9 +51,66 @@ def find_class_files(
     Raises:
         InputError: The folder cannot be listed, or fewer than two subfolders have such files.
     """
-    files: list[tuple[str, Path]] = []
+    parts = split_folders(folder)
     skipped: list[Skipped] = []
-    nested: list[Path] = []
+    files: list[tuple[str, Path]] = []
+    for part in parts or [""]:
+        of_part = _files_of_classes(folder / part, suffixes, kind, instead, judged_alone, skipped)
+        files += [(f"{part}/{name}" if part else name, path) for name, path in of_part]
+    by_name = first_of_each_name(files, skipped)
+    found = [
+        ClassFile(name, path, name.split("/")[-2], parts.get(name.partition("/")[0]))
+        for name, path in by_name.items()
+    ]
+    names = {file.class_name for file in found} | (class_folder_names(folder) if judged_alone else set())
+    if len(names) < 2 or not found:
+        _refuse_few_classes(folder, names, suffixes, kind, instead, skipped)
+    return found, skipped
+
+
+def class_folder_names(folder: Path) -> set[str]:
+    """Return the names of the class folders of a folder, also of empty ones; see `find_class_files`."""
+    roots = [folder / part for part in split_folders(folder)] or [folder]
+    entries = [entry for root in roots for entry in listed(root)]
+    return {
+        unicodedata.normalize("NFC", entry.name)
+        for entry in entries
+        if is_folder(entry) and is_text(entry.name) and not entry.name.startswith(".")
+    }
+
+
+def alike_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a sentence about classes whose names differ by case, blanks or accents alone; none without.
+
+    Args:
+        names: Names of the classes.
+
+    Example:
+        >>> alike_names(["Rose", "rose ", "Tulip"])[0][:59]
+        "the classes 'Rose' and 'rose ' differ by case, blanks or ac"
+    """
+    by_letters: dict[str, list[str]] = {}
+    for name in names:
+        plain = unicodedata.normalize("NFKD", name).casefold()
+        by_letters.setdefault("".join(filter(str.isalnum, plain)) or name, []).append(name)
+    return tuple(
+        f"the classes {' and '.join(map(repr, same))} differ by case, blanks or accents alone. If they are "
+        "one, give them one name."
+        for same in by_letters.values()
+        if len(same) > 1
+    )
+
+
+def _files_of_classes(
+    folder: Path,
+    suffixes: Collection[str],
+    kind: str,
+    instead: str,
+    judged_alone: bool,
+    skipped: list[Skipped],
+) -> list[tuple[str, Path]]:
+    """Return name and path of the files of class folders; append what cannot be used to `skipped`."""
+    files: list[tuple[str, Path]] = []
     entries = listed(folder)
     skipped += unusable_entries(entries, suffixes)
     for entry in entries:
@@ -71,27 +133,44 @@ def find_class_files(
                 f"a folder inside a class, which is not looked into. Move its {kind}s into the class folder"
                 f"{instead and ', or give ' + instead}.",
             )
-        elif any(grouped_by_stem(listed(folder), suffixes) for folder in deeper):
-            nested.append(entry)
-        if not by_stem and not grouped_by_stem(inside, suffixes):
+        if not by_stem and not grouped_by_stem(inside, suffixes) and not judged_alone:
             reason = f"{entry}: a class without {_article(kind)} file. Add {kind}s or remove the folder."
             skipped.append(Skipped(entry, reason))
         class_name = unicodedata.normalize("NFC", entry.name)
         files += [(f"{class_name}/{stem}", path) for stem, path in by_stem.items()]
-    by_name = first_of_each_name(files, skipped)
-    found = {name.partition("/")[0] for name in by_name}
-    if len(found) < 2:
-        raise InputError(
-            f"{folder}: {len(found)} class folders with {kind} files; expected a folder for each of at least "
-            f"two classes{instead and f', or {instead}'}. "
-            + (
-                f"{nested[0].name!r} has class folders itself: give {nested[0]}."
-                if nested
-                else "Check the path."
-            )
-            + first_reasons(skipped)
+    return files
+
+
+def _refuse_few_classes(
+    folder: Path,
+    names: Collection[str],
+    suffixes: Collection[str],
+    kind: str,
+    instead: str,
+    skipped: Sequence[Skipped],
+) -> None:
+    """Raise `InputError` that says where the files are instead of in two class folders."""
+    nested = next(
+        (inner for entry in listed(folder) if is_folder(entry) for inner in _filled(entry, suffixes)), None
+    )
+    remedy = "Check the path."
+    if nested is not None:
+        remedy = (
+            f"{kind.capitalize()}s lie one level deeper, as in {nested.relative_to(folder)}: expected "
+            f"CLASS/{kind}, or train/CLASS/{kind} and test/CLASS/{kind} for a given split. Move them up, or "
+            "give the folder whose subfolders are the classes."
         )
-    return [ClassFile(name, path, name.partition("/")[0]) for name, path in by_name.items()], skipped
+    raise InputError(
+        f"{folder}: {len(names)} class folders with {kind} files; expected a folder for each of at least two "
+        f"classes{instead and f', or {instead}'}. {remedy}{first_reasons(skipped)}"
+    )
+
+
+def _filled(folder: Path, suffixes: Collection[str]) -> Iterator[Path]:
+    """Yield the visible folders inside a folder that hold such files."""
+    for inner in listed(folder):
+        if is_folder(inner) and not inner.name.startswith(".") and grouped_by_stem(listed(inner), suffixes):
+            yield inner
 
 
 def first_reasons(skipped: Sequence[Skipped]) -> str:

@@ -6,6 +6,9 @@ from pathlib import Path
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
 """Suffixes, in lower case, of the files that `data_prep.files.images` reads."""
 
+MASK_SUFFIXES = IMAGE_SUFFIXES | {".gif"}
+"""Suffixes, in lower case, of the files that `data_prep.files.images.read_mask` reads."""
+
 OTHER_IMAGE_SUFFIXES = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})
 """Suffixes, in lower case, of image files that are not read: half of a phone's photographs may be of one."""
 

@@ -28,7 +28,9 @@ MAX_PIXELS = 80_000_000
 """Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
+_MASK_FORMATS = (*_FORMATS, "GIF")
 _LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})  # MPO: JPEG with further frames, as some phones write
+_OPAQUE = 255  # alpha
 _LOSSY_TINT = 4  # grey levels by which lossy compression may tint a grey pixel
 
 # What Pillow's decoders raise on damaged files (found by truncating and altering files of every format).
@@ -68,7 +70,8 @@ def read_image(path: Path) -> npt.NDArray[np.uint8]:
     """Decode an image file as RGB, upright.
 
     The EXIF orientation is applied; grey and palette images are expanded; an alpha channel is dropped (not
-    blended); of 16-bit samples the high byte is kept; of several frames or pages the first one is read.
+    blended); of 16-bit samples the high byte is kept (`data_prep.files.depth.read_at_levels` keeps more); of
+    several frames or pages the first one is read.
 
     Args:
         path: A PNG, JPEG, WebP, BMP or TIFF file.
@@ -105,10 +108,11 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
     - A palette mask whose colours are all grey gives those grey levels; one with a colour map gives the
       palette indices, which is how class masks are stored (PASCAL VOC and others).
     - A mask with red, green and blue gives the common level; one that is really coloured is refused.
-    - An alpha channel is dropped; the EXIF orientation is applied.
+    - An alpha channel is dropped, unless it is all that the mask shows: one colour, partly transparent.
+    - The EXIF orientation is applied. Of a GIF file there must be one frame.
 
     Args:
-        path: A PNG, JPEG, WebP, BMP or TIFF file.
+        path: A PNG, JPEG, WebP, BMP, TIFF or GIF file.
 
     Returns:
         uint8 or uint16 [height, width].
@@ -117,7 +121,9 @@ def read_mask(path: Path) -> npt.NDArray[np.integer[Any]]:
         InputError: The file cannot be read, as in `read_image`, or the mask is coloured.
     """
     with _decoding(path):
-        image, image_format = _open_upright(path)
+        image, image_format = _open_upright(path, _MASK_FORMATS)
+        if (drawn := _drawn_in_alpha(image)) is not None:
+            return drawn
         if image.mode == "F":
             raise InputError(
                 f"{path}: floating-point samples; expected whole-number levels. Save the mask with 8 bits "
@@ -164,13 +170,23 @@ def has_several_pages(path: Path) -> bool:
 
 
 def has_deep_colour(path: Path) -> bool:
-    """Whether a file has three channels of 16 bits, which Pillow cuts to 8.
+    """Whether a file has channels of 16 bits that Pillow cuts to 8: all but a single grey one.
 
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
     with _opened_image(path) as image:
-        return image.mode.startswith("RGB") and any(";16" in str(tile.args) for tile in image.tile)
+        return _is_deep_colour(image)
+
+
+def is_deep(path: Path) -> bool:
+    """Whether a file has more than 8 bits per sample; its pixels are not decoded for that.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with _opened_image(path) as image:
+        return image.mode.startswith("I") or _is_deep_colour(image)
 
 
 def exif_orientation(path: Path) -> int:
@@ -375,12 +391,14 @@ def _explained(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _open_upright(path: Path) -> tuple[Image.Image, str | None]:
+def _open_upright(path: Path, formats: tuple[str, ...] = _FORMATS) -> tuple[Image.Image, str | None]:
     """Load all pixels, apply the EXIF orientation; return the image and the file's format."""
     # Given a path, Pillow maps uncompressed TIFFs into memory and then turns them wrongly.
-    with path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+    with path.open("rb") as file, Image.open(file, formats=formats) as image:
         _require_few_pixels(image, path)
         image_format = image.format
+        if image_format == "GIF" and _seek(image, 1):
+            raise InputError(f"{path}: a GIF file of several frames; expected one. Save the mask as PNG.")
         image.load()
         return ImageOps.exif_transpose(image), image_format
 
@@ -392,6 +410,10 @@ def _seek(image: Image.Image, page: int) -> bool:
     except EOFError:
         return False
     return True
+
+
+def _is_deep_colour(image: ImageFile.ImageFile) -> bool:
+    return image.mode.startswith(("RGB", "LA")) and any(";16" in str(tile.args) for tile in image.tile)
 
 
 def _require_few_pixels(image: Image.Image, path: Path) -> None:
@@ -421,6 +443,16 @@ def _sixteen_bit_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint16
             "Convert the file to 8 bits."
         )
     return levels.astype(np.uint16)
+
+
+def _drawn_in_alpha(image: Image.Image) -> npt.NDArray[np.uint8] | None:
+    """Return the alpha channel of an image of one colour that is partly transparent; None of others."""
+    if image.mode not in {"RGBA", "LA"}:
+        return None
+    channels = np.array(image)
+    colours, alpha = channels[..., :-1], channels[..., -1]
+    is_plain = bool((colours == colours[:1, :1]).all())
+    return alpha if is_plain and alpha.min() < _OPAQUE else None
 
 
 def _palette_levels(image: Image.Image) -> npt.NDArray[np.uint8]:

@@ -1,12 +1,18 @@
 """Images and masks matched by the stems of their file names."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import first_reasons, grouped_by_stem, is_text, skip_all
-from data_prep.files.entries import IMAGE_SUFFIXES, is_folder
+from data_prep.files.entries import IMAGE_SUFFIXES, MASK_SUFFIXES, is_folder
 from data_prep.files.unusable import unusable_entries
+
+Files = TypeVar("Files")
+
+_MARKS = "_-. ("  # that an ending begins with, so that "12" is not taken for the mask of "1"
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
 
     Args:
         images: Folder of images.
-        masks: Folder of masks with the same stems; suffixes may differ.
+        masks: Folder of masks with the same stems, or with the same ending after all of them, such as _mask;
+            suffixes may differ.
 
     Returns:
         The pairs in the order of their names, and what has no unique partner or cannot be read, see
@@ -47,7 +54,8 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
         )
     pairs: list[Pair] = []
     skipped: list[Skipped] = []
-    image_files, mask_files = _by_stem(images, skipped), _by_stem(masks, skipped)
+    image_files = _by_stem(images, IMAGE_SUFFIXES, skipped)
+    mask_files = without_common_ending(_by_stem(masks, MASK_SUFFIXES, skipped), image_files)
     for name in sorted(image_files.keys() | mask_files.keys()):
         of_image, of_mask = image_files.get(name, []), mask_files.get(name, [])
         if not is_text(name):
@@ -71,22 +79,47 @@ def find_pairs(images: Path, masks: Path) -> tuple[list[Pair], list[Skipped]]:
     return pairs, skipped
 
 
-def _by_stem(folder: Path, skipped: list[Skipped]) -> dict[str, list[Path]]:
+def without_common_ending(masks: Mapping[str, Files], images: Collection[str]) -> dict[str, Files]:
+    """Return masks by the names of their images, where all masks have one ending more, such as `_mask`.
+
+    Args:
+        masks: The masks by their names.
+        images: Names of the images.
+
+    Returns:
+        The masks by the names without the ending; as they are where a mask has the name of an image, or where
+        the ending is not the same.
+
+    Example:
+        >>> without_common_ending({"a_mask": 1, "b_mask": 2}, {"a", "b", "c"})
+        {'a': 1, 'b': 2}
+    """
+    if not masks or any(name in images for name in masks):
+        return dict(masks)
+    first = next(iter(masks))
+    for start in range(len(first) - 1, 0, -1):
+        ending = first[start:]
+        if ending[0] in _MARKS and first[:start] in images and all(name.endswith(ending) for name in masks):
+            return {name.removesuffix(ending): files for name, files in masks.items()}
+    return dict(masks)
+
+
+def _by_stem(folder: Path, suffixes: Collection[str], skipped: list[Skipped]) -> dict[str, list[Path]]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise InputError(
             f"{folder}: cannot be listed ({error.strerror}). Expected a folder of images. Check the path."
         ) from error
-    files = grouped_by_stem(entries, IMAGE_SUFFIXES)
+    files = grouped_by_stem(entries, suffixes)
     known = {file for of_stem in files.values() for file in of_stem}
-    unusable = unusable_entries(entries, IMAGE_SUFFIXES, files=known)
+    unusable = unusable_entries(entries, suffixes, files=known)
     if not files:
         subfolders = [entry.name for entry in entries if is_folder(entry)]
         hint = f"It has subfolders ({', '.join(subfolders[:5])}): give one of these. " if subfolders else ""
         raise InputError(
             f"{folder}: no image file found. {hint}Expected files with a suffix of "
-            f"{', '.join(sorted(IMAGE_SUFFIXES))}.{first_reasons(unusable)}"
+            f"{', '.join(sorted(suffixes))}.{first_reasons(unusable)}"
         )
     skipped += unusable
     return files

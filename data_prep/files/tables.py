@@ -8,6 +8,12 @@ from pathlib import Path
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 
+FILE_ALIASES = ("file", "filename", "file_name", "image_name", "path", "filepath", "file_path", "image_path")
+"""Other names of a column of image files."""
+
+CLASS_ALIASES = ("label", "class_name", "category", "label_name")
+"""Other names of a column of classes."""
+
 _MOST_DIGITS = 18
 
 
@@ -98,16 +104,24 @@ def whole_number(text: str) -> int | None:
 
 
 def read_table(
-    path: Path, columns: Sequence[str], optional: Sequence[str] = (), *, remedy: str = ""
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    aliases: Mapping[str, Sequence[str]] | None = None,
+    remedy: str = "",
 ) -> dict[int, dict[str, str]]:
     """Read some columns of a CSV file with a header, without surrounding blanks.
 
-    Columns may be separated by semicolons, as spreadsheets write them where the comma is a decimal sign.
+    Columns may be separated by tabs, or by semicolons, as spreadsheets write them where the comma is a
+    decimal sign. Where no column has a name exactly, one that differs by case or by blanks for underscores is
+    taken, and then one with another name of the same.
 
     Args:
         path: The file.
         columns: Columns that it must have.
         optional: Columns that are read where it has them.
+        aliases: Other names of some columns, in lower case.
         remedy: Sentence for the error that says what else to do than to add a column that is missing.
 
     Returns:
@@ -119,10 +133,12 @@ def read_table(
     """
     text = read_text(path)
     header = text.partition("\n")[0]
-    delimiter = ";" if ";" in header and "," not in header else ","
+    delimiter = "," if "," in header else next((mark for mark in (";", "\t") if mark in header), ",")
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        _require_columns(reader, path, columns, remedy)
+        header_names = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = _understood(header_names, path, columns, optional, aliases or {})
+        _require_columns(reader, path, columns, header_names, remedy)
         return _rows(reader, columns, optional)
     except csv.Error as error:
         raise InputError(
@@ -131,18 +147,42 @@ def read_table(
         ) from error
 
 
-def _require_columns(reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], remedy: str) -> None:
-    header = [name.strip() for name in reader.fieldnames or ()]
-    missing = [name for name in columns if name not in header]
+def _understood(
+    header: Sequence[str],
+    path: Path,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    aliases: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """Return the names of a header with those of the wanted columns in the place of others for the same."""
+    understood, plain = list(header), [name.lower().replace(" ", "_") for name in header]
+    for column in (*columns, *optional):
+        if column in understood:
+            continue
+        same = [place for place, name in enumerate(plain) if name == column.lower()]
+        same = same or [place for place, name in enumerate(plain) if name in aliases.get(column, ())]
+        if len(same) > 1 and column in columns:
+            raise InputError(
+                f"{path}: the columns {' and '.join(header[place] for place in same)} may each be the "
+                f"{column}. Expected one of them. Rename the one that is meant to {column}."
+            )
+        if len(same) == 1:
+            understood[same[0]] = column
+    return understood
+
+
+def _require_columns(
+    reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], header: Sequence[str], remedy: str
+) -> None:
+    missing = [name for name in columns if name not in (reader.fieldnames or ())]
     if missing:
         delimiter = reader.reader.dialect.delimiter
-        separated = f"separated by {delimiter!r}" if len(header) > 1 else "not separated by ',' or ';'"
+        separated = f"separated by {delimiter!r}" if len(header) > 1 else "not separated by ',', ';' or tabs"
         raise InputError(
             f"{path}: the first line is {delimiter.join(header)[:80]!r}, {separated}, and has no column "
             f"{', '.join(missing)}. Expected the column{'s' * (len(columns) > 1)} {','.join(columns)}. "
             f"Correct the first line.{' ' * bool(remedy)}{remedy}"
         )
-    reader.fieldnames = header
 
 
 def _rows(

@@ -31,6 +31,7 @@ def unusable_entries(
         []
     """
     other_images = OTHER_IMAGE_SUFFIXES if frozenset(suffixes) >= IMAGE_SUFFIXES else frozenset[str]()
+    other_images -= frozenset(suffixes)
     looked_for, found = {*suffixes, *other_images}, []
     for entry in entries:
         suffix = entry.suffix.lower()

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.class_folders import files_by_stem, first_of_each_name
-from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.tables import number, read_table
+from data_prep.files.class_folders import class_folder_names, files_by_stem, first_of_each_name
+from data_prep.files.entries import MASK_SUFFIXES
+from data_prep.files.pairing import without_common_ending
+from data_prep.files.split_folders import Side, split_folders
+from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, number, read_table
 from data_prep.files.walking import walked_folders
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
@@ -34,6 +36,7 @@ class TissueImage:
         patient: Patient whose tissue it is; None where nothing says it.
         months: Time that the patient was observed.
         event: Whether the patient died at that time.
+        side: Side of the split that folders such as train and test give.
     """
 
     name: str
@@ -43,6 +46,7 @@ class TissueImage:
     patient: str | None = None
     months: float | None = None
     event: bool | None = None
+    side: Side | None = None
 
 
 def find_tissue_images(
@@ -78,7 +82,7 @@ def find_tissue_images(
     if masks is not None:
         return _with_masks(found, masks, settings, skipped), skipped
     if labels is None:
-        found = _with_folders(found, images, skipped)
+        found = _with_folders(found, images, settings, skipped)
     return found, skipped
 
 
@@ -102,6 +106,7 @@ def class_names_of(
         return _check_positive(settings.mask_classes, positive, "the second of mask_classes")
     if has_survival_alone(images):
         return _check_positive((CENSORED, EVENT), positive, EVENT)
+    names |= _empty_classes(where, settings) if where.is_dir() else set()
     if len(names) < 2:
         raise InputError(
             f"{where}: only the class {', '.join(names)}. Expected two at least. Add images of another class."
@@ -112,6 +117,11 @@ def class_names_of(
             f"{', '.join(sorted(names))}. Correct the setting."
         )
     return tuple(sorted(names, key=lambda name: (name == positive, name)))
+
+
+def _empty_classes(folder: Path, settings: HistopathologyPrepareSettings) -> set[str]:
+    """Return the names of class folders that count even if they are empty: where all is to be judged by."""
+    return class_folder_names(folder) if settings.test_fraction == 1 else set()
 
 
 def has_survival_alone(images: Sequence[TissueImage]) -> bool:
@@ -148,19 +158,26 @@ def _files(
     return first_of_each_name(files, skipped), skipped
 
 
-def _with_folders(images: Sequence[TissueImage], folder: Path, skipped: list[Skipped]) -> list[TissueImage]:
-    """Take the outermost folder of each image for its class."""
+def _with_folders(
+    images: Sequence[TissueImage],
+    folder: Path,
+    settings: HistopathologyPrepareSettings,
+    skipped: list[Skipped],
+) -> list[TissueImage]:
+    """Take the outermost folder of each image for its class, inside those of a given split."""
     found = []
+    sides = split_folders(folder)
     for image in images:
-        class_name, _, rest = image.name.partition("/")
+        part, _, inside = image.name.partition("/")
+        class_name, _, rest = (inside if sides else image.name).partition("/")
         if rest:
-            found.append(TissueImage(image.name, image.path, class_name))
+            found.append(TissueImage(image.name, image.path, class_name, side=sides.get(part)))
         else:
             reason = (
                 f"{image.path}: in no class. Move it into the folder of its class, or give a table of labels."
             )
             skipped.append(Skipped(image.path, reason))
-    if len({image.class_name for image in found}) < 2:
+    if not found or len({image.class_name for image in found} | _empty_classes(folder, settings)) < 2:
         raise InputError(
             f"{folder}: fewer than two class folders with images. Expected a subfolder for each class, or a "
             "table of labels (--labels), or masks (--masks)."
@@ -175,7 +192,8 @@ def _with_masks(
     skipped: list[Skipped],
 ) -> list[TissueImage]:
     # A mask in a folder that cannot be listed would be taken for none, and its image for negative.
-    masks, several = _files(folder, IMAGE_SUFFIXES, every_folder=True)
+    masks, several = _files(folder, MASK_SUFFIXES, every_folder=True)
+    masks = without_common_ending(masks, {image.name for image in images})
     skipped += several
     negative = settings.mask_classes[0]
     found = []
@@ -206,7 +224,12 @@ def _with_rows(
     """Give images the labels, patients and survival times of a table."""
     optional = (settings.label_column, settings.patient_column, "months", "event")
     remedy = "Or name the column that has the files of the images (file_column)."
-    rows = read_table(table, (settings.file_column,), optional, remedy=remedy)
+    aliases = {
+        "file": (*FILE_ALIASES, "image"),
+        "label": (*CLASS_ALIASES, "class"),
+        "patient": ("patient_id",),
+    }
+    rows = read_table(table, (settings.file_column,), optional, aliases=aliases, remedy=remedy)
     columns = set(next(iter(rows.values()), ()))
     _check_columns(table, columns, settings, labels_needed=labels_needed)
     lines = _lines_by_name(images, rows, table, settings, skipped)

@@ -6,6 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
+from data_prep.files.depth import outside_levels
+from data_prep.files.orientation import turned_apart
+from data_prep.files.split_folders import split_note
 from data_prep.histopathology.labels import (
     TissueImage,
     class_names_of,
@@ -18,6 +21,7 @@ from data_prep.histopathology.slides import is_whole_slide
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import require_good
 from data_prep.splits.divide import read_lists, read_name_list
+from data_prep.splits.given import given_split
 from data_prep.splits.groups import joined_groups, settings_groups
 
 PLACES_AT_ONCE = 1024
@@ -70,7 +74,8 @@ def plan_patches(
             skipped.append(Skipped(image.path, str(error)))
     require_good(requests, "image", images, skipped)
     read = partial(read_name_list, folders=max(image.name.count("/") for image in found))
-    train, test = read_lists(settings.train_list, settings.test_list, read)
+    lists = read_lists(settings.train_list, settings.test_list, read)
+    train, test = given_split({image.name: image.side for image in found}, settings, lists, images)
     return LabelledPlan(
         sources=tuple(requests),
         class_names=class_names,
@@ -79,6 +84,13 @@ def plan_patches(
         train=train,
         test=test,
         needed=() if settings.positive_class is None else (settings.positive_class,),
+        notes=(
+            *(split_note(images) if labels is None and masks is None else ()),
+            *turned_apart(
+                [(image.path, image.mask) for image in found if image.mask], settings.masks_drawn_on
+            ),
+            *outside_levels([image.path for image in found if not is_whole_slide(image.path)], None),
+        ),
         may_lack_classes=masks is None and has_survival_alone(found),  # its times say more than its classes
     )
 

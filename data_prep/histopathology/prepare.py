@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.images import read_mask, resize_image
+from data_prep.files.images import resize_image
+from data_prep.files.orientation import read_mask_of
 from data_prep.histopathology.features import EXTRACTOR, VIEWS, describe_patch
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.patches import Patch, cut_patches
@@ -99,7 +100,7 @@ def prepare_source(
     """
     image = request.image
     try:
-        mask = None if image.mask is None else _positive(image.mask, settings)
+        mask = None if image.mask is None else _positive(image.path, image.mask, settings)
         examples = []
         for patch in cut_patches(image.path, settings, request.first, request.last):
             label = class_names.index(image.class_name) if image.class_name is not None else 0
@@ -154,8 +155,8 @@ def _manifest(settings: HistopathologyPrepareSettings, fields: dict[str, Any]) -
     )
 
 
-def _positive(path: Path, settings: HistopathologyPrepareSettings) -> npt.NDArray[np.bool_]:
-    levels = read_mask(path)
+def _positive(image: Path, mask: Path, settings: HistopathologyPrepareSettings) -> npt.NDArray[np.bool_]:
+    levels = read_mask_of(image, mask, settings.masks_drawn_on)
     return levels != 0 if settings.mask_values is None else np.isin(levels, settings.mask_values)
 
 

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from data_prep.files.orientation import DRAWN_ON_DESCRIPTION, DrawnOn
 from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 
 LARGEST_PATCH = 4096
@@ -104,6 +105,7 @@ class HistopathologyPrepareSettings(PatchSettings, SplitSettings):
         default=None,
         description="Values of masks that mark the positive class; without it, all but 0.",
     )
+    masks_drawn_on: DrawnOn = Field(default="upright", description=DRAWN_ON_DESCRIPTION)
     positive_share: float = Field(
         default=0.5,
         gt=0,

@@ -1,5 +1,6 @@
 """Writing a prepared folder of examples with one label each, whatever they are cut out of."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
+from data_prep.files.class_folders import alike_names
+from data_prep.files.tables import write_table
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
 from data_prep.prepared.preparing import (
@@ -30,6 +33,11 @@ from data_prep.splits.settings import SplitSettings
 if TYPE_CHECKING:
     from data_prep.prepared.shards import Position
 
+CONTRADICTIONS = "contradictions.csv"
+"""Table of the files that look the same and have different classes; absent where there are none."""
+
+_MANY_CLASSES = 10  # from which on it is asked whether they are classes
+
 Source = TypeVar("Source")
 ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
 
@@ -48,6 +56,9 @@ class LabelledPlan(Generic[Source]):
         needed: Names of classes without which the folder is of no use.
         why_lost: What is wrong where a class has no example, and the remedy, by the class' name.
         may_lack_classes: Whether a class stays that has no example.
+        notes: Sentences about the files that a person should know.
+        contradictions: Files that look the same and have different classes: name and class of the one, and of
+            the other.
     """
 
     sources: tuple[Source, ...]
@@ -59,6 +70,8 @@ class LabelledPlan(Generic[Source]):
     needed: tuple[str, ...] = ()
     why_lost: Mapping[str, str] = field(default_factory=dict)
     may_lack_classes: bool = False
+    notes: tuple[str, ...] = ()
+    contradictions: tuple[tuple[str, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,11 +118,13 @@ class PrepareResult(Generic[ManifestKind]):
         manifest: Manifest of the folder that was written.
         skipped: Files that were left out, each with the reason; also in skipped.csv.
         one_sided: Warnings, one for each class of which a side of the split has no example.
+        notes: Sentences about the files that a person should know.
     """
 
     manifest: ManifestKind
     skipped: tuple[Skipped, ...]
     one_sided: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
@@ -176,6 +191,9 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             stored = _relabelled(folder, stored, plan.class_names, class_names, settings.examples_per_shard)
             skipped = [*lost.values(), *skipped]  # first: only some are shown
         write_skipped(folder, skipped)
+        if plan.contradictions:
+            columns = ["file", "class", "other file", "other class"]
+            write_table(folder / CONTRADICTIONS, columns, plan.contradictions)
         examples = _fields(stored, assigned)
         files = {position.shard for _, position in stored}
         if views:
@@ -193,7 +211,22 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             }
         )
         write_manifest(folder, manifest)
-    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest))
+    notes = (*plan.notes, *alike_names(class_names), *_many_single(manifest))
+    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), notes)
+
+
+def _many_single(manifest: LabelledManifest) -> tuple[str, ...]:
+    """Return a sentence where most classes have one example, as where a measurement is taken for a class."""
+    counts = Counter(example.label for example in manifest.examples)
+    single = [label for label, count in counts.items() if count == 1]
+    if len(counts) < _MANY_CLASSES or 2 * len(single) <= len(counts):
+        return ()
+    names = ", ".join(manifest.class_names[label] for label in single[:3])
+    note = (
+        f"{len(single)} of {len(counts)} classes have a single example ({names}, ...): is the class a "
+        "measurement, or a name of each file? No model can learn such classes."
+    )
+    return (note,)
 
 
 def _views_kept(examples: Iterable[PreparedExample], views: dict[str, Views]) -> Iterator[PreparedExample]:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from data_prep.files.depth import KEPT_DESCRIPTION, LevelRange
 from data_prep.lane.masks import LaneCoding
 from data_prep.prepared.manifest import Example, Manifest
 
@@ -22,4 +23,5 @@ class LaneManifest(Manifest):
         default="lane", description="The application the folder was prepared for."
     )
     coding: LaneCoding = Field(description="How mask levels became labels.")
+    levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
     examples: tuple[LaneExample, ...] = Field(description="The examples in the order of their names.")

@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.images import encode_picture, read_image, read_mask, resize_image, resize_mask
+from data_prep.files.depth import LevelRange, read_at_levels
+from data_prep.files.images import encode_picture, resize_image, resize_mask
+from data_prep.files.orientation import DrawnOn, read_mask_of
 from data_prep.files.pairing import Pair
 from data_prep.lane.masks import IGNORED, LANE, LaneCoding, count_levels
 
@@ -79,23 +81,31 @@ def survey_mask(pair: Pair) -> dict[int, int] | Skipped:
         return Skipped(pair.mask, str(error))
 
 
-def prepare_pair(pair: Pair, coding: LaneCoding, size: tuple[int, int]) -> PreparedPair | Skipped:
+def prepare_pair(
+    pair: Pair,
+    coding: LaneCoding,
+    size: tuple[int, int],
+    drawn_on: DrawnOn = "upright",
+    levels: LevelRange | None = None,
+) -> PreparedPair | Skipped:
     """Decode, check, code and resize a pair, or say why it cannot be used.
 
     Args:
         pair: Image and mask file.
         coding: Rule by which a mask level becomes a label.
         size: Height and width in pixels of the result.
+        drawn_on: Whether masks fit the upright images or their stored pixels.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
 
     Returns:
         The pair at the prepared size, or the file that cannot be used and why.
     """
     try:
-        image = read_image(pair.image)
+        image = read_at_levels(pair.image, levels)
     except InputError as error:
         return Skipped(pair.image, str(error))
     try:
-        mask = coding.encode(read_mask(pair.mask))
+        mask = coding.encode(read_mask_of(pair.image, pair.mask, drawn_on))
     except InputError as error:
         return Skipped(pair.mask, str(error))
     if image.shape[:2] != mask.shape:
@@ -114,7 +124,7 @@ def prepare_pair(pair: Pair, coding: LaneCoding, size: tuple[int, int]) -> Prepa
 
 
 def _sizes_differ(pair: Pair, image_size: tuple[int, ...], mask_size: tuple[int, ...]) -> str:
-    turned = " (the mask may have been drawn on the image as stored, before its EXIF rotation)"
+    turned = " (the mask may have been drawn on the image as stored: then set masks_drawn_on=stored)"
     return (
         f"{pair.mask}: {mask_size[1]} x {mask_size[0]} pixels, but {pair.image} has {image_size[1]} x "
         f"{image_size[0]}{turned if image_size == mask_size[::-1] else ''}. Expected equal sizes. Export "

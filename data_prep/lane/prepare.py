@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
+from data_prep.files.depth import LevelRange, find_levels
+from data_prep.files.orientation import turned_apart
 from data_prep.files.pairing import Pair, find_pairs
 from data_prep.lane.manifest import LaneExample, LaneManifest
 from data_prep.lane.masks import LaneCoding, choose_coding
@@ -47,11 +49,13 @@ class PrepareResult:
         skipped: Files that were left out, each with the reason; also in skipped.csv.
         without_lane: Names of examples without a lane pixel at the prepared size. They are kept: an image
             without a lane is a valid example.
+        notes: Sentences about the images that a person should know.
     """
 
     manifest: LaneManifest
     skipped: tuple[Skipped, ...]
     without_lane: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def prepare_lane(
@@ -103,12 +107,14 @@ def prepare_lane(
     assignments = _assign([pair.name for pair in pairs], settings, train, test)
     pairs = [pair for pair in pairs if pair.name in assignments]
     with atomic_folder(out, overwrite=overwrite) as folder:
+        found_levels = find_levels([pair.image for pair in pairs], settings.levels)
+        apart = turned_apart([(pair.image, pair.mask) for pair in pairs], settings.masks_drawn_on)
         pairs, coding = _survey(pairs, masks, settings, skipped, jobs, progress)
         results = run_in_rounds(
             "Preparing pairs",
             prepare_pair,
             pairs,
-            (coding, settings.size),
+            (coding, settings.size, settings.masks_drawn_on, found_levels.range),
             jobs=jobs,
             progress=progress,
             file_of=lambda pair: pair.image,
@@ -120,12 +126,13 @@ def prepare_lane(
         _require_lane(examples, masks, settings.size)
         assignments = _assign([example.name for example in examples], settings, train, test)
         write_skipped(folder, skipped)
-        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder)
+        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, found_levels.range)
         write_manifest(folder, manifest)
     return PrepareResult(
         manifest=manifest,
         skipped=tuple(skipped),
         without_lane=tuple(example.name for example in examples if not example.lane_pixels),
+        notes=(*found_levels.notes, *apart),
     )
 
 
@@ -198,6 +205,7 @@ def _manifest(
     settings: LanePrepareSettings,
     num_skipped: int,
     folder: Path,
+    levels: LevelRange | None,
 ) -> LaneManifest:
     examples = tuple(
         LaneExample(**asdict(entry), **asdict(position), **asdict(assignments[entry.name]))
@@ -207,6 +215,7 @@ def _manifest(
         class_names=("background", "lane"),
         size=settings.size,
         coding=coding,
+        levels=levels,
         num_folds=settings.folds,
         settings=settings.model_dump(mode="json"),
         num_examples=len(examples),

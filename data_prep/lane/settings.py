@@ -5,6 +5,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from data_prep.files.depth import LEVELS_DESCRIPTION, Levels
+from data_prep.files.orientation import DRAWN_ON_DESCRIPTION, DrawnOn
 from data_prep.splits.settings import Seed, check_pattern, require_one_split
 
 
@@ -35,6 +37,8 @@ class LanePrepareSettings(BaseModel):
     ignore_values: tuple[int, ...] = Field(
         default=(), description="Mask values of pixels that are left out of the loss and of the metrics."
     )
+    masks_drawn_on: DrawnOn = Field(default="upright", description=DRAWN_ON_DESCRIPTION)
+    levels: Levels = Field(default="auto", description=LEVELS_DESCRIPTION)
     folds: int | None = Field(
         default=None, ge=2, description="Number of folds for cross-validation, instead of one fixed split."
     )

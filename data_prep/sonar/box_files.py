@@ -1,7 +1,9 @@
-"""Boxes read from annotation files: Pascal VOC XML, YOLO text, CSV. Every file is untrusted."""
+"""Boxes read from annotation files: Pascal VOC XML, YOLO text, COCO JSON, CSV. Every file is untrusted."""
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -9,12 +11,21 @@ from xml.parsers import expat
 import yaml
 
 from data_prep.errors import InputError
-from data_prep.files.tables import number, read_table, read_text, whole_number
+from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, number, read_table, read_text, whole_number
 from data_prep.files.yaml_text import parse_yaml, yaml_problem
 from data_prep.sonar.boxes import Box
 
 CSV_COLUMNS = ("image", "x", "y", "w", "h", "class")
 """Columns of a CSV file of boxes: image file, left and upper border, width and height in pixels, class."""
+
+_ALIASES = {
+    "image": FILE_ALIASES,
+    "class": CLASS_ALIASES,
+    "x": ("left",),
+    "y": ("top",),
+    "w": ("width",),
+    "h": ("height",),
+}
 
 _SHOWN = 10  # wrong rows that a message shows
 
@@ -57,6 +68,8 @@ def read_voc(path: Path, size: tuple[int, int]) -> list[Box]:
             _number(path, element, f"bndbox/{border}") for border in ("xmin", "ymin", "xmax", "ymax")
         )
         boxes.append(Box(name, left - 1, top - 1, right - left + 1, bottom - top + 1))
+    as_written = [Box(box.name, box.left + 1, box.top + 1, box.width - 1, box.height - 1) for box in boxes]
+    require_pixels(as_written, path)
     return boxes
 
 
@@ -142,7 +155,7 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
     """
     boxes: dict[str, list[Box]] = {}
     wrong = []
-    for line, row in read_table(path, CSV_COLUMNS).items():
+    for line, row in read_table(path, CSV_COLUMNS, aliases=_ALIASES).items():
         given = [row[column] for column in CSV_COLUMNS]
         values = _finite(given[1:5])
         if row["image"] and not any(given[1:]):
@@ -158,7 +171,77 @@ def read_box_table(path: Path) -> dict[str, list[Box]]:
             f"{shown}\n{more}Expected an image, four numbers and a class, or nothing but an image that shows "
             "no object. Correct or remove these rows."
         )
+    require_pixels([box for of_image in boxes.values() for box in of_image], path)
     return boxes
+
+
+def require_pixels(boxes: Collection[Box], path: Path) -> None:
+    """Refuse boxes that are shares of their images, as YOLO and Open Images have them.
+
+    Args:
+        boxes: All boxes of a set.
+        path: Where they were read, for the message.
+
+    Raises:
+        InputError: There are boxes, and all of their borders lie between 0 and 1.
+    """
+    if boxes and all(min(box.left, box.top) >= 0 and max(box.right, box.bottom) <= 1 for box in boxes):
+        raise InputError(
+            f"{path}: all {len(boxes)} boxes lie between 0 and 1, as shares of the image, for example "
+            f"{next(iter(boxes)).describe()}. Expected pixels from the upper left corner: multiply x and w "
+            "by the width of the image, y and h by its height."
+        )
+
+
+@dataclass(frozen=True)
+class CocoBoxes:
+    """What a COCO file says.
+
+    Attributes:
+        boxes: Boxes by the file name of their image; none of an image that shows no object.
+        sizes: Height and width of the images by file name, where the file states them.
+    """
+
+    boxes: dict[str, list[Box]]
+    sizes: dict[str, tuple[int, int]]
+
+
+def read_coco(path: Path) -> CocoBoxes:
+    """Read the boxes of many images from a JSON file as COCO has it: images, annotations and categories.
+
+    Args:
+        path: The JSON file.
+
+    Raises:
+        InputError: No such file, no such format, or a box without its image, its category or four numbers.
+    """
+    try:
+        content = json.loads(read_text(path))
+        files = {entry["id"]: str(entry["file_name"]) for entry in content["images"]}
+        classes = {entry["id"]: str(entry["name"]).strip() for entry in content["categories"]}
+        sizes = {
+            str(entry["file_name"]): (int(entry["height"]), int(entry["width"]))
+            for entry in content["images"]
+            if entry.get("height") and entry.get("width")
+        }
+        boxes: dict[str, list[Box]] = {file: [] for file in files.values()}
+        for entry in content["annotations"]:
+            left, top, width, height = map(float, entry["bbox"])
+            if not all(map(math.isfinite, (left, top, width, height))):
+                raise ValueError(f"bbox {entry['bbox']} is not finite")
+            boxes[files[entry["image_id"]]].append(
+                Box(classes[entry["category_id"]], left, top, width, height)
+            )
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{path}: no COCO file of boxes ({type(error).__name__}: {error}). Expected images with id and "
+            "file_name, annotations with image_id, category_id and bbox [x, y, width, height] in pixels, and "
+            "categories with id and name; or a CSV file, or a folder of Pascal VOC or YOLO files."
+        ) from error
+    require_pixels([box for of_image in boxes.values() for box in of_image], path)
+    return CocoBoxes(boxes, sizes)
 
 
 def _parse_xml(path: Path) -> ET.Element:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_LEAST_SIDE = 1.0  # pixels; smaller boxes show nothing
 _TOLERANCE = 1.5  # pixels by which formats and tools round a border differently
 
 
@@ -109,7 +110,10 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
             and box.bottom <= height + _TOLERANCE
             and min(clipped.width, clipped.height) > 0
         ):
-            inside[clipped] = None
+            if min(box.width, box.height) < _LEAST_SIDE:
+                complaints.append(f"{box.describe()} is smaller than a pixel")
+            else:
+                inside[clipped] = None
         else:
             complaints.append(f"{box.describe()} reaches outside the image of {width} x {height} pixels")
     return list(inside), complaints

@@ -1,6 +1,5 @@
 """Sonar images of any size as arrays of levels: image files, very large TIFF files, XTF recordings."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import tifffile
 
 from data_prep.errors import InputError
 from data_prep.files import images
+from data_prep.files.depth import read_deep_colour
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.images import TIFFFILE_ERRORS, read_levels
 from data_prep.sonar.levels import Levels
@@ -20,10 +20,6 @@ SONAR_SUFFIXES = IMAGE_SUFFIXES | {XTF_SUFFIX}
 """Suffixes, in lower case, of the files that `read_sonar` takes."""
 
 _TIFF_SUFFIXES = {".tif", ".tiff"}
-
-_UPRIGHT = 1  # of a file's orientation
-_MIRRORED = {2, 4, 5, 7}
-_QUARTERS = {3: 2, 4: 2, 5: 1, 6: -1, 7: -1, 8: 1}  # turned to the left, after mirroring
 
 
 def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
@@ -54,7 +50,7 @@ def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     if path.suffix.lower() in _TIFF_SUFFIXES and _is_very_large(path):
         return _map_tiff(path)
     levels = read_levels(path)
-    return _read_deep_colour(path) if images.has_deep_colour(path) else levels
+    return _luminance(read_deep_colour(path)) if images.has_deep_colour(path) else levels
 
 
 def cut_window(levels: Levels, top: int, left: int, size: tuple[int, int]) -> Levels:
@@ -106,41 +102,6 @@ def _is_very_large(path: Path) -> bool:
         return height * width > images.MAX_PIXELS
     except TIFFFILE_ERRORS:
         return False  # `read_levels` says what is wrong with the file
-
-
-def _read_deep_colour(path: Path) -> Levels:
-    orientation = images.exif_orientation(path)
-    try:
-        content = _as_stored(path) if path.suffix.lower() in _TIFF_SUFFIXES else path.read_bytes()
-    except TIFFFILE_ERRORS as error:
-        raise InputError(_undecoded(path)) from error
-    colours: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
-    if colours is None or colours.dtype != np.uint16:
-        raise InputError(_undecoded(path))
-    return _turned(_luminance(colours[:, :, 2::-1]), orientation)  # OpenCV gives blue first
-
-
-def _turned(levels: Levels, orientation: int) -> Levels:
-    """Return levels upright, by the orientation of their file."""
-    if orientation in _MIRRORED:
-        levels = levels[:, ::-1]
-    quarters: Any = np.rot90(levels, _QUARTERS.get(orientation, 0))
-    upright: Levels = quarters
-    return upright
-
-
-def _undecoded(path: Path) -> str:
-    return f"{path}: three channels of 16 bits that cannot be decoded. Save the image with one channel."
-
-
-def _as_stored(path: Path) -> bytes:
-    """Return the content of a TIFF file as if upright: OpenCV turns some images, and fails on others."""
-    content = io.BytesIO(path.read_bytes())
-    with tifffile.TiffFile(content, mode="r+") as file:
-        tag = file.pages.first.tags.get("Orientation")
-        if tag is not None:
-            tag.overwrite(_UPRIGHT)
-    return content.getvalue()
 
 
 def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:

@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.files.class_folders import class_folder_names
+from data_prep.files.orientation import turned_apart
+from data_prep.files.split_folders import split_note
 from data_prep.labelled.near_duplicates import duplicate_pairs
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.labelled.surveying import survey_images
@@ -24,6 +27,7 @@ from data_prep.sonar.snapshots import (
 )
 from data_prep.sonar.sources import find_annotated_images, find_class_folders
 from data_prep.splits.divide import read_lists, read_name_list
+from data_prep.splits.given import given_split
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 
 _NUM_SIZES = 256  # of the objects' window sizes, from which those of backgrounds are drawn
@@ -55,12 +59,13 @@ def plan_snapshots(
         InputError: No image can be used, there is no object or only one class, or the groups cannot be made.
     """
     read = partial(read_name_list, folders=int(annotations is None), suffixes=SONAR_SUFFIXES)
-    train, test = read_lists(settings.train_list, settings.test_list, read)
+    lists = read_lists(settings.train_list, settings.test_list, read)
     if annotations is None:
-        sources, unmatched = find_class_folders(images)
+        sources, unmatched = find_class_folders(images, judged_alone=settings.test_fraction == 1)
     else:
         sources, unmatched = find_annotated_images(images, annotations)
     require_good(sources, "image", images, unmatched)
+    train, test = given_split({source.name: source.side for source in sources}, settings, lists, images)
     names = [source.name for source in sources]
     # They may fail: before the long part.
     groupings = [consecutive_groups(names, settings.consecutive), *settings_groups(names, settings)]
@@ -77,11 +82,17 @@ def plan_snapshots(
     requests = _requests(surveyed, settings) if annotations is not None else [*map(SnapshotRequest, surveyed)]
     return LabelledPlan(
         sources=tuple(requests),
-        class_names=_class_names(requests, annotations or images, settings),
+        class_names=_class_names(requests, annotations, images, settings),
         groups=_groups(surveyed, groupings, settings),
         skipped=tuple(skipped),
         train=train,
         test=test,
+        notes=(
+            *(split_note(images) if annotations is None else ()),
+            *turned_apart(
+                [(s.image, s.mask) for s in sources if s.class_name is None], settings.masks_drawn_on
+            ),
+        ),
         why_lost=dict.fromkeys((settings.background_name, settings.clutter_name), _NO_ROOM),
     )
 
@@ -114,11 +125,17 @@ def _shared_out(number: int, areas: npt.NDArray[np.float64]) -> list[int]:
 
 
 def _class_names(
-    requests: Sequence[SnapshotRequest], where: Path, settings: SonarPrepareSettings
+    requests: Sequence[SnapshotRequest],
+    annotations: Path | None,
+    images: Path,
+    settings: SonarPrepareSettings,
 ) -> tuple[str, ...]:
     """Return the names of the classes in alphabetical order, after that of the background."""
     names = {box.name for request in requests for box in request.surveyed.boxes}
     names |= {r.surveyed.source.class_name for r in requests if r.surveyed.source.class_name is not None}
+    where = annotations or images
+    if annotations is None and settings.test_fraction == 1:
+        names |= class_folder_names(images)
     if not names:
         raise InputError(
             f"{where}: no object in any of {len(requests)} images. Expected one at least. Check the "

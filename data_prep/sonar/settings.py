@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from data_prep.files.orientation import DRAWN_ON_DESCRIPTION, DrawnOn
 from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings, Seed
 
 LARGEST_SIDE = 4096
@@ -86,6 +87,7 @@ class SonarPrepareSettings(ImageSplitSettings):
         'it, all values but 0 mark objects of the class "object"; with it, values other than 0 that have no '
         "name mark places that are neither objects nor background.",
     )
+    masks_drawn_on: DrawnOn = Field(default="upright", description=DRAWN_ON_DESCRIPTION)
     smallest_area: int = Field(
         default=9,
         ge=1,

@@ -1,6 +1,6 @@
 """The files that sonar snapshots come from: class folders, or images with annotations."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,18 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import files_by_stem, find_class_files, listed
-from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.images import read_mask
-from data_prep.sonar.box_files import is_class_file, read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.files.entries import IMAGE_SUFFIXES, MASK_SUFFIXES
+from data_prep.files.orientation import read_mask_of
+from data_prep.files.pairing import without_common_ending
+from data_prep.files.split_folders import Side
+from data_prep.sonar.box_files import (
+    is_class_file,
+    read_box_table,
+    read_class_names,
+    read_coco,
+    read_voc,
+    read_yolo,
+)
 from data_prep.sonar.box_masks import component_boxes
 from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import SONAR_SUFFIXES
@@ -20,6 +29,7 @@ from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.splits.divide import example_name
 
 _TABLE_SUFFIX = ".csv"
+_COCO_SUFFIX = ".json"
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class SonarSource:
         annotation: File with the image's boxes, or with its mask.
         boxes: The image's boxes, where a table had them.
         class_names: Names of the class numbers in a YOLO annotation.
+        side: Side of the split that folders such as train and test give.
+        stated_size: Height and width of the image as its annotation has them.
     """
 
     name: str
@@ -41,13 +53,24 @@ class SonarSource:
     annotation: Path | None = None
     boxes: tuple[Box, ...] = ()
     class_names: tuple[str, ...] = ()
+    side: Side | None = None
+    stated_size: tuple[int, int] | None = None
+
+    @property
+    def mask(self) -> Path | None:
+        """The image's mask, where its annotation is one."""
+        path = self.annotation
+        return path if path is not None and path.suffix.lower() in MASK_SUFFIXES else None
 
 
-def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
+def find_class_folders(
+    images: Path, *, judged_alone: bool = False
+) -> tuple[list[SonarSource], list[Skipped]]:
     """List the image files of a folder's subfolders, each of which is a class.
 
     Args:
         images: Folder of class folders.
+        judged_alone: Whether all is to be judged by, so that classes may be empty.
 
     Returns:
         The sources in the order of their names, and what cannot be used, as `find_class_files` has it.
@@ -56,9 +79,13 @@ def find_class_folders(images: Path) -> tuple[list[SonarSource], list[Skipped]]:
         InputError: The folder cannot be listed, or fewer than two subfolders have image files.
     """
     files, skipped = find_class_files(
-        images, IMAGE_SUFFIXES, "image", instead="images together with annotations"
+        images,
+        IMAGE_SUFFIXES,
+        "image",
+        instead="images together with annotations",
+        judged_alone=judged_alone,
     )
-    return [SonarSource(file.name, file.path, file.class_name) for file in files], skipped
+    return [SonarSource(file.name, file.path, file.class_name, side=file.side) for file in files], skipped
 
 
 def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSource], list[Skipped]]:
@@ -66,8 +93,9 @@ def find_annotated_images(images: Path, annotations: Path) -> tuple[list[SonarSo
 
     Args:
         images: Folder of image or XTF files.
-        annotations: A CSV file, or a folder of Pascal VOC files (.xml), of YOLO files (.txt, with the class
-            names in a file there or beside it) or of masks, with the stems of the images.
+        annotations: A CSV file, a file in COCO's JSON, or a folder of Pascal VOC files (.xml), of YOLO files
+            (.txt, with the class names in a file there or beside it) or of masks, with the stems of the
+            images.
 
     Returns:
         The sources in the order of their names, and what has no counterpart or only looks like a file to
@@ -103,7 +131,10 @@ def match_annotations(
         InputError: The annotations are not as `find_annotated_images` expects them.
     """
     if annotations.suffix.lower() == _TABLE_SUFFIX:
-        return _from_table(files, annotations)
+        return _from_table(files, annotations, read_box_table(annotations), {})
+    if annotations.suffix.lower() == _COCO_SUFFIX:
+        coco = read_coco(annotations)
+        return _from_table(files, annotations, coco.boxes, coco.sizes)
     return _from_folder(files, images, annotations)
 
 
@@ -136,12 +167,18 @@ def read_source_boxes(
     """
     path = source.annotation
     if path is None:
+        if source.stated_size not in {None, size}:
+            height, width = source.stated_size or size
+            raise InputError(
+                f"{source.image}: {size[1]} x {size[0]} pixels, but annotated with {width} x {height}. "
+                "Export the annotations again for the image as it is."
+            )
         return list(source.boxes), []
     if path.suffix.lower() == ".xml":
         return read_voc(path, size), []
     if path.suffix.lower() == ".txt":
         return read_yolo(path, size, source.class_names), []
-    mask: npt.NDArray[np.integer[Any]] = read_mask(path)
+    mask: npt.NDArray[np.integer[Any]] = read_mask_of(source.image, path, settings.masks_drawn_on)
     if mask.shape != size:
         raise InputError(
             f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but {source.image} has {size[1]} x "
@@ -151,12 +188,20 @@ def read_source_boxes(
     return component_boxes(mask, settings.mask_names, settings.smallest_area), marked
 
 
-def _from_table(files: dict[str, Path], table: Path) -> tuple[list[SonarSource], list[Skipped]]:
+def _from_table(
+    files: dict[str, Path],
+    table: Path,
+    by_file: Mapping[str, Sequence[Box]],
+    sizes: Mapping[str, tuple[int, int]],
+) -> tuple[list[SonarSource], list[Skipped]]:
     boxes: dict[str, list[Box]] = {}
-    for file, of_image in read_box_table(table).items():
+    for file, of_image in by_file.items():
         boxes.setdefault(source_name(file), []).extend(of_image)
+    stated = {source_name(file): size for file, size in sizes.items()}
     found = [
-        SonarSource(stem, file, boxes=tuple(boxes[stem])) for stem, file in files.items() if stem in boxes
+        SonarSource(stem, file, boxes=tuple(boxes[stem]), stated_size=stated.get(stem))
+        for stem, file in files.items()
+        if stem in boxes
     ]
     orphans = [
         Skipped(table, f"{table}: boxes of {stem!r}, but no such image. Add the image or remove the rows.")
@@ -177,14 +222,16 @@ def _from_folder(
     elif ".txt" in suffixes:
         kinds = {".txt"}
         class_names = read_class_names([annotations, annotations.parent, images])
-    elif suffixes & IMAGE_SUFFIXES and not same:
-        kinds = IMAGE_SUFFIXES
+    elif suffixes & MASK_SUFFIXES and not same:
+        kinds = MASK_SUFFIXES
     else:
         raise InputError(
-            f"{annotations}: no annotation found. Expected a CSV file, or a folder of Pascal VOC files "
-            "(.xml), YOLO files (.txt) or masks other than the images."
+            f"{annotations}: no annotation found. Expected a CSV or COCO JSON file, or a folder of Pascal "
+            "VOC files (.xml), YOLO files (.txt) or masks other than the images."
         )
     by_stem, skipped = files_by_stem(entries, kinds)
+    if kinds == MASK_SUFFIXES:
+        by_stem = without_common_ending(by_stem, files)
     found = [
         SonarSource(stem, file, annotation=by_stem[stem], class_names=class_names)
         for stem, file in files.items()

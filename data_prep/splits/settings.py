@@ -6,7 +6,8 @@ from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-_DUPLICATE_DISTANCE = 6
+DUPLICATE_DISTANCE = 6
+"""Distance in bits up to which files are near-duplicates, unless settings say otherwise."""
 
 LARGEST_SEED: Final = 2**32 - 1
 """Largest seed that every library takes."""
@@ -141,4 +142,4 @@ class ImageSplitSettings(SplitSettings):
         if self.duplicate_distance is not None:
             return self.duplicate_distance
         otherwise = self.group_list or self.group_pattern or self.train_list or self.test_list
-        return -1 if otherwise or self.consecutive > 1 else _DUPLICATE_DISTANCE
+        return -1 if otherwise or self.consecutive > 1 else DUPLICATE_DISTANCE

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import ClassFile, find_class_files, lost_classes
+from data_prep.files.split_folders import split_note
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, not_found, require_good, run_in_rounds, without_skipped
 from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import read_lists
+from data_prep.splits.given import given_split
 from data_prep.splits.groups import joined_groups, settings_groups
 from data_prep.splits.labelled import LabelledName, assign_labelled
 from data_prep.video.clips import VideoSurvey, survey_video
@@ -48,8 +50,9 @@ def plan_videos(
     """
     classes = None if settings.class_list is None else read_class_list(settings.class_list)
     read = partial(read_video_list, classes=classes)
-    train, test = read_lists(settings.train_list, settings.test_list, read)
+    lists = read_lists(settings.train_list, settings.test_list, read)
     found, skipped = find_class_files(folder, VIDEO_SUFFIXES, "video")
+    train, test = given_split({file.name: file.side for file in found}, settings, lists, folder)
     skipped += not_found(settings.class_list, classes, {file.class_name for file in found}, skipped)
     files = _wanted(found, classes, train, test, folder)
     require_good(files, "video", folder, skipped)
@@ -76,7 +79,9 @@ def plan_videos(
             f"classes at least.{reasons}"
         )
     class_names = sorted(kept) if classes is None else [name for name in classes if name in kept]
-    return LabelledPlan(tuple(videos), tuple(class_names), groups, tuple(skipped), train, test)
+    return LabelledPlan(
+        tuple(videos), tuple(class_names), groups, tuple(skipped), train, test, notes=split_note(folder)
+    )
 
 
 def survey_file(file: ClassFile) -> SurveyedVideo | Skipped:

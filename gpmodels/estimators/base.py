@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gpmodels.counts import is_count
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
@@ -36,6 +36,7 @@ from gpmodels.estimators.mini_batch import (
 from gpmodels.estimators.monitoring import CurvePoint, FitMonitor
 from gpmodels.estimators.persistence import load_estimator, save_estimator
 from gpmodels.estimators.repeated import merged_rows
+from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.sizes import default_num_experts, default_num_inducing, expert_size
 from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.summary import describe
@@ -344,7 +345,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def _outputs(self, X: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs of the head, in its own units, and `expert`, for rows of any number."""
         check_is_fitted(self)
-        return self._outputs_of(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        return self._outputs_of(checked_rows(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     def _outputs_of(self, x: FloatArray) -> dict[str, npt.NDArray[Any]]:
         """Return `_outputs` of checked rows."""
@@ -375,7 +376,7 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             DFGP's tempered objective, which bounds nothing.
         """
         check_is_fitted(self)
-        x, y = validate_data(self, X, y, reset=False, dtype=np.float64)
+        x, y = checked_rows(self, X, y, reset=False, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64)
         engine = self._trained_engine()
         points = engine.points((x - self.input_mean_) / self.input_scale_, self._targets(y), weight)

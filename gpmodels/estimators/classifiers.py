@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from gpmodels.estimators.base import (
     ConjugateEstimator,
@@ -23,6 +23,7 @@ from gpmodels.estimators.engine import LOG_PROBABILITY, Engine, FloatArray
 from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutClassifier
+from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.temperature import (
     check_temperature,
     held_out_temperature,
@@ -67,7 +68,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
         Raises:
             ValueError: The data are not numbers or not finite, or there is only one class.
         """
-        x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        x, y = checked_rows(self, X, y, dtype=np.float64, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gpmodels.counts import is_count
 from gpmodels.estimators.base import SparseGPEstimator
@@ -18,6 +18,7 @@ from gpmodels.estimators.engine import Engine, engine_for
 from gpmodels.estimators.mini_batch import CHUNK, BoundSteps, Rows, TrainingSteps
 from gpmodels.estimators.natural_gradient import NaturalGradientSteps, natural_gradient_step
 from gpmodels.estimators.regressors import _GPRegressor
+from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.estimators.summary import aligned, told_bound
 from gpmodels.heads.layered import MAX_DEFAULT_WIDTH, checked_layers
@@ -187,7 +188,7 @@ class _DeepGPEstimator(SparseGPEstimator):
             Σ E[log p(y | f)] - Σ_l KL_l; standardised targets in regression.
         """
         check_is_fitted(self)
-        x, y = validate_data(self, X, y, reset=False, dtype=np.float64)
+        x, y = checked_rows(self, X, y, reset=False, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64)
         targets = self._targets(y)
         head = self._trained_engine().head

@@ -7,6 +7,7 @@ it, in cross-validation for instance; what an estimator has learned is kept by t
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,23 @@ MAX_ENGINES = 4
 """Engines kept for each thread, the least recently used one going first."""
 
 
+_started: set[int] = set()  # processes in which an engine was made
+
+
+def require_unforked() -> None:
+    """Refuse to go on in a child that was forked after TensorFlow started: it would wait for ever.
+
+    Raises:
+        RuntimeError: The process is such a child.
+    """
+    if _started and os.getpid() not in _started:
+        raise RuntimeError(
+            "This process was forked after TensorFlow had started in its parent: it would wait for ever. "
+            "Start processes by multiprocessing.get_context('spawn') or by joblib, or fork them before the "
+            "first fit."
+        )
+
+
 class Compiled:
     """A function traced on its first call, for one signature.
 
@@ -45,6 +63,7 @@ class Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         """Return the result of the function."""
+        require_unforked()
         return self._traced()(*arguments)
 
     def outputs(self) -> Any:
@@ -83,6 +102,8 @@ class Engine:
     """
 
     def __init__(self, model: str, settings: Mapping[str, Any], num_features: int) -> None:
+        require_unforked()
+        _started.add(os.getpid())
         self.head: GPHead = head_class(model)(**{"mean": "none", **settings})
         self.state: list[Any] = []
         self._made: dict[str, Any] = {}
@@ -337,6 +358,7 @@ def engine_for(model: str, settings: Mapping[str, Any], num_features: int) -> En
         settings: Arguments of the head, hashable.
         num_features: D.
     """
+    require_unforked()
     engines: OrderedDict[Any, Engine] = _local.__dict__.setdefault("engines", OrderedDict())
     key = (model, tuple(sorted(settings.items())), num_features)
     if key not in engines:

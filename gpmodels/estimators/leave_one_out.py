@@ -16,13 +16,14 @@ import numpy.typing as npt
 import tensorflow as tf
 from sklearn.base import is_classifier
 from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from gpmodels.counts import is_count
 from gpmodels.estimators.base import PLACEMENT_ROWS, SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
 from gpmodels.estimators.row_digest import row_digest, weighted_row_digest
+from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.temperature import tempered
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
@@ -42,7 +43,7 @@ class _LeavesOneOut(SparseGPEstimator, abc.ABC):
     ) -> FloatArray:
         """Return a function of the left-out marginals, some rows at a time."""
         check_is_fitted(self)
-        x, labels = validate_data(self, X, y, reset=False, dtype=np.float64)
+        x, labels = checked_rows(self, X, y, reset=False, dtype=np.float64)
         labels = column_or_1d(labels)
         fitted = int(getattr(self, "num_rows_", len(x)))  # files of earlier versions do not say
         if len(x) != fitted:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from gpmodels.estimators.base import (
     ConjugateEstimator,
@@ -22,6 +22,7 @@ from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutRegressor
+from gpmodels.estimators.rows import checked_rows
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -55,7 +56,7 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         Raises:
             ValueError: The data are not numbers or not finite.
         """
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        x, y = checked_rows(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True).astype(np.float64)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         return self._fit(x, y, weight, checked_groups(groups, len(x)), callback)

@@ -12,11 +12,12 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from gpmodels.estimators.domains import TARGET, Scales, scales_of
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.fitted import all_or_nothing
+from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.transfer_base import TransferEstimator
 from gpmodels.estimators.unlabelled import without_marks
 from gpmodels.transfer.exact import ExactTransfer
@@ -100,7 +101,7 @@ class ATLDGPClassifier(ClassifierMixin, TransferEstimator):
         labelled = None
         if sample_domain is not None:
             y, labelled = without_marks(y)
-        x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        x, y = checked_rows(self, X, y, dtype=np.float64, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         rows = self._checked(x, sample_domain, sample_weight, groups)
@@ -223,10 +224,10 @@ class ATLDGPRegressor(RegressorMixin, TransferEstimator):
             ValueError: The data are not numbers or not finite, or a domain has no row with a target value.
         """
         if sample_domain is None:
-            x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+            x, y = checked_rows(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
             y = column_or_1d(y, warn=True).astype(np.float64)
         else:
-            x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+            x = checked_rows(self, X, dtype=np.float64, ensure_min_samples=2)
             y = column_or_1d(np.asarray(y, np.float64), warn=True)
             if len(y) != len(x):
                 raise ValueError(

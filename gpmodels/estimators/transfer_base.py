@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gpmodels.estimators.domains import (
     SCALINGS,
@@ -28,6 +28,7 @@ from gpmodels.estimators.domains import (
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.monitoring import FitMonitor
+from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.transfer_files import load_transfer, save_transfer
 from gpmodels.transfer.exact import ExactTransfer, fit_exact
 from gpmodels.transfer.judged import JudgedTransfer
@@ -287,7 +288,7 @@ class TransferEstimator(BaseEstimator, abc.ABC):
     def _moments(self, X: Any, sample_domain: Any) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]:
         """Return mean and variance of the functions at rows of any domain, `[N, C]`, and domains `[N]`."""
         check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=np.float64)
+        x = checked_rows(self, X, reset=False, dtype=np.float64)
         if sample_domain is None:
             domain = np.full(len(x), TARGET, np.intp)
         else:

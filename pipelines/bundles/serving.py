@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from data_prep.files.depth import FULL, LevelRange
 from data_prep.files.images import encode_picture
 
 Tensors = dict[str, tf.Tensor]
@@ -56,6 +57,7 @@ class ImageServer(Server):
         holders: Modules that hold the variables, so that these are saved.
         resize: Function from images `[B, H, W, 3]` and a size to float32 images `[B, *size, 3]` in 0..255;
             None for `to_network_size`.
+        levels: The levels that become 0 and 255 in PNG files of 16 bits; None to keep the high byte.
     """
 
     def __init__(
@@ -64,8 +66,11 @@ class ImageServer(Server):
         size: tuple[int, int],
         holders: Sequence[tf.Module],
         resize: Resize | None = None,
+        *,
+        levels: LevelRange | None = None,
     ) -> None:
         super().__init__(name="image_server")
+        self._levels = levels
         self._predict = predict
         self._size = size
         self._resize = resize or to_network_size
@@ -104,7 +109,7 @@ class ImageServer(Server):
         raise NotImplementedError
 
     def _decode_and_resize(self, encoded: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image = decode_image(encoded)
+        image = decode_image(encoded, self._levels)
         return self._resize(image[None], self._size)[0], tf.shape(image)[:2]
 
 
@@ -192,11 +197,17 @@ class ViewServer(Server):
         return {name: part[None] for name, part in zip(self._views, np.split(sample, ends), strict=True)}
 
 
-def decode_image(encoded: tf.Tensor) -> tf.Tensor:
+def levels_in_words(levels: LevelRange) -> str:
+    """Return what is done to PNG files of 16 bits first, as the beginning of a sentence."""
+    return f"of PNG files of 16 bits, levels {levels[0]} to {levels[1]} become 0 to 255; then "
+
+
+def decode_image(encoded: tf.Tensor, levels: LevelRange | None = None) -> tf.Tensor:
     """Decode a JPEG, PNG, WebP or 24-bit BMP: grey expanded, alpha dropped, 16 bits cut to 8.
 
     Args:
         encoded: Content of an image file, string `[]`.
+        levels: The levels that become 0 and 255 in a PNG file of 16 bits; None to keep the high byte.
 
     Returns:
         uint8 `[H, W, 3]`, as `data_prep.files.images.read_image` except for the EXIF orientation.
@@ -226,7 +237,7 @@ def decode_image(encoded: tf.Tensor) -> tf.Tensor:
         return tf.case(
             [
                 (is_jpeg, lambda: _three_channels(_decode_jpeg(encoded))),
-                (is_png, lambda: _three_channels(tf.io.decode_png(encoded, channels=0))),
+                (is_png, lambda: _three_channels(_decode_png(encoded, padded, levels))),
                 (is_bmp, lambda: _three_channels(tf.io.decode_bmp(encoded, channels=0))),
             ],
             default=lambda: _three_channels(_decode_webp(encoded)),
@@ -248,6 +259,20 @@ def _readable(start: tf.Tensor) -> tf.Tensor:
 
 def _decode_jpeg(encoded: tf.Tensor) -> tf.Tensor:
     return tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE")
+
+
+def _decode_png(encoded: tf.Tensor, padded: tf.Tensor, levels: LevelRange | None) -> tf.Tensor:
+    """Decode a PNG file; byte 24 is its number of bits per sample."""
+    if levels is None or levels == FULL:
+        return tf.io.decode_png(encoded, channels=0)
+
+    def deep() -> tf.Tensor:
+        samples = tf.cast(tf.io.decode_png(encoded, channels=0, dtype=tf.uint16), tf.float32)
+        scaled = tf.round((samples - levels[0]) * (255 / (levels[1] - levels[0])))
+        return tf.cast(tf.clip_by_value(scaled, 0.0, 255.0), tf.uint8)
+
+    is_deep = tf.equal(tf.strings.substr(padded, 24, 1), b"\x10")
+    return tf.cond(is_deep, deep, lambda: tf.io.decode_png(encoded, channels=0))
 
 
 def _is_animated(padded: tf.Tensor) -> tf.Tensor:

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.files.depth import LevelRange, outside_levels
 from data_prep.files.entries import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
 from pipelines.command.folders import PREDICTIONS
@@ -120,6 +121,18 @@ def say_unsearched(inputs: Sequence[Path], out: Path, console: Console, *, suffi
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def say_outside_levels(sources: Sequence[Source], levels: LevelRange | None, console: Console) -> None:
+    """Warn of images that the range of levels of the training does not suit.
+
+    Args:
+        sources: What was predicted; videos are passed over.
+        levels: The levels that became 0 and 255 in the training, see `data_prep.files.depth`.
+        console: Where it is said.
+    """
+    for warning in outside_levels([source.path for source in sources if not source.is_video], levels):
+        console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
 
 
 def _filled_folders(folder: Path, suffixes: Collection[str], passed_over: Collection[Path]) -> list[Path]:

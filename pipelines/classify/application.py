@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError
+from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
-from data_prep.files.images import read_image
 from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from pipelines.bundles.fitting import fit_images
-from pipelines.bundles.serving import ClassServer, Server
+from pipelines.bundles.serving import ClassServer, Server, levels_in_words
 from pipelines.classify.settings import APPLICATION, ClassifyRun, ImagePreprocessing, TrainSettings
-from pipelines.runs.application import Application
+from pipelines.runs.application import Application, require_levels
 from pipelines.tasks.classes import ClassDeployment, ClassJudge, noise_of_size
 from pipelines.tasks.data import PreparedImages
 from pipelines.tasks.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
@@ -34,9 +34,10 @@ def fit_facts(data: ClassifyData, _splits: Splits) -> dict[str, Any]:
 
 
 def require_fit(data: ClassifyData, model: Path, run: ClassifyRun) -> None:
-    """Raise `InputError` where images are fitted to their size in another way than in the training."""
+    """Raise `InputError` where images were made in another way than those of the training."""
     found = _preprocessing(data)
-    if found != run.images:
+    require_levels(data.folder, found.levels, model, run.images.levels)
+    if found.fit != run.images.fit:
         raise InputError(
             f"{data.folder} was prepared with fit {found.fit}, but {model} was trained on images with fit "
             f"{run.images.fit}. Prepare the data with --fit {run.images.fit}."
@@ -44,13 +45,16 @@ def require_fit(data: ClassifyData, model: Path, run: ClassifyRun) -> None:
 
 
 def _preprocessing(data: ClassifyData) -> ImagePreprocessing:
-    return ImagePreprocessing(fit=ClassifyPrepareSettings.model_validate(data.manifest.settings).fit)
+    fit = ClassifyPrepareSettings.model_validate(data.manifest.settings).fit
+    return ImagePreprocessing(fit=fit, levels=data.manifest.levels)
 
 
 def fitting_server(model: HybridModel, run: ClassifyRun) -> Server:
     """Return the graph that predicts one class for each image, whatever its proportions."""
     resize = partial(fit_images, fit=run.images.fit)
-    return ClassServer(model.inference_function(), run.size, model.inference_holders, resize)
+    return ClassServer(
+        model.inference_function(), run.size, model.inference_holders, resize, levels=run.images.levels
+    )
 
 
 def fitting_in_words(run: ClassifyRun) -> str:
@@ -60,9 +64,9 @@ def fitting_in_words(run: ClassifyRun) -> str:
         "crop": f"the largest middle part in the proportions of {height} x {width}, resized to that",
         "pad": f"resized to fit into {height} x {width} with its proportions, in the middle of grey borders",
     }
-    return (
-        f"{how[run.images.fit]} (averaged over areas, or interpolated where it grows), then scaling to -1..1."
-    )
+    deep = "" if run.images.levels is None else levels_in_words(run.images.levels)
+    grown = "(averaged over areas, or interpolated where it grows)"
+    return f"{deep}{how[run.images.fit]} {grown}, then scaling to -1..1."
 
 
 def oblong_noise(run: ClassifyRun, _network: keras.Model) -> NDArray[Any]:
@@ -99,7 +103,7 @@ _ON_IMAGES: Application[ClassifyData, TrainSettings, ClassifyRun] = Application(
         server=fitting_server,
         sample=oblong_noise,
     ),
-    read_image=lambda path, run: fit_image(read_image(path), run.size, run.images.fit),
+    read_image=lambda path, run: fit_image(read_at_levels(path, run.images.levels), run.size, run.images.fit),
 )
 
 CLASSIFY: Application[ClassifyData, TrainSettings, ClassifyRun] = with_trunks(_ON_IMAGES)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.sources import find_sources, say_unsearched
+from pipelines.bundles.sources import find_sources, say_outside_levels, say_unsearched
 from pipelines.classify.prediction import ImagePrediction, contact_sheet, make_predictor
 from pipelines.classify.settings import APPLICATION, PredictSettings
 from pipelines.tasks.predicting import BundlePrediction
@@ -40,6 +40,7 @@ def predict(
     predictor, lines = PREDICT(
         settings, sources=sources, model=model, out=out, console=console, cluster=cluster
     )
+    say_outside_levels(sources, predictor.images.levels, console)
     if sheet := contact_sheet(predictor, sources, lines).write(out):
         console.print(f"The least certain images: {sheet}", markup=False, soft_wrap=True)
     return lines

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_prep.files.fitting import Fit, fit_image
-from data_prep.files.images import read_image
+from data_prep.files.depth import read_at_levels
+from data_prep.files.fitting import fit_image
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
@@ -43,14 +43,14 @@ class ImagePredictor:
         signature: `serving_default` of the bundle.
         size: The network's height and width.
         class_names: In the order of the labels.
-        fit: How training images of other proportions got that size.
+        images: How training images were read and got that size.
         settings: Of the step.
     """
 
     signature: Signature
     size: tuple[int, int]
     class_names: tuple[str, ...]
-    fit: Fit
+    images: ImagePreprocessing
     settings: PredictSettings
 
     def __call__(self, source: Source) -> Iterator[ImagePrediction]:
@@ -60,9 +60,9 @@ class ImagePredictor:
             UnreadableSourceError: The file cannot be read.
         """
         with reading():
-            image = read_image(source.path)
+            image = read_at_levels(source.path, self.images.levels)
         started = time.perf_counter()
-        fitted = fit_image(image, self.size, self.fit)
+        fitted = fit_image(image, self.size, self.images.fit)
         outputs = run_signature(self.signature, fitted, str(source.path))
         seconds = time.perf_counter() - started
         yield ImagePrediction(
@@ -89,9 +89,9 @@ def contact_sheet(
     """
     number = predictor.settings.sheet_images
     good = [(line.predictive_entropy or 0.0, -i) for i, line in enumerate(lines) if line.status == "ok"]
-    sheet = ContactSheet(number, predictor.size, predictor.fit)
+    sheet = ContactSheet(number, predictor.size, predictor.images.fit)
     for row in sorted(-order for _, order in heapq.nlargest(number, good)):
-        sheet.add(read_image(sources[row].path), lines[row])
+        sheet.add(read_at_levels(sources[row].path, predictor.images.levels), lines[row])
     return sheet
 
 
@@ -111,6 +111,6 @@ def make_predictor(
         signature=signature,
         size=metadata.network_size,
         class_names=metadata.class_names,
-        fit=bundle_preprocessing(metadata, bundle, ImagePreprocessing).fit,
+        images=bundle_preprocessing(metadata, bundle, ImagePreprocessing),
         settings=settings,
     )

@@ -6,6 +6,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from data_prep.files.depth import KEPT_DESCRIPTION, LevelRange
 from data_prep.files.fitting import Fit
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
@@ -23,11 +24,12 @@ __all__ = [
 
 
 class ImagePreprocessing(BaseModel):
-    """How images of other proportions got their size; a bundle carries it, and `predict` follows it."""
+    """How images became those of the training; a bundle carries it, and `predict` follows it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
+    levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
 
 
 APPLICATION: Final = "classify"

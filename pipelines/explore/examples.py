@@ -35,11 +35,13 @@ class Features:
         values: float64 `[N, D]`.
         scale: How they are scaled before the model sees them.
         words: What they are.
+        are_pixels: Whether they are the levels of pixels, which say little of what photographs show.
     """
 
     values: NDArray[np.float64]
     scale: Scale
     words: str
+    are_pixels: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def pixel_features(images: NDArray[np.uint8], features: str, size: tuple[int, in
     levels: NDArray[Any] = images if in_colour else grey(images)
     frames = f"{images.shape[1]} frames of " if images.ndim == 5 else ""
     words = f"{'colours' if in_colour else 'grey levels'} of {frames}{size[0]} x {size[1]} pixels"
-    return Features(levels.reshape(len(images), -1) / 255.0, "common", words)
+    return Features(levels.reshape(len(images), -1) / 255.0, "common", words, are_pixels=True)
 
 
 def is_coloured(images: NDArray[np.uint8]) -> bool:

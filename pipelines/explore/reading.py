@@ -17,7 +17,9 @@ from data_prep.cells.manifest import CellsManifest
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.errors import InputError
 from data_prep.explore.folders import THUMBNAIL_SIDE, find_image_files, read_fitted_images
+from data_prep.files.depth import find_levels
 from data_prep.files.fitting import fit_image, fit_within
+from data_prep.files.split_folders import split_note
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.labelled.dataset import labelled_records, require_stored_shape
 from data_prep.labelled.view_manifest import ViewsManifest
@@ -95,8 +97,18 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
     through_network = settings.features not in OWN_FEATURES
     size = (LARGE_ENOUGH, LARGE_ENOUGH) if through_network else settings.size or PIXEL_SIZE
     chosen = [files[row] for row in drawn_rows(len(files), settings)]
+    found = find_levels([file.path for file in chosen], "auto")
     with stage_bars(console) as advance:
-        images = read_fitted_images(chosen, folder, size, settings.fit, skipped, jobs=jobs, progress=advance)
+        images = read_fitted_images(
+            chosen,
+            folder,
+            size,
+            settings.fit,
+            skipped,
+            levels=found.range,
+            jobs=jobs,
+            progress=advance,
+        )
     require_enough(len(images), str(folder))
     stacked = np.stack([one.image for one in images])
     classes = tuple(one.file.class_name or "" for one in images)
@@ -109,7 +121,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
         if through_network
         else pixel_features(stacked, settings.features, size),
         skipped=skipped,
-        notes=drawing_note(len(files), settings),
+        notes=(*split_note(folder), *found.notes, *drawing_note(len(files), settings)),
     )
 
 

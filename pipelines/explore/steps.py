@@ -89,6 +89,12 @@ def explore(
         write_skipped(folder, examples.skipped)
     for note in findings.notes:
         console.print(note, markup=False)
+    if suspicion is not None and examples.features.are_pixels and settings.features == "auto":
+        console.print(
+            "Labels were compared by pixels, which say little of what photographs show: --features "
+            "efficientnet_lite0 compares them by a network that learned from photographs.",
+            markup=False,
+        )
     show_table(console, f"{out / EXPLORE_PAGE}: open it in a browser", _facts(findings))
     return findings
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
-from data_prep.files.images import read_image, resize_image
+from data_prep.files.depth import read_at_levels
+from data_prep.files.images import resize_image
 from data_prep.lane.dataset import lane_dataset, lane_images, lane_records
 from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.masks import IGNORED
@@ -28,10 +29,18 @@ from gpmodels.networks.trunk_decoder import TrunkDecoder
 from gpmodels.networks.trunks import LITE
 from gpmodels.registry import head_family
 from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
-from pipelines.bundles.serving import MapServer
+from pipelines.bundles.serving import MapServer, levels_in_words
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
-from pipelines.lane.settings import APPLICATION, LaneRun, TrainSettings
-from pipelines.runs.application import Application, Inputs, JudgedExample, Network, Prepared, require_size
+from pipelines.lane.settings import APPLICATION, LanePreprocessing, LaneRun, TrainSettings
+from pipelines.runs.application import (
+    Application,
+    Inputs,
+    JudgedExample,
+    Network,
+    Prepared,
+    require_levels,
+    require_size,
+)
 from pipelines.runs.learned import input_digests
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.pictures import Outputs, Picture
@@ -101,7 +110,8 @@ def plain_batches(
 def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
     """Return what a run knows of its pixels: N is the number of labelled training pixels."""
     train = set(splits.train)
-    return {"num_data": sum(e.labelled_pixels for e in data.manifest.examples if e.name in train)}
+    pixels = sum(e.labelled_pixels for e in data.manifest.examples if e.name in train)
+    return {"num_data": pixels, "levels": data.manifest.levels}
 
 
 # Network
@@ -287,7 +297,7 @@ class LaneDeployment:
 
     def server(self, model: HybridModel, run: LaneRun) -> MapServer:
         """Return the graph that predicts maps at the size of the images."""
-        return MapServer(model.inference_function(), run.size, model.inference_holders)
+        return MapServer(model.inference_function(), run.size, model.inference_holders, levels=run.levels)
 
     def metadata(self, name: str, head: str, settings: TrainSettings, run: LaneRun, network: str) -> Metadata:
         """Return the description of a lane bundle.
@@ -300,6 +310,7 @@ class LaneDeployment:
             network: What its network is, in words.
         """
         height, width = run.size
+        deep = "" if run.levels is None else levels_in_words(run.levels)
         return Metadata(
             name=name,
             application="lane",
@@ -307,10 +318,11 @@ class LaneDeployment:
             class_names=("background", "lane"),
             network_size=run.size,
             preprocessing=(
-                f"Inside the graph: area-averaging resize to {height} x {width}, rounding to whole grey "
-                "levels, scaling to -1..1. To be done before: applying EXIF orientation, decoding TIFF and "
-                "palette BMP."
+                f"Inside the graph: {deep}area-averaging resize to {height} x {width}, rounding to whole "
+                "grey levels, scaling to -1..1. To be done before: applying EXIF orientation, decoding TIFF "
+                "and palette BMP."
             ),
+            preprocessing_settings=LanePreprocessing(levels=run.levels).model_dump(exclude_none=True),
             signatures=map_signatures(run.size),
             versions=current_versions(),
             training_data={
@@ -362,7 +374,10 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
         training_batches=training_batches,
         plain_batches=plain_batches,
         facts=(pixel_facts,),
-        fitting=(require_size,),
+        fitting=(
+            require_size,
+            lambda data, model, run: require_levels(data.folder, data.manifest.levels, model, run.levels),
+        ),
     ),
     network=Network(
         make=lane_network,
@@ -373,6 +388,6 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     ),
     judge=LaneJudge(),
     deployment=LaneDeployment(),
-    read_image=lambda path, run: resize_image(read_image(path), run.size),
+    read_image=lambda path, run: resize_image(read_at_levels(path, run.levels), run.size),
 )
 """Pedestrian lanes: every pixel of a photograph is lane or background."""

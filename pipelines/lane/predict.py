@@ -12,7 +12,7 @@ from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.referral import with_promise
 from pipelines.bundles.remote import on_cluster
-from pipelines.bundles.sources import KNOWN_SUFFIXES, find_sources, say_unsearched
+from pipelines.bundles.sources import KNOWN_SUFFIXES, find_sources, say_outside_levels, say_unsearched
 from pipelines.lane.prediction import LanePrediction, line_class, make_predictor
 from pipelines.lane.settings import APPLICATION, PredictSettings
 
@@ -66,6 +66,7 @@ def predict(
         ),
         left_out=predictor.left_out,
     )
+    say_outside_levels(sources, predictor.levels, console)
     if (speed := predictor.speed()) is not None:
         console.print(speed, markup=False)
     return lines

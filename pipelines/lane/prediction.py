@@ -13,10 +13,12 @@ import numpy as np
 from scipy.special import entr
 
 from data_prep.errors import Skipped
-from data_prep.files.images import read_image, write_picture
+from data_prep.files.depth import LevelRange, read_at_levels
+from data_prep.files.images import write_picture
 from data_prep.files.videos import Frame, read_frames
 from gpmodels.unfamiliar import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
+from pipelines.bundles.prediction import bundle_preprocessing
 from pipelines.bundles.prediction_lines import (
     FAMILIARITY_COLUMNS,
     PredictionLine,
@@ -29,7 +31,7 @@ from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.lane.corridor import Corridor, FloatMap, Mask, View, corridor
 from pipelines.lane.maps import image_maps, network_size, sixteen_bit
-from pipelines.lane.settings import PredictSettings
+from pipelines.lane.settings import LanePreprocessing, PredictSettings
 from pipelines.lane.smoothing import TimeSmoother
 from pipelines.lane.throughput import Stopwatch, Throughput
 from pipelines.lane.video_pictures import FrameSheet, corridor_overlay
@@ -140,6 +142,7 @@ class LanePredictor:
         settings: Threshold, referral, smoothing, direction.
         left_out: Frames that could not be used; filled while predicting.
         network_size: Height and width of the bundle's own maps, see `pipelines.lane.maps.network_size`.
+        levels: Levels that became 0 and 255 in training images of more than 8 bits per sample.
     """
 
     signature: Signature
@@ -147,6 +150,7 @@ class LanePredictor:
     settings: PredictSettings
     left_out: list[Skipped] = field(default_factory=list)
     network_size: tuple[int, int] | None = None
+    levels: LevelRange | None = None
 
     _throughput: Throughput = field(default_factory=Throughput, init=False)
 
@@ -159,7 +163,7 @@ class LanePredictor:
         """
         if not source.is_video:
             with reading():
-                image = read_image(source.path)
+                image = read_at_levels(source.path, self.levels)
             yield self._of_image(source, image)
             return
         smoother = TimeSmoother(self.settings.time_constant, optical_flow=self.settings.optical_flow)
@@ -287,9 +291,10 @@ def overlay_suffix(image: Picture) -> str:
 def make_predictor(
     signature: Signature,
     metadata: Metadata,
-    bundle: Path,  # noqa: ARG001 - other applications need it
+    bundle: Path,
     settings: PredictSettings,
     out: Path,
 ) -> LanePredictor:
     """Return what predicts with an opened bundle, here or on a worker of a cluster."""
-    return LanePredictor(signature, out, settings, network_size=network_size(metadata))
+    levels = bundle_preprocessing(metadata, bundle, LanePreprocessing).levels
+    return LanePredictor(signature, out, settings, network_size=network_size(metadata), levels=levels)

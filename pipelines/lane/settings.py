@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from data_prep.files.depth import KEPT_DESCRIPTION, LevelRange
 from data_prep.lane.augmentation_settings import LaneAugmentation
 from pipelines.command.config import Choices
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
@@ -23,10 +24,19 @@ APPLICATION: Final = "lane"
 """What runs, bundles and prepared folders call the application."""
 
 
+class LanePreprocessing(BaseModel):
+    """How images became those of the training; a bundle carries it, and `predict` follows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
+
+
 class LaneRun(HeadRun):
     """Description of a lane run."""
 
     application: Literal["lane"]
+    levels: LevelRange | None = None
 
 
 def lane_network_names() -> tuple[str, ...]:

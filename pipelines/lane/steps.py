@@ -45,6 +45,7 @@ def prepare(
     facts = [describe_examples(manifest)]
     if without_lane:
         facts.append(f"{len(without_lane)} of them show no lane, for example {without_lane[0]}")
+    facts += [f"Warning: {note}" for note in result.notes]
     written = f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]}"
     say_prepared(written, facts, result.skipped, out, console)
     return result

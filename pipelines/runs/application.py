@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from data_prep.errors import InputError
+from data_prep.files.depth import LevelRange
 from data_prep.prepared.manifest import MANIFEST_NAME, Manifest, file_sha256
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
@@ -187,6 +188,26 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
         """Raise `InputError` where a run cannot judge the data."""
         for require in self.fitting:
             require(data, model, run)
+
+
+def require_levels(folder: Path, found: LevelRange | None, model: Path, trained: LevelRange | None) -> None:
+    """Refuse images of more than 8 bits whose levels became 0 to 255 by another range than in the training.
+
+    Args:
+        folder: Prepared folder.
+        found: Its range of levels; None where its images have 8 bits.
+        model: Folder of the run, for the message.
+        trained: The range of the training.
+
+    Raises:
+        InputError: Both have a range, and these differ.
+    """
+    if found and trained and found != trained:
+        raise InputError(
+            f"{folder} has images of which the levels {found[0]} to {found[1]} became 0 to 255, but {model} "
+            f"was trained on images of which {trained[0]} to {trained[1]} did. Prepare the data with --set "
+            f"levels='[{trained[0]}, {trained[1]}]'."
+        )
 
 
 def require_size(data: Prepared[Any], model: Path, run: HeadRun) -> None:

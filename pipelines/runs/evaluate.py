@@ -29,11 +29,13 @@ from pipelines.runs.reservations import (
     head_epochs,
     seen_warnings,
     unchecked_warnings,
+    unfinished_warnings,
 )
 from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.shifted import require_images, shifted_results
 from pipelines.runs.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
 from pipelines.scores.metrics import write_metrics
+from pipelines.scores.novelty import unfamiliar_sentences
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.report import Gallery, write_report
 from pipelines.scores.results import (
@@ -44,6 +46,7 @@ from pipelines.scores.results import (
     peak_memory_bytes,
     selection_warnings,
 )
+from pipelines.scores.shifts import shift_sentences
 from pipelines.scores.tables import promise_sentence, results_table
 
 REPORT = "report.html"
@@ -154,6 +157,7 @@ def evaluate_run(
             *group_warnings(num_judged, num_groups, judge_by.judged),
             *selection_warnings(run.counts["selection"]),
             *ensemble_warnings(job),
+            *unfinished_warnings(job),
         ),
         class_names=run.reported_classes,
         promises=promises,
@@ -194,6 +198,10 @@ def write_evaluation(job: Job[Any, Any, Any], evaluation: Evaluation, gallery: G
     write_report(out / REPORT, job.application.title, evaluation, gallery)
     write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
     job.console.print(results_table(evaluation))
+    for warning in evaluation.all_warnings:
+        job.say(f"Warning: {warning}", soft_wrap=True)
+    for sentence in (*unfamiliar_sentences(evaluation.unfamiliar), *shift_sentences(evaluation.shifted)):
+        job.say(sentence, soft_wrap=True)
     if evaluation.choice:
         job.say(evaluation.choice, soft_wrap=True)
     if sentence := promise_sentence(evaluation):

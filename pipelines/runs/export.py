@@ -19,6 +19,7 @@ from pipelines.runs.application import Application, DataKind, RunKind, SettingsK
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model
 from pipelines.runs.promises import model_source, promise_record
+from pipelines.runs.reservations import unfinished_warnings
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.metrics import read_metrics
 
@@ -68,6 +69,8 @@ def export_run(
     refuse_existing(out, overwrite=overwrite)  # before the work
     run, parts = job.run, job.application.deployment
     head = settings.head or (run.heads[-1] if run.choice is None else run.choice.head)
+    for warning in unfinished_warnings(job):
+        job.say(f"Warning: {warning}", soft_wrap=True)
     if head not in run.heads:
         raise InputError(
             f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."

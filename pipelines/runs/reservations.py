@@ -79,6 +79,18 @@ def ensemble_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
     return (warning,)
 
 
+def unfinished_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """What to say where heads that the settings ask for are not trained yet."""
+    missing = [name for name in job.settings.heads if name not in job.run.heads]
+    if not missing:
+        return ()
+    warning = (
+        f"The training of {job.folder} is not finished: {', '.join(missing)} of {len(job.settings.heads)} "
+        f"heads {'is' if len(missing) == 1 else 'are'} missing. Continue it with --resume."
+    )
+    return (warning,)
+
+
 def head_epochs(model: Path, run: HeadRun) -> dict[str, int]:
     """Epochs each head of a run was to be trained for, where its checkpoint says so.
 

@@ -74,3 +74,23 @@ class UnfamiliarResult:
     scores: Mapping[str, NoveltyScores]
     flagged_known: float
     flagged_unknown: float
+
+
+def unfamiliar_sentences(results: Mapping[str, UnfamiliarResult]) -> list[str]:
+    """Return a sentence for each method about the images of another kind.
+
+    Args:
+        results: How each method tells them from the judged ones, by its name.
+    """
+    sentences = []
+    for title, result in results.items():
+        key, best = max(result.scores.items(), key=lambda entry: entry[1].auroc)
+        flags = ""
+        if not np.isnan(result.flagged_unknown):
+            of_both = f"{result.flagged_unknown:.0%} of them and {result.flagged_known:.0%} of the judged"
+            flags = f"; it calls {of_both} unfamiliar"
+        sentences.append(
+            f"{title}: {result.number} images of another kind are told from the judged best by "
+            f"{SCORE_TITLES[key].lower()}, AUROC {best.auroc:.2f}{flags}."
+        )
+    return sentences

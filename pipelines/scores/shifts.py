@@ -117,3 +117,19 @@ def mean_over_kinds(scores: Sequence[ShiftedScores], key: str) -> list[float]:
     """Return a score at each strength from 0, averaged over the kinds of shift."""
     strengths = sorted({one.strength for one in scores})
     return [float(np.mean([getattr(one, key) for one in scores if one.strength == at])) for at in strengths]
+
+
+def shift_sentences(results: Mapping[str, Sequence[ShiftedScores]]) -> list[str]:
+    """Return a sentence for each method about images that are shifted most.
+
+    Args:
+        results: Scores at each kind and strength, by the method's name.
+    """
+    sentences = []
+    for title, scores in results.items():
+        nll, ece = mean_over_kinds(scores, "nll"), mean_over_kinds(scores, "ece")
+        sentences.append(
+            f"{title}: on the most shifted images NLL is {nll[-1]:.3f} instead of {nll[0]:.3f}, and ECE "
+            f"{ece[-1]:.3f} instead of {ece[0]:.3f}."
+        )
+    return sentences

@@ -42,7 +42,7 @@ def describe_classes(
     Args:
         result: Result of the step.
         examples: Examples to count: those of the manifest, or one for each that is judged as one.
-        warnings: Warnings besides those about classes on one side of the split.
+        warnings: Warnings besides those about classes on one side of the split and about the files.
     """
     examples, num_folds = list(examples), result.manifest.num_folds
 
@@ -59,4 +59,4 @@ def describe_classes(
     parts += [] if num_folds is None else [f"{num_folds} folds"]
     for label, name in enumerate(result.manifest.class_names):
         parts.append(f"{name}: {counts[label]}{judged(tested[label])}")
-    return [*parts, *(f"Warning: {warning}" for warning in (*result.one_sided, *warnings))]
+    return [*parts, *(f"Warning: {warning}" for warning in (*result.one_sided, *result.notes, *warnings))]

@@ -1,6 +1,7 @@
 """`prepare_classify` from folders and tables to a prepared folder, with good and with bad input."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -238,7 +239,7 @@ def test_a_table_says_groups_and_splits(images, tmp_path):
 
 def test_a_split_that_is_given_twice_or_tears_a_group_is_refused(images, tmp_path):
     split = table(images, "image,class,split", ["train"] * 12 + ["test"] * 8)
-    with pytest.raises(InputError, match="has a column split, and folds or lists are given too"):
+    with pytest.raises(InputError, match=r"gives a split itself, .* and folds or lists are given too"):
         prepare_classify(images, tmp_path / "out", ClassifyPrepareSettings(folds=3), table=split)
     torn = table(images, "image,class,group,split", "a" * 20, ["train"] * 12 + ["test"] * 8)
     with pytest.raises(InputError, match=r"one group on both sides \(a\)"):
@@ -256,3 +257,60 @@ def test_lists_and_patterns_name_images_as_the_folder_does(images, tmp_path):
     by_pattern = SMALL.model_copy(update={"group_pattern": r"/(\d)"})
     found = groups(prepare_classify(images, tmp_path / "pattern", by_pattern).manifest)
     assert set(found.values()) == {"0", "1"}
+
+
+def test_folders_called_train_and_val_give_the_split(images, tmp_path):
+    shutil.copytree(images, tmp_path / "parts" / "train")
+    for part, name in (("val", "tabby cat"), ("val", "Dörrobst")):
+        (tmp_path / "parts" / part / name).mkdir(parents=True)
+        Image.fromarray(picture(50 + len(name))).save(tmp_path / "parts" / part / name / "new.png")
+    result = prepare_classify(tmp_path / "parts", tmp_path / "out", SMALL)
+    assert result.manifest.class_names == ("Dörrobst", "tabby cat")
+    tested = {example.name for example in result.manifest.examples if example.split == "test"}
+    assert tested == {"val/tabby cat/new", "val/Dörrobst/new"}
+    assert "train to learn from, val to judge by" in result.manifest.notes[0]
+    with pytest.raises(InputError, match="gives a split itself"):
+        prepare_classify(tmp_path / "parts", tmp_path / "no", SMALL.model_copy(update={"folds": 2}))
+
+
+@pytest.mark.parametrize("how", ["an empty folder", "the setting classes", "a table"])
+def test_images_of_one_class_can_be_judged(images, tmp_path, how):
+    for path in (images / "tabby cat").iterdir():
+        path.unlink()
+    table, settings = None, SMALL.model_copy(update={"test_fraction": 1})
+    if how != "an empty folder":
+        settings = settings.model_copy(update={"classes": ("tabby cat", "Dörrobst")})
+    if how == "a table":
+        table = tmp_path / "table.csv"
+        table.write_text("image,class\nDörrobst/01.png,Dörrobst\n", encoding="utf-8")
+    result = prepare_classify(images, tmp_path / "out", settings, table=table)
+    assert result.manifest.class_names == ("Dörrobst", "tabby cat")
+    assert {(example.label, example.split) for example in result.manifest.examples} == {(0, "test")}
+    with pytest.raises(InputError, match=r"classes: the images also show 'Dörrobst'"):
+        prepare_classify(images, tmp_path / "no", settings.model_copy(update={"classes": ("a", "b")}))
+
+
+def test_a_measurement_taken_for_a_class_is_said(images, tmp_path):
+    files = sorted(images.rglob("*.png"))
+    rows = [f"{file.relative_to(images)},{number / 7:.3f}" for number, file in enumerate(files)]
+    (tmp_path / "table.csv").write_text("\n".join(["image,class", *rows]), encoding="utf-8")
+    result = prepare_classify(images, tmp_path / "out", SMALL, table=tmp_path / "table.csv")
+    assert "20 of 20 classes have a single example (0.000, 0.143, 0.286, ...)" in result.notes[0]
+
+
+def test_near_duplicates_of_two_classes_and_of_both_sides_of_a_given_split_are_named(images, tmp_path):
+    near = np.clip(picture(0).astype(int) + 3, 0, 255).astype(np.uint8)  # nearly as "tabby cat/00"
+    Image.fromarray(near).save(images / "Dörrobst" / "near.png")
+    result = prepare_classify(images, tmp_path / "out", SMALL)
+    (note,) = result.manifest.notes
+    assert note.startswith("1 pairs of images look the same or nearly so and have different classes")
+    with (tmp_path / "out" / "contradictions.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert set(row.values()) == {"Dörrobst/near", "Dörrobst", "tabby cat/00", "tabby cat"}
+    assert load_manifest(tmp_path / "out", ClassifyManifest) == result.manifest
+    (tmp_path / "test.txt").write_text("Dörrobst/near.png\ntabby cat/02.png\n", encoding="utf-8")
+    listed = SMALL.model_copy(update={"test_list": tmp_path / "test.txt"})
+    notes = prepare_classify(images, tmp_path / "listed", listed).manifest.notes
+    assert "1 pairs of images look the same or nearly so and are on both sides of the given split" in notes[1]
+    unsearched = listed.model_copy(update={"duplicate_distance": -1})
+    assert prepare_classify(images, tmp_path / "unsearched", unsearched).manifest.notes == ()

@@ -50,7 +50,8 @@ def test_images_of_formats_that_are_not_read_are_named(images):
 
 def test_class_folders_one_step_deeper_are_named(images):
     with pytest.raises(
-        InputError, match=r"0 class folders.* 'images' has class folders itself: give .*images"
+        InputError,
+        match=r"0 class folders.* Images lie one level deeper, as in images/cats: expected CLASS/image",
     ):
         find_images(images.parent, None)
 
@@ -116,7 +117,7 @@ def test_a_row_twice_counts_once_and_two_labels_leave_an_image_out(images):
 @pytest.mark.parametrize(
     ("header", "rows", "message"),
     [
-        ("file,label", ["cats/1.jpg,cat"], "has no column image, class"),
+        ("scan,diagnosis", ["cats/1.jpg,cat"], "has no column image, class"),
         ("image,class", [], "has no rows"),
         ("image,class", ["cats/1.jpg,cat"], "1 images of 1 classes can be used; expected two classes"),
         (
@@ -124,9 +125,35 @@ def test_a_row_twice_counts_once_and_two_labels_leave_an_image_out(images):
             ["cats/gone.jpg,cat", "dogs/1.png,dog"],
             "1 images of 1 classes.*\n.*no file 'cats/gone",
         ),
-        ("image,class,split", ["cats/1.jpg,cat,val"], "line 2: split is 'val'; expected train or test"),
+        ("image,class,split", ["cats/1.jpg,cat,later"], "line 2: split is 'later'; expected train or test"),
     ],
 )
 def test_tables_that_cannot_be_used(images, header, rows, message):
     with pytest.raises(InputError, match=message):
         find_images(images, table(images, *rows, header=header))
+
+
+@pytest.mark.parametrize(
+    "header", ["filename,label", "Image,Class", "image\tclass", "FILE NAME;category", "path,CLASS,note"]
+)
+def test_columns_of_usual_names_are_understood(images, header):
+    mark = next(mark for mark in "\t;," if mark in header)
+    rows = (mark.join(row) for row in (("cats/1.jpg", "cat", "x"), ("dogs/1.png", "dog", "x")))
+    rows = [row if "note" in header else row.rpartition(mark)[0] for row in rows]
+    sources, skipped = find_images(images, table(images, *rows, header=header))
+    assert [(source.name, source.class_name) for source in sources] == [("cats/1", "cat"), ("dogs/1", "dog")]
+    assert skipped == []
+
+
+def test_two_columns_that_may_be_the_class_are_named(images):
+    with pytest.raises(InputError, match=r"the columns label and category may each be the class"):
+        find_images(images, table(images, "cats/1.jpg,cat,dog", header="image,label,category"))
+
+
+def test_validation_rows_are_learned_from_where_there_are_test_rows(images):
+    rows = ["cats/1.jpg,a,Train", "cats/2.JPG,a,valid", "dogs/1.png,b,TEST"]
+    for kept, expected in ((rows, ["train", "train", "test"]), (rows[:2], ["train", "test"])):
+        sources, _ = find_images(
+            images, table(images, *kept, header="image,class,split"), judged_alone=len(kept) == 2
+        )
+        assert [source.split for source in sources] == expected

@@ -108,3 +108,16 @@ def test_images_get_one_size_and_damaged_ones_are_listed(tmp_path):
     assert [one.thumbnail.shape for one in images] == [(160, 107, 3), (10, 40, 3)]
     assert [entry.file.name for entry in skipped] == ["broken.png"]
     assert "unreadable or truncated" in skipped[0].reason
+
+
+def test_the_class_is_inside_folders_called_train_and_val(tmp_path):
+    for name in ("train/ring/a.png", "val/ring/b.png", "train/bar/day/c.png", "val/bar/d.png"):
+        write(tmp_path / name)
+    files, skipped = find_image_files(tmp_path)
+    assert {file.name: file.class_name for file in files} == {
+        "train/ring/a.png": "ring",
+        "val/ring/b.png": "ring",
+        "train/bar/day/c.png": "bar",
+        "val/bar/d.png": "bar",
+    }
+    assert skipped == []

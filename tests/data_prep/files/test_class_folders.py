@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.files.class_folders import find_class_files, lost_classes
+from data_prep.files.class_folders import alike_names, class_folder_names, find_class_files, lost_classes
+from data_prep.files.split_folders import split_note
 
 SUFFIXES = {".avi", ".mp4"}
 
@@ -81,3 +82,48 @@ def test_two_classes_are_needed(tmp_path: Path) -> None:
         find_class_files(tmp_path, SUFFIXES, "video", instead="a list")
     with pytest.raises(InputError, match=r"nowhere: cannot be listed \(No such file or directory\)"):
         find_class_files(tmp_path / "nowhere", SUFFIXES, "video")
+
+
+def test_folders_called_train_and_test_give_the_split(tmp_path: Path) -> None:
+    for part in ("train", "Val", "test"):
+        touched(tmp_path, f"{part}/ring/a.avi", f"{part}/bar/b.avi")
+    files, skipped = find_class_files(tmp_path, SUFFIXES, "video")
+    assert [(file.name, file.class_name, file.side) for file in files] == [
+        (f"{part}/{name}", name.partition("/")[0], side)
+        for part, side in (("Val", "train"), ("test", "test"), ("train", "train"))
+        for name in ("bar/b", "ring/a")
+    ]
+    assert skipped == []
+    assert class_folder_names(tmp_path) == {"ring", "bar"}
+    (note,) = split_note(tmp_path)
+    assert "Val to learn from, test to judge by, train to learn from" in note
+
+
+def test_classes_that_are_called_train_and_test_stay_classes(tmp_path: Path) -> None:
+    touched(tmp_path, "train/a.avi", "test/b.avi")
+    files, _ = find_class_files(tmp_path, SUFFIXES, "video")
+    assert [(file.class_name, file.side) for file in files] == [("test", None), ("train", None)]
+    assert split_note(tmp_path) == ()
+
+
+def test_files_one_level_deeper_are_named_without_advice_that_loses_some(tmp_path: Path) -> None:
+    touched(tmp_path, "cat/day1/a.avi", "cat/day2/a.avi", "dog/day1/a.avi")
+    with pytest.raises(InputError, match=r"Videos lie one level deeper, as in cat/day1: expected CLASS/vid"):
+        find_class_files(tmp_path, SUFFIXES, "video")
+
+
+def test_an_empty_class_counts_where_all_is_judged(tmp_path: Path) -> None:
+    touched(tmp_path, "good/a.avi")
+    (tmp_path / "bad").mkdir()
+    files, skipped = find_class_files(tmp_path, SUFFIXES, "video", judged_alone=True)
+    assert [file.class_name for file in files] == ["good"]
+    assert skipped == []
+    assert class_folder_names(tmp_path) == {"bad", "good"}
+    with pytest.raises(InputError, match=r"1 class folders with video files"):
+        find_class_files(tmp_path, SUFFIXES, "video")
+
+
+def test_classes_whose_names_differ_by_case_blanks_or_accents_are_named() -> None:
+    (note,) = alike_names(["Rose", "rosé ", "tulip", "cat 1", "cat 2"])
+    assert note.startswith("the classes 'Rose' and 'rosé ' differ by case, blanks or accents alone")
+    assert alike_names(["+", "-", "a"]) == ()

@@ -70,6 +70,25 @@ def test_jpeg_decodes_as_opencv_does(tmp_path: Path, options: dict[str, int]) ->
     np.testing.assert_array_equal(read_image(path), cv2.imread(str(path))[:, :, ::-1])
 
 
+def test_a_mask_in_a_gif_file_or_in_alpha_is_read(tmp_path: Path) -> None:
+    levels = np.zeros((6, 8), np.uint8)
+    levels[2:, 3:] = 255
+    Image.fromarray(levels).save(tmp_path / "a.gif")
+    np.testing.assert_array_equal(read_mask(tmp_path / "a.gif"), levels)
+    for colour in (0, 200):
+        plain = np.full_like(levels, colour)
+        Image.fromarray(np.dstack([plain, plain, plain, levels])).save(tmp_path / "alpha.png")
+        np.testing.assert_array_equal(read_mask(tmp_path / "alpha.png"), levels)
+        Image.fromarray(np.dstack([plain, np.full_like(plain, 255)])).save(tmp_path / "opaque.png")
+        np.testing.assert_array_equal(read_mask(tmp_path / "opaque.png"), plain)
+    frames = [Image.fromarray(frame) for frame in (levels, 255 - levels)]
+    frames[0].save(tmp_path / "b.gif", save_all=True, append_images=frames[1:])
+    with pytest.raises(InputError, match=r"b\.gif: a GIF file of several frames; expected one"):
+        read_mask(tmp_path / "b.gif")
+    with pytest.raises(InputError, match=r"a\.gif: unreadable"):
+        read_image(tmp_path / "a.gif")
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", ["png", "webp", "tiff", "jpg"])
 def test_exif_orientation_is_applied(tmp_path: Path, suffix: str, orientation: int) -> None:

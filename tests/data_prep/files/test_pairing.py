@@ -43,6 +43,28 @@ def test_composed_and_decomposed_accents_are_one_name(folders: tuple[Path, Path]
     assert not skipped
 
 
+@pytest.mark.parametrize("ending", ["_mask", "-gt", "_segmentation_v2", ".label"])
+def test_an_ending_that_all_masks_have_is_left_out(folders: tuple[Path, Path], ending: str) -> None:
+    images, masks = folders
+    touch(images, "1.jpg", "1_b.jpg", "c.jpg")
+    touch(masks, f"1{ending}.png", f"1_b{ending}.gif")
+    pairs, skipped = find_pairs(images, masks)
+    assert [(pair.name, pair.mask.name) for pair in pairs] == [
+        ("1", f"1{ending}.png"),
+        ("1_b", f"1_b{ending}.gif"),
+    ]
+    assert [entry.file.name for entry in skipped] == ["c.jpg"]
+
+
+def test_endings_that_differ_or_are_digits_are_not_left_out(folders: tuple[Path, Path]) -> None:
+    images, masks = folders
+    touch(images, "1.jpg", "2.jpg")
+    touch(masks, "10.png", "20.png")
+    assert find_pairs(images, masks)[0] == []
+    touch(masks, "1_mask.png", "2-gt.png")
+    assert find_pairs(images, masks)[0] == []
+
+
 def test_what_has_no_unique_partner_is_reported(folders: tuple[Path, Path]) -> None:
     images, masks = folders
     touch(images, "good.png", "alone.png", "twice.png", "twice.jpg")

@@ -339,3 +339,24 @@ def test_a_slide_of_background_in_several_pieces_is_reported_once(
 def test_workers_do_without_tensorflow() -> None:
     code = "import sys, data_prep.histopathology.prepare; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_folders_called_train_and_test_give_the_split(tmp_path: Path) -> None:
+    names = [f"{part}/{name}/{part}.png" for part in ("train", "test") for name in ("benign", "malignant")]
+    write_tissue(tmp_path / "images", names)
+    result = prepare_histopathology(tmp_path / "images", tmp_path / "out", SMALL)
+    assert result.manifest.class_names == ("benign", "malignant")
+    assert {(e.source.partition("/")[0], e.split) for e in result.manifest.examples} == {
+        ("train", "train"),
+        ("test", "test"),
+    }
+    assert "parts of a given split, which was kept" in result.notes[0]
+
+
+def test_images_of_one_class_can_be_judged(tmp_path: Path) -> None:
+    write_tissue(tmp_path / "images", ["benign/a.png"])
+    (tmp_path / "images" / "malignant").mkdir()
+    settings = SMALL.model_copy(update={"test_fraction": 1})
+    result = prepare_histopathology(tmp_path / "images", tmp_path / "out", settings)
+    assert result.manifest.class_names == ("benign", "malignant")
+    assert {example.label for example in result.manifest.examples} == {0}

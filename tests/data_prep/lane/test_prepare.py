@@ -177,7 +177,7 @@ def test_bad_pairs_are_skipped_and_the_good_ones_prepared(write_pairs: WritePair
         "walk0_00.png": r"images/walk0_00\.png: unreadable or truncated .* Copy or export it again",
         "walk0_01.png": r"masks/walk0_01\.png: unreadable or truncated",
         "walk0_02.png": r"masks/walk0_02\.png: 10 x 9 pixels, but .*walk0_02\.png has 32 x 24\. Expected",
-        "walk0_03.png": r"24 x 32 pixels, but .* has 32 x 24 \(the mask may have .* EXIF",
+        "walk0_03.png": r"24 x 32 pixels, but .* has 32 x 24 \(the mask .* masks_drawn_on=stored",
         "walk1_04.png": r"no mask with the stem 'walk1_04' in .*masks\. Add the mask or remove the image",
         "walk1_05.png": r"no image with the stem 'walk1_05' in .*images\. Add the image or remove the mask",
         "walk1_06.png": r"masks/walk1_06\.png: a coloured mask",
@@ -196,6 +196,34 @@ def test_turned_photograph_fits_its_upright_mask(write_pairs: WritePairs, tmp_pa
     result = prepare_lane(images, masks, tmp_path / "out", SMALL)
     assert not result.skipped
     assert (result.manifest.examples[0].height, result.manifest.examples[0].width) == (24, 32)
+
+
+@pytest.mark.parametrize("drawn_on", ["upright", "stored"])
+def test_images_turned_without_their_masks_are_said_or_their_masks_follow(
+    write_pairs: WritePairs, tmp_path: Path, drawn_on: str
+) -> None:
+    images, masks = write_pairs(["a", "b"])
+    exif = Image.Exif()
+    exif[0x0112] = 3  # half a turn: the sizes agree
+    Image.open(images / "a.png").save(images / "a.png", exif=exif)
+    settings = SMALL.model_copy(update={"masks_drawn_on": drawn_on})
+    plain = prepare_lane(images, masks, tmp_path / "out", settings)
+    stored = next(lane_records(tmp_path / "out", plain.manifest, ["a"]))[2]
+    expected = np.array(Image.open(masks / "a.png").resize((8, 6), Image.Resampling.NEAREST)) > 127
+    np.testing.assert_array_equal(stored, expected[::-1, ::-1] if drawn_on == "stored" else expected)
+    said = "1 of 2 images were turned upright by their EXIF orientation while their masks were not (a.png)"
+    assert [note.startswith(said) for note in plain.notes] == ([] if drawn_on == "stored" else [True])
+
+
+def test_twelve_bits_in_files_of_sixteen_keep_their_levels(write_pairs: WritePairs, tmp_path: Path) -> None:
+    images, masks = write_pairs(["a", "b"])
+    deep = np.linspace(0, 4095, 24 * 32).reshape(24, 32).astype(np.uint16)
+    Image.fromarray(deep).save(images / "a.png")
+    result = prepare_lane(images, masks, tmp_path / "out", SMALL)
+    assert result.manifest.levels == (0, 4095)
+    image = next(lane_records(tmp_path / "out", result.manifest, ["a"]))[1]
+    assert len(np.unique(image)) == 6 * 8
+    assert "1 images have 16 bits per sample, with levels from 0 to 4095" in result.notes[0]
 
 
 def test_mask_of_ignored_pixels_only_is_skipped(write_pairs: WritePairs, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """Boxes from annotation files of three formats; bad files are named."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.sonar.box_files import read_box_table, read_class_names, read_voc, read_yolo
+from data_prep.sonar.box_files import read_box_table, read_class_names, read_coco, read_voc, read_yolo
 from data_prep.sonar.boxes import Box, TakenPlaces, inside_image, spanned
 
 VOC = """<?xml version="1.0"?>
@@ -124,7 +125,7 @@ def test_table_of_boxes(tmp_path: Path) -> None:
         ),
         (
             "image\tx\ty\na\t1\t2",
-            r"is 'image\\tx\\ty', not separated by ',' or ';', and has no column image, x",
+            r"is 'image\\tx\\ty', separated by '\\t', and has no column w, h, class",
         ),
         ("image,x,y,w,h,class\na,1,2,3,,mine", r"boxes\.csv, line 2: found 'a,1,2,3,,mine'"),
         ("image,x,y,w,h,class\n,,,,,", r"line 2: found ',,,,,'\nExpected an image, four numbers and a class"),
@@ -155,6 +156,59 @@ def test_all_wrong_rows_of_a_table_are_reported_at_once(tmp_path: Path) -> None:
 def test_columns_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     path = written(tmp_path / "boxes.csv", 'image;x;y;w;h;class\na.png;1;2;3;4;"mine, old"\nb.png;;;;;\n')
     assert read_box_table(path) == {"a.png": [Box("mine, old", 1, 2, 3, 4)], "b.png": []}
+
+
+def coco(**changes: object) -> str:
+    content = {
+        "images": [
+            {"id": 7, "file_name": "in/a.png", "width": 64, "height": 48},
+            {"id": 8, "file_name": "b.png"},
+        ],
+        "annotations": [{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20.5, 8]}],
+        "categories": [{"id": 1, "name": "mine"}],
+    }
+    return json.dumps(content | changes)
+
+
+def test_coco_gives_boxes_in_pixels(tmp_path: Path) -> None:
+    found = read_coco(written(tmp_path / "boxes.json", coco()))
+    assert found.boxes == {"in/a.png": [Box("mine", 10, 5, 20.5, 8)], "b.png": []}
+    assert found.sizes == {"in/a.png": (48, 64)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        coco(categories=[]),
+        coco(images=[]),
+        coco(annotations=[{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3]}]),
+        coco(annotations=[{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, "nan"]}]),
+        coco(annotations={"a": 1}),
+        coco(annotations=[{"image_id": [7], "category_id": 1, "bbox": [1, 2, 3, 4]}]),
+    ],
+)
+def test_files_that_are_no_coco_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"boxes\.json: no COCO file of boxes .* Expected images with id"):
+        read_coco(written(tmp_path / "boxes.json", text))
+
+
+def test_boxes_as_shares_of_the_image_are_refused(tmp_path: Path) -> None:
+    table = written(tmp_path / "boxes.csv", "image,x,y,w,h,class\na.png,.4,.3,.1,.2,mine\nb.png,,,,,\n")
+    with pytest.raises(InputError, match=r"boxes\.csv: all 1 boxes .* as shares .* Expected pixels"):
+        read_box_table(table)
+    box = "<annotation><object><name>a</name><bndbox>{}</bndbox></object></annotation>"
+    sides = "<xmin>0.1</xmin><ymin>0.2</ymin><xmax>0.5</xmax><ymax>0.6</ymax>"
+    with pytest.raises(InputError, match=r"a\.xml: all 1 boxes lie between 0 and 1"):
+        read_voc(written(tmp_path / "a.xml", box.format(sides)), (48, 64))
+    # One among others, or the first pixel, is no such set.
+    rows = "image,x,y,w,h,class\na.png,0.4,0.3,0.1,0.2,mine\na.png,9,9,9,9,mine\n"
+    assert len(read_box_table(written(table, rows))["a.png"]) == 2
+    assert inside_image([Box("mine", 0.4, 0.3, 0.1, 0.2)], (48, 64)) == (
+        [],
+        ["the box of 'mine' from column 0.4, row 0.3 to 0.5, 0.5 is smaller than a pixel"],
+    )
 
 
 def test_boxes_inside_an_image() -> None:

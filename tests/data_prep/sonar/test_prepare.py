@@ -1,6 +1,7 @@
 """`prepare_sonar` from folders of files to a prepared folder, with good and with bad input."""
 
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -411,3 +412,20 @@ def test_folders_that_are_not_as_expected(full_images: Path, tmp_path: Path) -> 
 def test_settings_that_contradict_each_other(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         SonarPrepareSettings(**settings)
+
+
+def test_coco_boxes_of_images_of_another_size_are_left_out(full_images: Path, tmp_path: Path) -> None:
+    images = [{"id": name, "file_name": f"{name}.png", "height": 64, "width": 96} for name in MINES]
+    images[1]["height"] = 65
+    boxes = [
+        {"image_id": name, "category_id": 3, "bbox": [x, y, 6, 6]}
+        for name, corners in MINES.items()
+        for x, y in corners
+    ]
+    content = {"images": images, "annotations": boxes, "categories": [{"id": 3, "name": "mine"}]}
+    (tmp_path / "boxes.json").write_text(json.dumps(content))
+    result = prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=tmp_path / "boxes.json")
+    expected = sum(len(corners) for corners in MINES.values()) - len(MINES["line_2"])
+    mine = result.manifest.class_names.index("mine")
+    assert sum(example.label == mine for example in result.manifest.examples) == expected
+    assert any("but annotated with" in entry.reason for entry in result.skipped)

@@ -356,7 +356,10 @@ def without_bundle(monkeypatch) -> None:
     monkeypatch.setattr(
         lane,
         "open_bundle",
-        lambda *_: (redness, SimpleNamespace(promise=None, least_familiarity=None, signatures={})),
+        lambda *_: (
+            redness,
+            SimpleNamespace(promise=None, least_familiarity=None, signatures={}, preprocessing_settings={}),
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """Images of any subject as the shared steps see them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,31 @@ def test_images_fitted_in_another_way_are_not_judged(prepared: Path) -> None:
     CLASSIFY.inputs.require_fitting(CLASSIFY.inputs.open(prepared / "crop"), Path("run"), run)
     with pytest.raises(InputError, match=r"prepared with fit pad, but run was .* fit crop. .*--fit crop"):
         CLASSIFY.inputs.require_fitting(CLASSIFY.inputs.open(prepared / "pad"), Path("run"), run)
+
+
+def test_deep_images_of_another_range_are_not_judged(prepared: Path) -> None:
+    run = run_of(prepared / "crop")
+    data = CLASSIFY.inputs.open(prepared / "crop")
+    deep = replace(data, manifest=data.manifest.model_copy(update={"levels": (0, 4095)}))
+    CLASSIFY.inputs.require_fitting(deep, Path("run"), run)
+    other = run.model_copy(update={"images": run.images.model_copy(update={"levels": (0, 1023)})})
+    CLASSIFY.inputs.require_fitting(data, Path("run"), other)
+    with pytest.raises(InputError, match=r"levels 0 to 4095 .* 0 to 1023 did. .* levels='\[0, 1023\]'"):
+        CLASSIFY.inputs.require_fitting(deep, Path("run"), other)
+
+
+def test_a_bundle_stretches_deep_images_as_prepare_does(prepared: Path) -> None:
+    run = run_of(prepared / "crop")
+    run = run.model_copy(update={"images": run.images.model_copy(update={"levels": (0, 4095)})})
+    server = fitting_server(Means(), run)  # type: ignore[arg-type]
+    for deep in (np.full((8, 8), 1024, np.uint16), np.full((8, 8, 3), 1024, np.uint16)):
+        served = server.serve_bytes(tf.constant([encode_picture(deep)]))["probability"][0]
+        np.testing.assert_array_equal(served, np.full(8 * 8 * 3, 64.0))
+    plain = server.serve_bytes(tf.constant([encode_picture(np.full((8, 8), 200, np.uint8))]))["probability"][
+        0
+    ]
+    np.testing.assert_array_equal(plain, np.full(8 * 8 * 3, 200.0))
+    assert "levels 0 to 4095 become 0 to 255" in fitting_in_words(run)
 
 
 class Means:

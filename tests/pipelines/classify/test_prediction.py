@@ -12,7 +12,7 @@ from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
 from pipelines.classify.prediction import ImagePrediction, ImagePredictor, contact_sheet
-from pipelines.classify.settings import PredictSettings
+from pipelines.classify.settings import ImagePreprocessing, PredictSettings
 from pipelines.scores.pictures import REFERRED_COLOUR
 
 NAMES = ("apfel", "Dörrobst")
@@ -31,7 +31,9 @@ def signature(images: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def predictor(**settings) -> ImagePredictor:
-    return ImagePredictor(signature, (8, 8), NAMES, "pad", PredictSettings(**settings))
+    return ImagePredictor(
+        signature, (8, 8), NAMES, ImagePreprocessing(fit="pad", levels=(0, 4095)), PredictSettings(**settings)
+    )
 
 
 def test_a_line_is_of_the_image_as_training_saw_it(tmp_path):
@@ -43,6 +45,12 @@ def test_a_line_is_of_the_image_as_training_saw_it(tmp_path):
     assert line.probability == pytest.approx({"apfel": 1 - second, "Dörrobst": second})
     assert line.referred is True
     assert line.cells().keys() == set(ImagePrediction.columns(NAMES, familiarity=True))
+
+
+def test_deep_images_are_stretched_as_those_of_the_training(tmp_path):
+    Image.fromarray(np.full((9, 9), 1024, np.uint16)).save(tmp_path / "deep.png")
+    (line,) = predictor()(Source(tmp_path / "deep.png", "deep"))
+    assert line.probability["Dörrobst"] == pytest.approx(64 / 255)
 
 
 def test_a_damaged_file_has_no_line(tmp_path):

@@ -74,6 +74,9 @@ def judged(lane_data, lane_run) -> Path:
     lane.evaluate(QUICK, data=lane_data, model=lane_run, out=out, console=console)
     said = f"Report: {out / 'report.html'}; every number: {out / 'metrics.json'}\n"
     assert console.file.getvalue().endswith(said)
+    warnings = json.loads((out / "metrics.json").read_text())["warnings"]
+    assert warnings
+    assert all(f"Warning: {warning}\n" in console.file.getvalue() for warning in warnings)
     return out
 
 

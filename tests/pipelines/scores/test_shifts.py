@@ -11,7 +11,14 @@ from scipy import ndimage
 from pipelines.scores.metrics import metrics_content
 from pipelines.scores.novelty import UnfamiliarResult, novelty_scores
 from pipelines.scores.report import Gallery, render_report
-from pipelines.scores.shifts import SHIFTS, STRENGTHS, ShiftedScores, mean_over_kinds, shifted
+from pipelines.scores.shifts import (
+    SHIFTS,
+    STRENGTHS,
+    ShiftedScores,
+    mean_over_kinds,
+    shift_sentences,
+    shifted,
+)
 from tests.pipelines.scores.test_report import CREATED
 
 
@@ -96,3 +103,15 @@ def test_metrics_and_report_show_shifts_and_unfamiliar_images(evaluation):
     plain = render_report("T", evaluation, Gallery(), CREATED)
     assert "What if light" not in plain
     assert "Is it noticed when something else comes?" not in plain
+
+
+def test_the_scores_at_the_strongest_shift_are_said():
+    scores = [
+        ShiftedScores(kind, strength, nll=0.1 + strength, ece=0.01, kept=1.0, unfamiliar=0.0)
+        for kind in ("blur", "noise")
+        for strength in (0, 5)
+    ]
+    assert shift_sentences({"HGP": scores}) == [
+        "HGP: on the most shifted images NLL is 5.100 instead of 0.100, and ECE 0.010 instead of 0.010."
+    ]
+    assert shift_sentences({}) == []

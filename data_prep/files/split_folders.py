@@ -1,0 +1,74 @@
+"""Folders and columns that say which part an example is of, as public sets have them: train, val and test."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from data_prep.errors import InputError
+from data_prep.files.entries import is_folder
+
+Side = Literal["train", "test"]
+"""Side of a fixed split."""
+
+_TRAIN = frozenset({"train", "training"})
+_VALIDATION = frozenset({"val", "valid", "validation", "dev"})
+_TEST = frozenset({"test", "testing"})
+
+
+def sides_of(words: Iterable[str]) -> dict[str, Side]:
+    """Return the side of the split that each word names, in any case; other words are absent.
+
+    Validation examples train where there are test ones, for `train` holds some out to choose by; where there
+    are none, they are what is judged by.
+
+    Example:
+        >>> sides_of(["train", "Val"]), sides_of(["val", "test", "day 1"])
+        ({'train': 'train', 'Val': 'test'}, {'val': 'train', 'test': 'test'})
+    """
+    words = list(dict.fromkeys(words))
+    validation: Side = "train" if any(word.lower() in _TEST for word in words) else "test"
+    sides: dict[str, Side] = {}
+    for word in words:
+        if word.lower() in _TRAIN:
+            sides[word] = "train"
+        elif word.lower() in _TEST:
+            sides[word] = "test"
+        elif word.lower() in _VALIDATION:
+            sides[word] = validation
+    return sides
+
+
+def split_folders(folder: Path) -> dict[str, Side]:
+    """Return the side of each subfolder where all of them are parts of a split that hold class folders.
+
+    Args:
+        folder: Folder of images or videos.
+
+    Returns:
+        The side by the name of the subfolder; empty where the subfolders are something else.
+    """
+    entries = _visible(folder)
+    parts = [entry for entry in entries if is_folder(entry)]
+    sides = sides_of(part.name for part in parts)
+    if len(parts) < 2 or len(sides) < len(parts) or "train" not in sides.values():
+        return {}
+    return sides if all(any(map(is_folder, _visible(part))) for part in parts) else {}
+
+
+def split_note(folder: Path) -> tuple[str, ...]:
+    """Return a sentence about the given split of a folder; none where it has no such subfolders."""
+    sides = split_folders(folder)
+    if not sides:
+        return ()
+    purposes = {"train": "to learn from", "test": "to judge by"}
+    named = ", ".join(f"{name} {purposes[side]}" for name, side in sides.items())
+    return (f"the folders of {folder.name} are parts of a given split, which was kept: {named}.",)
+
+
+def _visible(folder: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be listed ({error.strerror}). Expected a folder. Check the path."
+        ) from error
