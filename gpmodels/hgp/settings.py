@@ -12,7 +12,9 @@ from gpmodels.heads.settings import MeanSettings, UnitSettings
 class ExpertSettings(BaseModel):
     """How many experts there are; a class of its own, so that this key is written first."""
 
-    num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start.")
+    num_experts: int | None = Field(
+        default=9, ge=0, description="Experts of the HGP at the start; None where a run finds the number."
+    )
 
 
 class VMGPSettings(UnitSettings, MeanSettings, ExpertSettings):

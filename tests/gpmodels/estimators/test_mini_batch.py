@@ -247,9 +247,7 @@ def test_bound_that_is_not_a_number_is_an_error_that_says_what_to_do(engine):
 @pytest.mark.slow
 def test_mini_batches_and_all_rows_agree_roughly():
     x, y = data()
-    own = {
-        "mean": "none"
-    }  # beside one, all rows learn from cross-fitted means, unlike the bound
+    own = {"mean": "none"}  # beside one, all rows learn from cross-fitted means, unlike the bound
     adam = SVGPRegressor(max_iterations=600, early_stopping=False, batch_size=100, **own, **ADAM)
     adam.set_params(learning_rate=0.03).fit(x, y)
     full = SVGPRegressor(num_inducing=10, optimizer="lbfgs", max_iterations=100, random_state=0, **own)

@@ -11,8 +11,11 @@ from rich.console import Console
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings
 from gpmodels import HybridModel
+from gpmodels.heads.alone import HeadPoints
+from gpmodels.heads.base import Head
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import load_settings
+from pipelines.runs import head_start
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.sonar import steps as sonar
 from pipelines.sonar.settings import TrainSettings
@@ -55,8 +58,14 @@ def test_classes_count_alike_wherever_a_head_is_fitted(
 
         monkeypatch.setattr(HybridModel, name, method)
 
-    recorded("initialize")
+    alone = head_start.train_alone
+
+    def recorded_alone(head: Head, points: HeadPoints, *arguments: object, **options: object) -> object:
+        weights["alone", head.name] = [points.weights[points.labels == label].sum() for label in (0, 1)]
+        return alone(head, points, *arguments, **options)
+
     recorded("fit_to")
+    monkeypatch.setattr(head_start, "train_alone", recorded_alone)
     settings = SonarPrepareSettings(size=(16, 16))
     prepare_sonar(tmp_path / "images", tmp_path / "prepared", settings)
     chosen = {"heads": ("linear", "ridge_linear", "laplace", "svgp"), "class_balance": 1.0}
@@ -69,7 +78,7 @@ def test_classes_count_alike_wherever_a_head_is_fitted(
     }
     train_settings = TrainSettings.model_validate({**chosen, **short, "selection_fraction": 0.25})
     sonar.train(train_settings, data=tmp_path / "prepared", out=tmp_path / "run", resume=False, console=quiet)
-    assert set(weights) == {("fit_to", "ridge_linear"), ("fit_to", "laplace"), ("initialize", "svgp")}
+    assert set(weights) == {("fit_to", "ridge_linear"), ("fit_to", "laplace"), ("alone", "svgp")}
     for rare, usual in weights.values():
         assert rare == pytest.approx(usual, rel=1e-5)
         assert rare > 1.0
