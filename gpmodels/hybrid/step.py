@@ -14,6 +14,7 @@ from gpmodels.hybrid.checks import assert_inputs_finite, check_points, check_siz
 from gpmodels.hybrid.sampling import samples
 from gpmodels.hybrid.targets import in_unit_of_targets
 from gpmodels.hybrid.watch import Watch
+from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.gradients import apply_gradients
 
 
@@ -125,12 +126,24 @@ class BoundModel(keras.Model):
         with tf.GradientTape() as tape:
             points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
             expected, loss, share = self._bound_of_step(points)
-            scaled_loss = self.optimizer.scale_loss(share)
+            scaled_loss = self.optimizer.scale_loss(self._in_squared_errors(share))
         variables = self.trainable_variables
         gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
         apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
         return self._update_metrics(points, expected, loss, training=True)
+
+    def _in_squared_errors(self, loss: tf.Tensor) -> tf.Tensor:
+        """Return a loss in nats times the noise variance of real targets, which its gradient does not see.
+
+        A squared error has the same slope from the first step to the last. That of a Gaussian log-likelihood
+        grows as the noise falls, by which a rate of SGD that suits a dense layer with a squared error would
+        in the end be fifty times too large. The optimum is the same.
+        """
+        likelihood = getattr(self.head, "likelihood", None)
+        if not isinstance(likelihood, GaussianLikelihood):
+            return loss
+        return loss * tf.stop_gradient(tf.reduce_mean(tf.convert_to_tensor(likelihood.noise_variance)))
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Return the bound and the metrics of a batch."""
