@@ -24,8 +24,10 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
     try:
         return validate_data(estimator, x, y, **options)
     except ValueError as error:
+        if not any(word in str(error) for word in ("NaN", "infinity")):
+            raise
         place = _first_not_finite("X", x) or ("" if isinstance(y, str) else _first_not_finite("y", y))
-        if not place or not any(word in str(error) for word in ("NaN", "infinity")):
+        if not place:
             raise
         found = str(error).partition("\n")[0]
         remedy = "Leave such rows out, or fill in the values, for example by sklearn.impute.SimpleImputer."

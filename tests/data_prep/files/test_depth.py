@@ -8,8 +8,9 @@ import pytest
 import tifffile
 from PIL import Image
 
-from data_prep.files.depth import FULL, find_levels, outside_levels, read_at_levels
+from data_prep.files.depth import find_levels, outside_levels, read_at_levels
 from data_prep.files.images import read_image
+from data_prep.files.levels import FULL
 
 
 def ramp(highest: int) -> np.ndarray:
