@@ -15,7 +15,7 @@ from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import class_folder_names
 from data_prep.files.depth import find_levels, read_at_levels
-from data_prep.files.levels import LevelRange
+from data_prep.files.image_settings import LevelRange
 from data_prep.files.split_folders import split_note
 from data_prep.labelled.near_duplicates import (
     difference_hashes,

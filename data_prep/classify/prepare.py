@@ -10,7 +10,7 @@ from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError, Skipped
 from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
-from data_prep.files.levels import LevelRange
+from data_prep.files.image_settings import LevelRange
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress

@@ -13,8 +13,8 @@ from data_prep.files.class_folders import is_text
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
+from data_prep.files.image_settings import LevelRange
 from data_prep.files.images import is_image_file
-from data_prep.files.levels import LevelRange
 from data_prep.files.split_folders import split_folders
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.walking import walked_folders

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import tifffile
 
 from data_prep.errors import InputError
+from data_prep.files.image_settings import FULL, LevelRange, Levels
 from data_prep.files.images import (
     TIFFFILE_ERRORS,
     exif_orientation,
@@ -25,7 +26,6 @@ from data_prep.files.images import (
     read_image,
     read_levels,
 )
-from data_prep.files.levels import FULL, LevelRange, Levels
 from data_prep.files.orientation import UPRIGHT, turned
 
 _PERCENTILES = (0.1, 99.9)

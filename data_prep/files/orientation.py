@@ -2,26 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
+from data_prep.files.image_settings import DrawnOn
 from data_prep.files.images import exif_orientation, read_mask
 
 UPRIGHT = 1
 """The orientation of a file that is not turned."""
-
-DrawnOn = Literal["upright", "stored"]
-"""Whether masks fit images as viewers show them, or as they are stored."""
-
-DRAWN_ON_DESCRIPTION = (
-    "Whether masks fit images as viewers show them, turned upright by their EXIF orientation, or their "
-    "pixels as they are stored, as many labelling tools have them. Where it is stored, a mask without an "
-    "orientation of its own is turned as its image is."
-)
-"""Description of the setting `masks_drawn_on`."""
 
 _MIRRORED = {2, 4, 5, 7}
 _QUARTERS = {3: 2, 4: 2, 5: 1, 6: -1, 7: -1, 8: 1}  # turned to the left, after mirroring

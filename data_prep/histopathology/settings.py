@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.files.orientation import DRAWN_ON_DESCRIPTION, DrawnOn
+from data_prep.files.image_settings import DRAWN_ON_DESCRIPTION, DrawnOn
 from data_prep.splits.settings import SPLIT_OPTIONS, SplitSettings
 
 LARGEST_PATCH = 4096

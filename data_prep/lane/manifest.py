@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from data_prep.files.levels import KEPT_DESCRIPTION, LevelRange
+from data_prep.files.image_settings import KEPT_DESCRIPTION, LevelRange
 from data_prep.lane.masks import LaneCoding
 from data_prep.prepared.manifest import Example, Manifest
 

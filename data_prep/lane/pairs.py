@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.depth import read_at_levels
+from data_prep.files.image_settings import DrawnOn, LevelRange
 from data_prep.files.images import encode_picture, resize_image, resize_mask
-from data_prep.files.levels import LevelRange
-from data_prep.files.orientation import DrawnOn, read_mask_of
+from data_prep.files.orientation import read_mask_of
 from data_prep.files.pairing import Pair
 from data_prep.lane.masks import IGNORED, LANE, LaneCoding, count_levels
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.depth import find_levels
-from data_prep.files.levels import LevelRange
+from data_prep.files.image_settings import LevelRange
 from data_prep.files.orientation import turned_apart
 from data_prep.files.pairing import Pair, find_pairs
 from data_prep.lane.manifest import LaneExample, LaneManifest

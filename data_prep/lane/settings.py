@@ -5,8 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.files.levels import LEVELS_DESCRIPTION, Levels
-from data_prep.files.orientation import DRAWN_ON_DESCRIPTION, DrawnOn
+from data_prep.files.image_settings import DRAWN_ON_DESCRIPTION, LEVELS_DESCRIPTION, DrawnOn, Levels
 from data_prep.splits.settings import Seed, check_pattern, require_one_split
 
 

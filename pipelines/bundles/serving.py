@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from data_prep.files.image_settings import FULL, LevelRange
 from data_prep.files.images import encode_picture
-from data_prep.files.levels import FULL, LevelRange
 
 Tensors = dict[str, tf.Tensor]
 """Outputs of a batch of images, clips or features by their names."""

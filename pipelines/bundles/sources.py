@@ -17,7 +17,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.depth import outside_levels
 from data_prep.files.entries import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
-from data_prep.files.levels import LevelRange
+from data_prep.files.image_settings import LevelRange
 from data_prep.files.videos import VIDEO_SUFFIXES
 from pipelines.command.folders import PREDICTIONS
 

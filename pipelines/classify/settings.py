@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.files.fitting import Fit
-from data_prep.files.levels import KEPT_DESCRIPTION, LevelRange
+from data_prep.files.image_settings import KEPT_DESCRIPTION, LevelRange
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings

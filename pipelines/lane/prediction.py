@@ -14,8 +14,8 @@ from scipy.special import entr
 
 from data_prep.errors import Skipped
 from data_prep.files.depth import read_at_levels
+from data_prep.files.image_settings import LevelRange
 from data_prep.files.images import write_picture
-from data_prep.files.levels import LevelRange
 from data_prep.files.videos import Frame, read_frames
 from gpmodels.unfamiliar import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY, Metadata

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from data_prep.files.levels import KEPT_DESCRIPTION, LevelRange
+from data_prep.files.image_settings import KEPT_DESCRIPTION, LevelRange
 from data_prep.lane.augmentation_settings import LaneAugmentation
 from pipelines.command.config import Choices
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings

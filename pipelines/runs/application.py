@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.levels import LevelRange
+from data_prep.files.image_settings import LevelRange
 from data_prep.prepared.manifest import MANIFEST_NAME, Manifest, file_sha256
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits

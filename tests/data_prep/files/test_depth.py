@@ -9,8 +9,8 @@ import tifffile
 from PIL import Image
 
 from data_prep.files.depth import find_levels, outside_levels, read_at_levels
+from data_prep.files.image_settings import FULL
 from data_prep.files.images import read_image
-from data_prep.files.levels import FULL
 
 
 def ramp(highest: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The setting `levels`: which levels of deep images become 0 to 255; loads without any library of images."""
+"""Settings of how image files are read; loads without any library of images."""
 
 from typing import Annotated, Any, Literal
 
@@ -32,3 +32,13 @@ def _require_order(value: Any) -> Any:
 
 Levels = Annotated[Literal["auto", "percentiles", "full"] | LevelRange, AfterValidator(_require_order)]
 """The setting `levels`: how the range is found, or the range."""
+
+DrawnOn = Literal["upright", "stored"]
+"""Whether masks fit images as viewers show them, or as they are stored."""
+
+DRAWN_ON_DESCRIPTION = (
+    "Whether masks fit images as viewers show them, turned upright by their EXIF orientation, or their "
+    "pixels as they are stored, as many labelling tools have them. Where it is stored, a mask without an "
+    "orientation of its own is turned as its image is."
+)
+"""Description of the setting `masks_drawn_on`."""
