@@ -46,7 +46,7 @@ def make_model(head: dict[str, Any], *, points_per_example: int | None = None) -
 
 
 def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    """Three epochs of stochastic gradient descent on two devices and on one, from the same weights."""
+    """Five epochs of stochastic gradient descent on two devices and on one, from the same weights."""
     single = make_model(head)
     single.initialize(batches(head, 0))
     single.compile(optimizer=keras.optimizers.SGD(0.1))
@@ -58,7 +58,7 @@ def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> di
         mirrored.set_weights(start)
     for model in (single, mirrored):
         model.head.reset_assignments()
-        train(model, head, range(1, 4))
+        train(model, head, range(1, 6))
     pairs = list(zip(single.trainable_weights, mirrored.trainable_weights, strict=True))
     return {
         "num_replicas": strategy.num_replicas_in_sync,
