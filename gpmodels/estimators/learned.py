@@ -49,7 +49,7 @@ def warn_if_nothing_learned(
     what = "the shares of the classes" if is_class else "the mean of the targets"
     unit = "nats per row" if is_class else "mean squared error"
     warnings.warn(
-        f"{name} has learned nothing: on its own {len(x)} rows it predicts no better than {what} "
+        f"{name} has learned nothing: on its own {len(x)} different rows it predicts no better than {what} "
         f"({loss:.4g} against {without:.4g}, {unit}). {likely_cause(x, targets)}",
         UserWarning,
         stacklevel=2,

@@ -15,7 +15,7 @@ from gpmodels.estimators.learned import likely_cause, shares_loss, warn_if_nothi
 def test_no_better_than_the_class_shares_is_a_warning() -> None:
     x, y = np.random.default_rng(0).normal(size=(20, 2)), np.repeat([0.0, 1.0], 10)
     even, ones = {LOG_PROBABILITY: np.log(np.full([20, 2], 0.5))}, np.ones(20)
-    with pytest.warns(UserWarning, match="has learned nothing: on its own 20 rows"):
+    with pytest.warns(UserWarning, match="has learned nothing: on its own 20 different rows"):
         warn_if_nothing_learned(even, x, y, ones, is_class=True, name="Model")
     right = {LOG_PROBABILITY: np.log(np.where(y[:, None] == [0.0, 1.0], 0.7, 0.3))}
     with warnings.catch_warnings():
