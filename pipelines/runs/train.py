@@ -518,9 +518,9 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self.job.say(f"Weights of the views: {view_text(self.job.run.view_weights)}")
 
     def _stage(self, name: str, model: HybridModel, *, start_seconds: float = 0.0) -> None:
-        """Train a stage; what its start took in this process counts as training, too."""
+        """Train a stage, whose start took so many seconds."""
         job = self.job
-        schedule = stage_settings(name, job.settings)
+        schedule = replace(stage_settings(name, job.settings), start_seconds=start_seconds)
         if not job.run.linear_means:  # a run of an earlier version goes on as it began
             schedule = replace(schedule, monitored=LOSS)
         elif isinstance(model.head, GPHead) and not model.network.trainable_weights:
@@ -542,7 +542,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             )
         finally:
             progress.close()
-        self._update_run(seconds={**job.run.seconds, name: round(state.seconds + start_seconds, 1)})
+        self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
         if state.best is not None:
             start = "" if state.best_epoch else " (as it started)"
             measure = "NLL" if schedule.monitored == NLL else "loss"

@@ -14,7 +14,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -56,6 +56,7 @@ class StageSettings:
         monitored: `NLL` or `LOSS`, what chooses the best epoch.
         start_may_stay: Whether the weights that training starts from are kept if no epoch is better. They
             should be if the model was trained before, and should not if they are random.
+        start_seconds: What the start took before the first epoch; it counts as training, too.
     """
 
     epochs: int
@@ -65,6 +66,7 @@ class StageSettings:
     learning_rate_setting: str = "learning_rate"
     monitored: str = NLL
     start_may_stay: bool = True
+    start_seconds: float = field(default=0.0, compare=False)  # no part of how to train
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class StageState(BaseModel):
         best_epoch: Number from 1 of the best epoch; 0 if the start is better than all epochs.
         best: The monitored number at the best epoch; None if that of the start is not finite or not known.
         history: Numbers of each epoch.
-        seconds: Wall-clock time of all complete epochs.
+        seconds: Wall-clock time of the start and of all complete epochs.
         weights: File with the weights and the optimiser at the end of the last complete epoch.
         epochs: Number of epochs in the stage's settings; None in a run of an earlier version.
         learning_rate: Learning rate in the stage's settings; None in a run of an earlier version.
@@ -313,7 +315,8 @@ def _start(
     # Epoch 0 has a checkpoint too: an interruption in the first epoch leaves it, and a model that was trained
     # before stays as it is if no epoch makes it better.
     best = _judged_start(model, settings, data, folder) if settings.start_may_stay else None
-    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", best=best, **schedule)
+    seconds = settings.start_seconds
+    state = StageState(weights=f"epoch_0{_WEIGHTS_SUFFIX}", best=best, seconds=seconds, **schedule)
     _checkpoint(model, state, folder, is_best=True)
     return state
 

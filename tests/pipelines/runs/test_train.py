@@ -217,13 +217,13 @@ def test_a_subset_of_pixels_is_for_the_gp_heads(stages, lane_data, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("stages")
 def test_a_head_that_diverges_while_it_is_trained_alone(lane_data, tmp_path, monkeypatch):
-    def diverge(model: HybridModel, *_: object, **__: object) -> None:
+    def diverge(_: object, model: HybridModel, __: object) -> None:
         (mean,) = [weight for weight in model.weights if weight.path.endswith("experts_q_mean")]
         value = np.array(mean)
         value[1] = np.inf
         mean.assign(value)
 
-    monkeypatch.setattr(HybridModel, "initialize", diverge)
+    monkeypatch.setattr(head_training, "start_in_run", diverge)
     expected = (
         r"Training stopped while the hgp head was trained alone: The KL divergence of expert_2 in hgp is not "
         r"finite\. Lower head_step_learning_rate and start again with --resume\."
@@ -241,7 +241,7 @@ def test_resuming_a_complete_run_changes_nothing(lane_data, copy, monkeypatch):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a head that has a checkpoint was placed again")
 
-    monkeypatch.setattr(HybridModel, "initialize", never)
+    monkeypatch.setattr(head_training, "start_in_run", never)
     before = contents(copy)
     (copy / "heads" / "hgp" / ".partial-0123abcd-best.weights.h5").write_bytes(b"half")  # of a killed process
     train(lane_data, copy, resume=True)
