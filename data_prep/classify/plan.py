@@ -126,7 +126,7 @@ def plan_images(
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{images}: only the class {classes[0]!r} has images that can be read. Expected two classes at "
-            "least; a folder to judge by alone (--test-fraction 1) may name others by empty folders or "
+            "least. A folder of test images alone (--test-fraction 1) may add the others as empty folders or "
             f"by --set classes='[{classes[0]}, other]'.{reasons}"
         )
     is_split = train is not None or test is not None
@@ -252,7 +252,7 @@ def _torn(
 
 
 def _differing(surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the pairs that are alike but not equal, of which something else is said."""
+    """Return the pairs that are alike but not equal; another note names the equal ones."""
     unequal = [surveyed[one].digest != surveyed[other].digest for one, other in alike]
     return alike[np.array(unequal, bool)]
 

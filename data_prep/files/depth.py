@@ -89,7 +89,7 @@ def outside_levels(files: Sequence[Path], levels: LevelRange | None) -> list[str
         highest = max((span[1] for span in map(_span, deep) if span is not None), default=0)
         note = (
             f"{len(deep)} of {len(files)} images have 16 bits per sample ({deep[0].name}; their largest "
-            f"level is {highest}), of which the high byte is taken: images of 10 to 14 bits become nearly "
+            f"level is {highest}). Only their high byte counts: images of 10 to 14 bits become nearly "
             "black. Convert them to 8 bits, as those of a model's training were."
         )
         return [note]
@@ -140,7 +140,7 @@ def read_deep_colour(path: Path) -> npt.NDArray[np.uint16]:
     """Decode an image with several channels of 16 bits, upright, at its depth.
 
     Args:
-        path: A file of which `data_prep.files.images.has_deep_colour` is true.
+        path: A file for which `data_prep.files.images.has_deep_colour` returns true.
 
     Returns:
         uint16 [height, width, 3], red, green, blue.

@@ -14,7 +14,7 @@ LEVELS_DESCRIPTION = (
     "Which levels become 0 and 255 in images of more than 8 bits per sample, in all of them alike. "
     '"auto": 0 and the largest level of as many bits as the set uses, for example 4095 for a camera of 12 '
     'bits in files of 16; "percentiles": the least 0.1 % and the largest 99.9 % percentile of any image; '
-    '"full": 0 and 65535; or two numbers. Images of 8 bits stay as they are. The range is kept for `predict`.'
+    '"full": 0 and 65535; or two numbers. Images of 8 bits do not change. `predict` uses the same range.'
 )
 """Description of the setting `levels`."""
 
@@ -34,11 +34,11 @@ Levels = Annotated[Literal["auto", "percentiles", "full"] | LevelRange, AfterVal
 """The setting `levels`: how the range is found, or the range."""
 
 DrawnOn = Literal["upright", "stored"]
-"""Whether masks fit images as viewers show them, or as they are stored."""
+"""Whether people drew the masks on images as viewers show them, or on the stored pixels."""
 
 DRAWN_ON_DESCRIPTION = (
-    "Whether masks fit images as viewers show them, turned upright by their EXIF orientation, or their "
-    "pixels as they are stored, as many labelling tools have them. Where it is stored, a mask without an "
-    "orientation of its own is turned as its image is."
+    "Which pixels people drew the masks on. upright: on images as viewers show them, after the EXIF "
+    "orientation turned them. stored: on the pixels of the file, which many labelling tools show; `prepare` "
+    "then turns a mask without an orientation of its own as it turns the image."
 )
 """Description of the setting `masks_drawn_on`."""

@@ -22,7 +22,7 @@ def turned(pixels: npt.NDArray[Any], orientation: int) -> npt.NDArray[Any]:
     """Return the pixels of a file upright.
 
     Args:
-        pixels: [height, width, ...], as they are stored.
+        pixels: [height, width, ...], in the order of the file.
         orientation: Orientation that EXIF says, from 1 to 8; others turn nothing.
 
     Example:

@@ -87,8 +87,8 @@ def without_common_ending(masks: Mapping[str, Files], images: Collection[str]) -
         images: Names of the images.
 
     Returns:
-        The masks by the names without the ending; as they are where a mask has the name of an image, or where
-        the ending is not the same.
+        The masks by their names without the ending. The names do not change where a mask has the name of an
+        image, or where the endings differ.
 
     Example:
         >>> without_common_ending({"a_mask": 1, "b_mask": 2}, {"a", "b", "c"})

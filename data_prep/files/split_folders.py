@@ -60,9 +60,9 @@ def split_note(folder: Path) -> tuple[str, ...]:
     sides = split_folders(folder)
     if not sides:
         return ()
-    purposes = {"train": "to learn from", "test": "to judge by"}
+    purposes = {"train": "for training", "test": "for the test"}
     named = ", ".join(f"{name} {purposes[side]}" for name, side in sides.items())
-    return (f"the folders of {folder.name} are parts of a given split, which was kept: {named}.",)
+    return (f"the folders of {folder.name} give the split: {named}.",)
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -268,7 +268,7 @@ def test_folders_called_train_and_val_give_the_split(images, tmp_path):
     assert result.manifest.class_names == ("Dörrobst", "tabby cat")
     tested = {example.name for example in result.manifest.examples if example.split == "test"}
     assert tested == {"val/tabby cat/new", "val/Dörrobst/new"}
-    assert "train to learn from, val to judge by" in result.manifest.notes[0]
+    assert "train for training, val for the test" in result.manifest.notes[0]
     with pytest.raises(InputError, match="gives a split itself"):
         prepare_classify(tmp_path / "parts", tmp_path / "no", SMALL.model_copy(update={"folds": 2}))
 

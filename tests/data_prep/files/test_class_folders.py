@@ -96,7 +96,7 @@ def test_folders_called_train_and_test_give_the_split(tmp_path: Path) -> None:
     assert skipped == []
     assert class_folder_names(tmp_path) == {"ring", "bar"}
     (note,) = split_note(tmp_path)
-    assert "Val to learn from, test to judge by, train to learn from" in note
+    assert "Val for training, test for the test, train for training" in note
 
 
 def test_classes_that_are_called_train_and_test_stay_classes(tmp_path: Path) -> None:

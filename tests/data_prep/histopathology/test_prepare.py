@@ -350,7 +350,7 @@ def test_folders_called_train_and_test_give_the_split(tmp_path: Path) -> None:
         ("train", "train"),
         ("test", "test"),
     }
-    assert "parts of a given split, which was kept" in result.notes[0]
+    assert "give the split: " in result.notes[0]
 
 
 def test_images_of_one_class_can_be_judged(tmp_path: Path) -> None:
