@@ -62,7 +62,7 @@ def test_deep_images_of_another_range_are_not_judged(prepared: Path) -> None:
 def test_a_bundle_stretches_deep_images_as_prepare_does(prepared: Path) -> None:
     run = run_of(prepared / "crop")
     run = run.model_copy(update={"images": run.images.model_copy(update={"levels": (0, 4095)})})
-    server = fitting_server(Means(), run)  # type: ignore[arg-type]
+    server = fitting_server(Means(), run)
     for deep in (np.full((8, 8), 1024, np.uint16), np.full((8, 8, 3), 1024, np.uint16)):
         served = server.serve_bytes(tf.constant([encode_picture(deep)]))["probability"][0]
         np.testing.assert_array_equal(served, np.full(8 * 8 * 3, 64.0))
@@ -84,10 +84,10 @@ class Means:
 
 @pytest.mark.parametrize("fit", ["crop", "pad"])
 def test_a_bundle_fits_images_as_prepare_does(prepared: Path, fit: str) -> None:
-    server = fitting_server(Means(), run_of(prepared / fit))  # type: ignore[arg-type]
+    server = fitting_server(Means(), run_of(prepared / fit))
     assert isinstance(server, ClassServer)
     image = np.random.default_rng(1).integers(0, 256, (24, 40, 3), dtype=np.uint8)
-    expected = fit_image(image, (8, 8), fit).ravel()  # type: ignore[arg-type]
+    expected = fit_image(image, (8, 8), fit).ravel()
     decoded = server.serving_default(tf.constant(image[None]))["probability"][0]
     encoded = server.serve_bytes(tf.constant([encode_picture(image)]))["probability"][0]
     np.testing.assert_allclose(decoded, expected, atol=1.0)
@@ -96,5 +96,5 @@ def test_a_bundle_fits_images_as_prepare_does(prepared: Path, fit: str) -> None:
 
 
 def test_the_sample_of_a_bundle_has_other_proportions_than_the_network(prepared: Path) -> None:
-    sample = CLASSIFY.deployment.sample(run_of(prepared / "crop"), None)  # type: ignore[arg-type]
+    sample = CLASSIFY.deployment.sample(run_of(prepared / "crop"), None)
     assert sample.shape == (12, 16, 3)
