@@ -170,7 +170,7 @@ class ScheduleSettings(BaseModel):
     @field_validator("heads")
     @classmethod
     def _check_heads(cls, heads: tuple[HeadName, ...]) -> tuple[HeadName, ...]:
-        """Each once, the most elaborate last: the report compares the last one with the others."""
+        """Each once, in the order of reports: the most elaborate last."""
         if len(set(heads)) < len(heads):
             raise ValueError("a head is named twice")
         for name in heads:

@@ -142,7 +142,7 @@ class ViewsTrainSettings(LabelledTrainSettings, MachineSettings):
     heads: tuple[HeadName, ...] = Field(
         default=("linear", "svgp", "hgp", "dfgp", "dfgp_mkl"),
         min_length=1,
-        description="Heads to train; the report compares them all, the last one with the others. dfgp_mkl "
+        description="Heads to train; the report compares the best one with the others. dfgp_mkl "
         "has a unit for each view of the features. Whatever order is given, it is linear, ridge_linear, "
         "laplace, dropout, sngp, svgp, autogp, svdkl, hgp, random_features, deep_gp, dfgp, dfgp_mkl, "
         "atl_dgp. laplace needs linear, atl_dgp a source.",
