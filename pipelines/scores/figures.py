@@ -236,7 +236,7 @@ def _decades_of_percent(axes: Axes) -> None:
 
 
 def _line(index: int, count: int) -> dict[str, Any]:
-    """Return how the line of a method looks; the last method, which is compared, stands out."""
+    """Return how the line of a method looks; the last one stands out."""
     last = index == count - 1
     return {
         "color": COLOURS[index % len(COLOURS)],

@@ -207,13 +207,15 @@ def _rows(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 def _figures(evaluation: Evaluation) -> dict[str, str | None]:
     """Return the figures as data URIs; None for one that says nothing here."""
-    tells_classes = bool(evaluation.class_names)
+    tells_classes, main = bool(evaluation.class_names), evaluation.main
+    results = sorted(evaluation.results, key=lambda result: result is main)  # the last line stands out
+    shifted = dict(sorted(evaluation.shifted.items(), key=lambda entry: entry[0] == main.name))
     drawn = {
-        "reliability": reliability_figure(evaluation.results),
-        "risk_coverage": None if tells_classes else risk_coverage_figure(evaluation.results),
-        "referral": referral_figure(evaluation.results) if tells_classes else None,
-        "uncertainty": uncertainty_figure(evaluation.main),
-        "shifts": shifts_figure(evaluation.shifted),
+        "reliability": reliability_figure(results),
+        "risk_coverage": None if tells_classes else risk_coverage_figure(results),
+        "referral": referral_figure(results) if tells_classes else None,
+        "uncertainty": uncertainty_figure(main),
+        "shifts": shifts_figure(shifted),
     }
     return {key: None if svg is None else svg_uri(svg) for key, svg in drawn.items()}
 
