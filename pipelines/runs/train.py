@@ -8,9 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic
 
-import numpy as np
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -25,19 +23,16 @@ from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.folders import RUN, require_no_run
 from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
-from pipelines.runs.choosing import choose_head, judge_selection
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
-from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
+from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
 from pipelines.runs.learned import LEARNED_NAME, write_learned
-from pipelines.runs.models import load_model, make_head, make_model, momentum_for, view_text
+from pipelines.runs.models import load_model, make_head, make_model, momentum_for
 from pipelines.runs.observations import Grouped, count_observations
 from pipelines.runs.schedule import continued_run, stage_settings
-from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points
 from pipelines.runs.sources import gift_text, open_sources, with_transfer_heads
-from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import require_finite, step_errors
 from pipelines.training.progress import EpochProgress, epoch_lines
@@ -119,7 +114,7 @@ def train(  # noqa: PLR0913 - the last three have defaults
     return run
 
 
-class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
+class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
     """One run: the network with a linear head first, then every head from there (thesis 4.4.3.2).
 
     Args:
@@ -135,7 +130,6 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
 
     Attributes:
         job: The run with its data; its description grows as stages are finished.
-        keeps_familiarity: Whether it is measured how familiar an input is to each head.
 
     Raises:
         InputError: The data cannot be used, or the run to resume was started on other data or settings.
@@ -155,8 +149,7 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         cluster: Cluster | None = None,
     ) -> None:
         self.replicas = replicas
-        self.application, self.resume, self.keeps_familiarity = application, resume, True
-        self._losses: dict[str, GroupLosses] = {}  # of each head on the selection part
+        self.application, self.resume = application, resume
         settings = with_transfer_heads(settings)
         opened = application.inputs.seen(application.inputs.open(data), settings, None, console, cluster)
         splits = manifest_splits(
@@ -171,13 +164,15 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
         self.sources = tuple(one.source for one in checked)
         self.learned_from_sources = frozenset[str]().union(*(one.digests for one in checked))
         described_run = described(application, opened, splits, self.steps_per_epoch)
-        self.job = Job(
-            application=application,
-            settings=settings,
-            run=described_run.model_copy(update={"sources": tuple(one.rows for one in self.sources)}),
-            folder=out,
-            console=console,
-            opened=(opened, splits),
+        super().__init__(
+            Job(
+                application=application,
+                settings=settings,
+                run=described_run.model_copy(update={"sources": tuple(one.rows for one in self.sources)}),
+                folder=out,
+                console=console,
+                opened=(opened, splits),
+            )
         )
         self._require_heads()
         self._say_warnings()
@@ -399,11 +394,6 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
             self._update_run(heads=in_order([*run.heads, name]))
         self._choose()
 
-    def _choose(self) -> None:
-        """Write down which of the trained heads to take, once all of them are judged."""
-        if self._losses and self._losses.keys() >= set(self.job.run.heads):  # else it was chosen before
-            self._update_run(choice=choose_head(self._losses))
-
     def _fit(self, name: str, model: HybridModel, stage: str) -> None:
         """Fit a head on the network of a finished stage, whose head's weights it takes if it needs them."""
         job, folder = self.job, head_folder(self.job.folder, name)
@@ -461,62 +451,6 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 )
         require_finite(model, {}, where, remedy)
 
-    def _fit_temperature(self, name: str, model: HybridModel) -> None:
-        job = self.job
-        starts = head_family(name).starts_network
-        # The first head of a run that an earlier version began keeps its temperature.
-        groups = None if starts and not job.run.temperature_by_groups else job.groups("selection")
-        points = selected_points(model, job.batches("selection"))
-        temperature = selection_temperature(points, groups=groups)
-        if starts:
-            self._update_run(temperature=temperature)
-        else:
-            self._update_run(temperatures={**job.run.temperatures, name: temperature})
-        self.job.say(f"Temperature of the {name} head, fitted on the selection examples: {temperature:.3f}")
-        self._judge_selection(name, points, temperature)
-
-    def _judge_selection(self, name: str, points: SelectedPoints, temperature: float) -> None:
-        """Write down the temperatures of a head's pools, and keep what it loses on the selection examples."""
-        run = self.job.run
-        found = judge_selection(self.job, points, temperature, calibrates_pools=run.calibrates_pools)
-        self._losses[name] = found.losses
-        if found.pool_temperatures:
-            self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
-        for noun, of_pools in found.pool_temperatures.items():
-            self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
-
-    def _judge_former_heads(self) -> None:
-        """Judge the heads that an earlier command trained and that this one does not train."""
-        job = self.job
-        for name in job.run.heads:
-            temperature = job.run.temperature_of(name)
-            if name not in job.settings.heads:
-                points = selected_points(load_model(job, name), job.batches("selection"))
-                self._judge_selection(name, points, 1.0 if temperature is None else temperature)
-
-    def _measure_familiarity(self, name: str, model: HybridModel) -> None:
-        """Keep how familiar an input is to the model, by the selection examples and their groups."""
-        job, folder = self.job, head_folder(self.job.folder, name)
-        if not job.splits.selection or not self.keeps_familiarity or is_measured(folder):
-            return
-        groups, seed = job.groups("selection"), job.settings.seed
-        training, held_out = self.job.shuffled_batches("train"), self.job.batches("selection")
-        found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
-        if found is not None:
-            save_familiarity(found, folder)
-
-    def _weigh_views(self, model: HybridModel) -> None:
-        """Write down how much each view counts over the training examples."""
-        views = self.application.network.view_columns(self.job.settings, self.job.run)
-        features = [
-            model.network(inputs, training=False).numpy() for inputs, *_ in self.job.shuffled_batches("train")
-        ]
-        weights = model.head.view_weights(np.concatenate(features))
-        if views is None or weights is None:
-            raise TypeError(f"The head {model.head.name} weighs views, but the features come in one piece.")
-        self._update_run(view_weights=dict(zip(views, np.round(weights, 4).tolist(), strict=True)))
-        self.job.say(f"Weights of the views: {view_text(self.job.run.view_weights)}")
-
     def _stage(self, name: str, model: HybridModel, *, start_seconds: float = 0.0) -> None:
         """Train a stage, whose start took so many seconds."""
         job = self.job
@@ -566,10 +500,6 @@ class HeadTraining(Generic[DataKind, SettingsKind, RunKind]):
                 model, job.data, job.splits.selection
             ),
         )
-
-    def _update_run(self, **changes: Any) -> None:
-        self.job = replace(self.job, run=self.job.run.model_copy(update=changes))
-        self.job.run.save(self.job.folder)
 
 
 def described(

@@ -1,0 +1,100 @@
+"""What a run writes down of a head once it is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Generic
+
+import numpy as np
+
+from gpmodels import HybridModel
+from gpmodels.registry import head_family
+from pipelines.runs.application import DataKind, RunKind, SettingsKind
+from pipelines.runs.choosing import choose_head, judge_selection
+from pipelines.runs.description import head_folder
+from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
+from pipelines.runs.job import Job
+from pipelines.runs.models import load_model, view_text
+from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points
+from pipelines.runs.temperatures import selection_temperature
+
+
+class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
+    """Temperatures, familiarity and weights of views of trained heads, and which head to take.
+
+    Args:
+        job: The run with its data.
+
+    Attributes:
+        job: The run with its data; its description grows.
+        keeps_familiarity: Whether it is measured how familiar an input is to each head.
+    """
+
+    def __init__(self, job: Job[DataKind, SettingsKind, RunKind]) -> None:
+        self.job, self.keeps_familiarity = job, True
+        self._losses: dict[str, GroupLosses] = {}  # of each head on the selection part
+
+    def _fit_temperature(self, name: str, model: HybridModel) -> None:
+        job = self.job
+        starts = head_family(name).starts_network
+        # The first head of a run that an earlier version began keeps its temperature.
+        groups = None if starts and not job.run.temperature_by_groups else job.groups("selection")
+        points = selected_points(model, job.batches("selection"))
+        temperature = selection_temperature(points, groups=groups)
+        if starts:
+            self._update_run(temperature=temperature)
+        else:
+            self._update_run(temperatures={**job.run.temperatures, name: temperature})
+        self.job.say(f"Temperature of the {name} head, fitted on the selection examples: {temperature:.3f}")
+        self._judge_selection(name, points, temperature)
+
+    def _judge_selection(self, name: str, points: SelectedPoints, temperature: float) -> None:
+        """Write down the temperatures of a head's pools, and keep what it loses on the selection examples."""
+        run = self.job.run
+        found = judge_selection(self.job, points, temperature, calibrates_pools=run.calibrates_pools)
+        self._losses[name] = found.losses
+        if found.pool_temperatures:
+            self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
+        for noun, of_pools in found.pool_temperatures.items():
+            self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
+
+    def _judge_former_heads(self) -> None:
+        """Judge the heads that an earlier command trained and that this one does not train."""
+        job = self.job
+        for name in job.run.heads:
+            temperature = job.run.temperature_of(name)
+            if name not in job.settings.heads:
+                points = selected_points(load_model(job, name), job.batches("selection"))
+                self._judge_selection(name, points, 1.0 if temperature is None else temperature)
+
+    def _choose(self) -> None:
+        """Write down which of the trained heads to take, once all of them are judged."""
+        if self._losses and self._losses.keys() >= set(self.job.run.heads):  # else it was chosen before
+            self._update_run(choice=choose_head(self._losses))
+
+    def _measure_familiarity(self, name: str, model: HybridModel) -> None:
+        """Keep how familiar an input is to the model, by the selection examples and their groups."""
+        job, folder = self.job, head_folder(self.job.folder, name)
+        if not job.splits.selection or not self.keeps_familiarity or is_measured(folder):
+            return
+        groups, seed = job.groups("selection"), job.settings.seed
+        training, held_out = self.job.shuffled_batches("train"), self.job.batches("selection")
+        found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
+        if found is not None:
+            save_familiarity(found, folder)
+
+    def _weigh_views(self, model: HybridModel) -> None:
+        """Write down how much each view counts over the training examples."""
+        views = self.job.application.network.view_columns(self.job.settings, self.job.run)
+        features = [
+            model.network(inputs, training=False).numpy() for inputs, *_ in self.job.shuffled_batches("train")
+        ]
+        weights = model.head.view_weights(np.concatenate(features))
+        if views is None or weights is None:
+            raise TypeError(f"The head {model.head.name} weighs views, but the features come in one piece.")
+        self._update_run(view_weights=dict(zip(views, np.round(weights, 4).tolist(), strict=True)))
+        self.job.say(f"Weights of the views: {view_text(self.job.run.view_weights)}")
+
+    def _update_run(self, **changes: Any) -> None:
+        self.job = replace(self.job, run=self.job.run.model_copy(update=changes))
+        self.job.run.save(self.job.folder)
