@@ -116,3 +116,20 @@ def test_weights_of_a_model_bring_the_unit_of_its_targets(head):
     copy.fit(x, MEAN + 2.0 * SCALE * y, epochs=1, verbose=0)
     for name, values in model(x).items():
         np.testing.assert_allclose(copy(x)[name], values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.01])
+def test_a_step_has_the_slope_of_a_squared_error_whatever_the_noise(noise):
+    x, y = data()
+    model = model_of(HEADS["linear"](), y)
+    model.compile(keras.optimizers.SGD(0.1))
+    model.head.likelihood.noise_variance.assign([noise])
+    kernel, bias = model.head.kernel.numpy(), float(model.head.bias.numpy())
+    residual = x @ kernel + bias - y
+    loss = float(model.test_on_batch(x, y, return_dict=True)["loss"])
+    stepped = model.train_on_batch(x, y, return_dict=True)
+    np.testing.assert_allclose(model.head.bias, bias - 0.1 * np.mean(2.0 * residual), rtol=1e-4)
+    expected = kernel - 0.1 * np.mean(2.0 * residual[:, None] * x, axis=0)
+    np.testing.assert_allclose(model.head.kernel, expected, rtol=1e-4)
+    assert float(stepped["loss"]) == pytest.approx(loss, rel=1e-5)  # what is logged is the bound
+    assert loss == pytest.approx(-stats.norm.logpdf(residual, scale=np.sqrt(noise)).mean(), rel=1e-4)
