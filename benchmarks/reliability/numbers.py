@@ -47,6 +47,9 @@ MOST_TRANSFER_ROWS = 500
 _OF_TRANSFER = r"The (target has (no|\d+) labelled rows?|sources do not help)"
 """How warnings begin that a transfer estimator gives such data with good reason."""
 
+_LEARNED_NOTHING = r"\w+ has learned nothing"
+"""How the warning begins that a fit is no better than its prior; some problems have nothing to learn."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -127,6 +130,8 @@ def faults_of(problem: Problem) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", _OF_TRANSFER)
+        if tells_nothing(x):
+            warnings.filterwarnings("ignore", _LEARNED_NOTHING)
         try:
             first = predicted(problem, x, y, judged)
             second = predicted(problem, x[order], y[order], judged)
@@ -173,6 +178,14 @@ def new_estimator(problem: Problem) -> Any:
     if problem.estimator.endswith(RANDOM_FEATURES):
         settings["approximation"] = "random_features"
     return made(**settings)
+
+
+def tells_nothing(x: FloatArray) -> bool:
+    """Return whether inputs may tell a fit nothing: their first column, which labels follow, is constant or
+    there are few different rows for so many columns.
+    """
+    rows, columns = np.unique(x, axis=0).shape
+    return bool(np.ptp(x[:, 0]) == 0.0 or rows <= max(2, columns))
 
 
 def is_explained(problem: Problem, y: npt.NDArray[Any], message: str) -> bool:

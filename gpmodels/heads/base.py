@@ -219,6 +219,11 @@ class Head(GPflowLayer, abc.ABC):
         """Return each point's term of the training objective, `[B]`, by default `expected_log_likelihood`."""
         return self.expected_log_likelihood(latent, label)
 
+    @property
+    def label_weight(self) -> float:
+        """How often the objective counts a point's label: the sum of the weights of its log-likelihoods."""
+        return 1.0
+
     @abc.abstractmethod
     def prior_kl(self) -> tf.Tensor:
         """Return KL(q ‖ prior) of each unit, nats, `[units]` in the order of `unit_names`."""

@@ -210,6 +210,11 @@ class HGPHead(ExpertsHead, SVGPHead):
         return self.global_weight if self.num_experts else 1.0
 
     @property
+    def label_weight(self) -> float:
+        """1 + w with experts: both f_z and f_0 have a likelihood."""
+        return 1.0 + self.global_weight if self.num_experts else 1.0
+
+    @property
     def shares_conditional_variance(self) -> bool:
         """Whether an expert's variance includes the global unit's conditional variance."""
         return self.expert_variance == "full"

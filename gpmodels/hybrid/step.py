@@ -126,20 +126,22 @@ class BoundModel(keras.Model):
         with tf.GradientTape() as tape:
             points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
             expected, loss, share = self._bound_of_step(points)
-            scaled_loss = self.optimizer.scale_loss(self._in_squared_errors(share))
+            scaled_loss = self.optimizer.scale_loss(self._scaled(share))
         variables = self.trainable_variables
         gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
         apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
         return self._update_metrics(points, expected, loss, training=True)
 
-    def _in_squared_errors(self, loss: tf.Tensor) -> tf.Tensor:
-        """Return a loss in nats times twice the noise variance of real targets, held constant.
+    def _scaled(self, loss: tf.Tensor) -> tf.Tensor:
+        """Return a loss in nats as a step takes it: with the slope that a dense layer's usual loss has.
 
-        A squared error has the same slope 2 (f - y) from the first step to the last. That of a Gaussian
-        log-likelihood grows as the noise falls, by which a rate of SGD that suits a dense layer with a
-        squared error would in the end be many times too large. The optimum is the same.
+        A head that counts a label several times is divided by that number. That of real targets is multiplied
+        by twice the noise variance, held constant: a squared error has the same slope 2 (f - y) from the
+        first step to the last, where that of a Gaussian log-likelihood grows as the noise falls, by which a
+        rate of SGD that suits a dense layer would be many times too large. The optimum is the same.
         """
+        loss = loss / self.head.label_weight
         likelihood = getattr(self.head, "likelihood", None)
         if not isinstance(likelihood, GaussianLikelihood):
             return loss

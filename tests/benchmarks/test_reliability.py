@@ -1,5 +1,7 @@
 """The campaign notices what is wrong, and its problems are what they say."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,8 @@ class Faulty:
     def fit(self, x, y):
         if self.way == "error":
             raise RuntimeError("broken")
+        if self.way == "nothing":
+            warnings.warn("Faulty has learned nothing: broken", UserWarning, stacklevel=2)
         self.share = float(np.argmin(x[:, 0])) / len(y)
         return self
 
@@ -66,6 +70,7 @@ class Faulty:
     [
         ("", None),
         ("error", "RuntimeError: broken"),
+        ("nothing", "UserWarning: Faulty has learned nothing"),
         ("nan", "latent_variance is not finite"),
         ("negative", "latent_variance is -1"),
         ("sum", "probabilities sum to 1 but for 0.01"),
@@ -86,6 +91,15 @@ def test_faults_are_noticed(monkeypatch, way, fault):
     monkeypatch.setattr(numbers.gpmodels, problem.estimator, Faulty)
     faults = faults_of(problem)
     assert [fault in found for found in faults] == ([True] if fault else [])
+
+
+def test_inputs_tell_nothing_where_the_informative_column_is_constant_or_rows_are_few():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 3))
+    assert not numbers.tells_nothing(x)
+    assert numbers.tells_nothing(np.concatenate([np.ones([30, 1]), x[:, 1:]], axis=1))
+    assert numbers.tells_nothing(np.repeat(x[:3], 10, axis=0))
+    assert not numbers.tells_nothing(np.repeat(x[:4], 10, axis=0))
 
 
 def test_one_class_may_be_refused_and_nothing_else():

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from gpmodels import HybridModel, LinearHead, SVGPHead
+from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead
 from gpmodels.hybrid.targets import target_moments
 
 MEAN, SCALE = 400.0, 25.0
@@ -133,3 +133,21 @@ def test_a_step_has_the_slope_of_a_squared_error_whatever_the_noise(noise):
     np.testing.assert_allclose(model.head.kernel, expected, rtol=1e-4)
     assert float(stepped["loss"]) == pytest.approx(loss, rel=1e-5)  # what is logged is the bound
     assert loss == pytest.approx(-stats.norm.logpdf(residual, scale=np.sqrt(noise)).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("global_weight", [0.5, 1.0])
+def test_a_step_has_one_label_s_slope_however_often_a_head_counts_it(likelihood, global_weight):
+    """The functions are almost their mean, so that 1 + w likelihoods have 1 + w times the slope of one."""
+    x, y = data()
+    y = y if likelihood == "gaussian" else (y > 0.0).astype("float32")
+    steps = []
+    experts = HGPHead(num_experts=1, num_inducing=6, likelihood=likelihood, global_weight=global_weight)
+    for head in (SVGPHead(num_inducing=6, likelihood=likelihood), experts):
+        model = model_of(head, y)
+        head.linear_mean.kernel.assign(tf.ones_like(head.linear_mean.kernel))
+        before = head.linear_mean.kernel.numpy()
+        model.train_on_batch(x, y)
+        steps.append(head.linear_mean.kernel.numpy() - before)
+    assert np.abs(steps[0]).max() > 1e-3
+    np.testing.assert_allclose(steps[1], steps[0], rtol=0.1)

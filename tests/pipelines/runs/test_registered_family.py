@@ -116,6 +116,6 @@ def test_it_is_trained_resumed_judged_exported_and_verified(lane_data: Path, tmp
     )
     titles = ["Linear", "Linear + temperature", "Toy", "Toy + temperature"]
     assert [result.name for result in evaluation.results] == titles
-    bundle = export(run, tmp_path / "bundle")
+    bundle = export(run, tmp_path / "bundle", head="toy")
     assert json.loads((bundle / "metadata.json").read_text())["head"] == "toy for a test"
     assert verify_bundle(bundle).worst < 1e-3
