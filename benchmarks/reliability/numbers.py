@@ -181,9 +181,7 @@ def new_estimator(problem: Problem) -> Any:
 
 
 def tells_nothing(x: FloatArray) -> bool:
-    """Return whether inputs may tell a fit nothing: their first column, which labels follow, is constant or
-    there are few different rows for so many columns.
-    """
+    """Return whether the column that labels follow is constant, or columns are more than different rows."""
     rows, columns = np.unique(x, axis=0).shape
     return bool(np.ptp(x[:, 0]) == 0.0 or rows <= max(2, columns))
 
