@@ -64,11 +64,12 @@ from data_prep.splits.divide import manifest_splits
 from data_prep.splits.stratified import stratified_parts
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines.bundles.serving import per_class
-from pipelines.histopathology import steps as histopathology
 from pipelines.histopathology.application import (
     POOL_OF,
+    TISSUE,
     Judged,
     TissueApplication,
+    is_of_one_class,
     tissue_application,
     tissue_judge,
 )
@@ -78,6 +79,7 @@ from pipelines.runs.description import PRETRAINING
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model, run_predictors
 from pipelines.runs.predictors import Predictor
+from pipelines.runs.train import train as train_run
 from pipelines.tasks.machines import TrainingFeatures
 from pipelines.tasks.pools import mean_outputs
 from pipelines.tasks.views import component_columns, features_shape, projection_by_view
@@ -195,11 +197,9 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
         key = "network" if is_trunk(cell.features) else "features"
         settings = TrainSettings.model_validate({**changes, key: cell.features, "seed": cell.seed})
         console = Console(quiet=True)
-        run = histopathology.train(
-            settings, data=split, out=Path(folder) / "run", resume=False, console=console
-        )
+        run = train_run(TISSUE, settings, data=split, out=Path(folder) / "run", resume=False, console=console)
         manifest = load_manifest(split, HistopathologyManifest)
-        bys = [by for by in JUDGED if histopathology.is_of_one_class(manifest, by)]
+        bys = [by for by in JUDGED if is_of_one_class(manifest, by)]
 
         def predictors(application: TissueApplication) -> list[Predictor]:
             job = trained_job(application, Path(folder) / "run", console)

@@ -26,12 +26,13 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.common import host, write_results
-from benchmarks.honesty.cell import ROOMS, train_settings
+from benchmarks.honesty.cell import train_settings
 from benchmarks.honesty.data_sets import divided
 from benchmarks.honesty.plan import PRETRAINED, Cell
 from pipelines.runs.evaluate import run_predictors
 from pipelines.runs.job import trained_job
 from pipelines.runs.promises import ReferralCollector
+from pipelines.runs.train import train
 from pipelines.scores.promises import ReferralErrors
 from pipelines.scores.risk_control import SelectiveErrors, referral_threshold
 from pipelines.sonar.application import SONAR
@@ -131,8 +132,7 @@ def judged(subject: str, data: Path, size: int) -> tuple[dict[str, ReferralError
         work = Path(folder)
         prepared = divided(cell, data, work, work)
         settings = train_settings(cell, {"heads": HEADS, "ensemble": 0})
-        steps = ROOMS[subject].steps
-        steps.train(settings, data=prepared, out=work / "run", resume=False, console=console)
+        train(SONAR, settings, data=prepared, out=work / "run", resume=False, console=console)
         job = trained_job(SONAR, work / "run", console)
         opened = SONAR.inputs.seen(SONAR.inputs.open(prepared), job.settings, work / "run", console)
         job = job.on(opened, fold=0)

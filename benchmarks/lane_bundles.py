@@ -32,7 +32,8 @@ from benchmarks.peers.traditional.rivals import DETECTORS
 from data_prep.files.images import read_image, resize_image, write_picture
 from pipelines.bundles.prediction import open_bundle
 from pipelines.bundles.saved_model import verify_bundle
-from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
+from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.pictures import error_overlay, side_by_side, truth_overlay
 from pipelines.scores.segmentation import overlap_measures, pixel_confusion
@@ -54,7 +55,7 @@ def exported(run: Path, head: str, folder: Path) -> Path:
     bundle = folder / f"{run.name}_{head}"
     settings = ExportSettings(head=head)
     console = Console(file=io.StringIO())
-    lane.export(settings, model=run, out=bundle, metrics=None, overwrite=False, console=console)
+    export_run(LANE, settings, model=run, out=bundle, metrics=None, overwrite=False, console=console)
     verify_bundle(bundle)
     return bundle
 

@@ -38,8 +38,8 @@ from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.folders import METRICS
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings
+from pipelines.runs.evaluate import evaluate
 from pipelines.runs.settings import EvaluateSettings
-from pipelines.runs.steps import RunSteps
 
 SURFACES = {"walkable": (3, 4), "pavement": (4,)}
 """Values of the masks that are lane: road and pavement, or pavement alone."""
@@ -150,8 +150,9 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     train, val = (prepared(data, out, task["surface"], part, size) for part in ("train", "val"))
     values = {**SHARED, **NETWORKS[task["network"]], "seed": task["seed"], **task["changes"]}
     folder = run_folder(out, task)
-    steps = RunSteps(_application(task["network"]))
-    run = steps.train(
+    application = _application(task["network"])
+    run = train(
+        application,
         TrainSettings.model_validate(values),
         data=train,
         out=folder,
@@ -160,7 +161,7 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory() as work:
         evaluation = Path(work) / "evaluation"
-        steps.evaluate(EvaluateSettings(), data=val, model=folder, out=evaluation, console=console)
+        evaluate(application, EvaluateSettings(), data=val, model=folder, out=evaluation, console=console)
         metrics = json.loads((evaluation / METRICS).read_text(encoding="utf-8"))
     methods = {
         name: {key: method["scores"][key] for key in COLUMNS} for name, method in metrics["methods"].items()

@@ -40,13 +40,12 @@ from benchmarks.honesty.data_sets import divided, share
 from benchmarks.honesty.plan import PRETRAINED, Cell
 from gpmodels.familiarity import Familiarity, refer_to
 from pipelines.histopathology.application import tissue_judge
-from pipelines.histopathology.steps import tissue_job
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.evaluate import run_predictors, spread
 from pipelines.runs.job import Job, trained_job
+from pipelines.runs.train import train
 from pipelines.scores.calibration import calibration_counts, expected_calibration_error
 from pipelines.scores.shifts import SHIFTS, STRENGTHS, shifted
-from pipelines.sonar.application import SONAR
 
 SIZES = {"debris": 80, "side-scan": 80, "colon": 6, "breast": 6}
 HEADS = ("linear", "svgp", "hgp")
@@ -117,14 +116,10 @@ class Subject:
     def __init__(self, cell: Cell, data: Path, out: Path, work: Path) -> None:
         prepared, console = divided(cell, data, out, work), Console(quiet=True)
         settings = train_settings(cell, {"heads": HEADS, "ensemble": 0})
-        ROOMS[cell.subject].steps.train(
-            settings, data=prepared, out=work / "run", resume=False, console=console
-        )
-        tissue = cell.subject in ("colon", "breast")
-        job: Job[Any, Any, Any] = (
-            tissue_job(work / "run", console) if tissue else trained_job(SONAR, work / "run", console)
-        )
-        if tissue:
+        application = ROOMS[cell.subject].application
+        train(application, settings, data=prepared, out=work / "run", resume=False, console=console)
+        job: Job[Any, Any, Any] = trained_job(application, work / "run", console)
+        if cell.subject in ("colon", "breast"):
             job = replace(job, application=replace(job.application, judge=tissue_judge("image")))
         inputs = job.application.inputs
         opened = inputs.seen(inputs.open(prepared), job.settings, work / "run", console)

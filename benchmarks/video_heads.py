@@ -38,6 +38,7 @@ from data_prep.files.atomic import atomic_file
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import manifest_splits
 from data_prep.video.manifest import VideoManifest
+from data_prep.video.prepare import prepare_video
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command.config import CONFIG_NAME, load_settings
 from pipelines.video.settings import FeaturesSettings, TrainSettings
@@ -64,13 +65,11 @@ HEADS = {
 
 def prepared(videos: Path, work: Path) -> tuple[Path, VideoManifest]:
     """Clips of all videos, a fold for each group."""
-    from pipelines.video import steps as video  # noqa: PLC0415 - imports TensorFlow, which the process of a cell sets up
-
     folder = work / "prepared"
     if not (folder / "manifest.json").exists():
         groups = {path.stem.rsplit("_g", 1)[1].split("_")[0] for path in videos.glob("*/*_g*")}
         settings = VideoPrepareSettings(size=(64, 64), resize=(64, 80), folds=len(groups))
-        video.prepare(settings, videos=videos, out=folder, jobs=1, overwrite=False, console=Console())
+        prepare_video(videos, folder, settings, jobs=1)
     return folder, load_manifest(folder, VideoManifest)
 
 
@@ -78,19 +77,20 @@ def run_cell(data: Path, folder: Path, seed: int, fold: int) -> None:
     """Train trunk and heads without a group; store what they predict of its videos."""
     from pipelines.runs.job import trained_job  # noqa: PLC0415 - likewise
     from pipelines.runs.models import run_predictors  # noqa: PLC0415 - likewise
-    from pipelines.video import steps as video  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.runs.train import train  # noqa: PLC0415 - likewise
     from pipelines.video.application import VIDEO, open_videos  # noqa: PLC0415 - likewise
+    from pipelines.video.features import cache_features  # noqa: PLC0415 - likewise
 
     console, started = Console(), time.perf_counter()
     trunk, features, heads = folder / "trunk", folder / "features", folder / "heads"
     settings = TrainSettings(**TRUNK, seed=seed, fold=fold)
-    video.train(settings, data=data, out=trunk, resume=True, console=console)
+    train(VIDEO, settings, data=data, out=trunk, resume=True, console=console)
     trained = time.perf_counter()
-    video.features(
+    cache_features(
         FeaturesSettings(), data=data, weights=None, model=trunk, out=features, resume=True, console=console
     )
     settings = TrainSettings(**HEADS, seed=seed, fold=fold)
-    video.train(settings, data=features, out=heads, resume=True, console=console)
+    train(VIDEO, settings, data=features, out=heads, resume=True, console=console)
     source = open_videos(features)
     names = manifest_splits(source.manifest, fold=fold).test
     examples = list(VIDEO.judge.examples(source, names))

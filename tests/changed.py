@@ -70,7 +70,7 @@ class Imports:
                 handed_on = self.handed_on.get(module, {})
                 dotted |= {handed_on.get(alias.name, f"{module}.{alias.name}") for alias in node.names}
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                # Of a string such as "pipelines.lane.steps:train": registries, commands, `monkeypatch`.
+                # Of a string such as "pipelines.lane.application:LANE": registries, commands, `monkeypatch`.
                 dotted |= set(re.findall(r"^(\w+(?:\.\w+)+)(?::\w+)?$", node.value))
         needed = {self._file(one) for one in dotted if one.partition(".")[0] in FOLDERS}
         if name.startswith("tests/"):

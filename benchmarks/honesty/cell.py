@@ -26,14 +26,17 @@ from benchmarks.honesty.plan import SUBJECTS, Cell
 from data_prep.files.atomic import atomic_file
 from data_prep.prepared.manifest import MANIFEST_NAME
 from pipelines.command.folders import METRICS
-from pipelines.histopathology import steps as histopathology
+from pipelines.histopathology.application import TISSUE
 from pipelines.histopathology.settings import EvaluateSettings as TissueEvaluateSettings
 from pipelines.histopathology.settings import TrainSettings as TissueTrainSettings
-from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings as LaneTrainSettings
+from pipelines.runs.application import Application
+from pipelines.runs.evaluate import evaluate
 from pipelines.runs.settings import EvaluateSettings, HeadTrainSettings
+from pipelines.runs.train import train
 from pipelines.scores.results import MethodResult
-from pipelines.sonar import steps as sonar
+from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import TrainSettings as SonarTrainSettings
 
 HEADS = ("linear", "ridge_linear", "laplace", "sngp", "dropout", "svgp", "hgp")
@@ -45,13 +48,13 @@ class Room:
     """The application of a subject.
 
     Attributes:
-        steps: Module with its steps.
+        application: Its application.
         train: Class of the settings of its training.
         evaluate: Settings of its evaluation.
         changes: Settings of the training of every cell.
     """
 
-    steps: Any
+    application: Application[Any, Any, Any]
     train: type[HeadTrainSettings]
     evaluate: EvaluateSettings
     changes: Mapping[str, Any]
@@ -61,15 +64,15 @@ _FEW_STEPS = {"pretraining_epochs": 5, "head_epochs": 5}
 """500 and 500 training steps of fifty images, instead of 2000 and 2000, for the many cells."""
 
 _TISSUE = Room(
-    histopathology,
+    TISSUE,
     TissueTrainSettings,
     # Every image is dozens of patches, each of which goes through the trunk once for each shift.
     TissueEvaluateSettings(by="image", shifted_examples=8),
     {**_FEW_STEPS, "machines": []},  # support vector machines need more patients than the fewest
 )
-_SONAR = Room(sonar, SonarTrainSettings, EvaluateSettings(shifted_examples=100), _FEW_STEPS)
+_SONAR = Room(SONAR, SonarTrainSettings, EvaluateSettings(shifted_examples=100), _FEW_STEPS)
 _LANE = Room(
-    lane,
+    LANE,
     LaneTrainSettings,
     EvaluateSettings(shifted_examples=30),
     {"pretraining_epochs": 20, "head_epochs": 10, "batch_size": 6, "num_experts": 4, "head_steps": 300},
@@ -103,15 +106,21 @@ def run_cell(cell: Cell, data: Path, out: Path, changes: Mapping[str, Any]) -> d
         work = Path(folder)
         prepared = divided(cell, data, out, work)
         started = time.perf_counter()
-        run = room.steps.train(
-            train_settings(cell, changes), data=prepared, out=work / "run", resume=False, console=console
+        run = train(
+            room.application,
+            train_settings(cell, changes),
+            data=prepared,
+            out=work / "run",
+            resume=False,
+            console=console,
         )
         trained = time.perf_counter() - started
         judging = {
             "unfamiliar": unknown_images(cell, data, out),
             "shifted": is_shifted(cell),
         }
-        evaluation = room.steps.evaluate(
+        evaluation = evaluate(
+            room.application,
             room.evaluate.model_copy(update=judging),
             data=prepared,
             model=work / "run",

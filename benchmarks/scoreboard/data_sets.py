@@ -35,7 +35,9 @@ from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, load_ma
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.splits.stratified import stratified_parts
 from pipelines.lane import demo
-from pipelines.video import steps as video
+from pipelines.runs.train import train as train_run
+from pipelines.video.application import VIDEO
+from pipelines.video.features import cache_features
 from pipelines.video.settings import FeaturesSettings, TrainSettings
 
 JUDGED_SHARE = {"debris": 0.5, "side-scan": 0.5, "tiles": 0.5}
@@ -208,8 +210,8 @@ def _silhouettes(cell: Cell, data: Path, shared: Path, work: Path) -> Divided:
     fold, console = cell.seed % (manifest.num_folds or 1), Console(quiet=True)
     trunk, features = work / "trunk", work / "features"
     settings = TrainSettings.model_validate({**TRUNK, "seed": cell.seed, "fold": fold})
-    video.train(settings, data=clips, out=trunk, resume=False, console=console)
-    video.features(
+    train_run(VIDEO, settings, data=clips, out=trunk, resume=False, console=console)
+    cache_features(
         FeaturesSettings(), data=clips, weights=None, model=trunk, out=features, resume=False, console=console
     )
     groups = {example.video: example.group for example in manifest.examples}

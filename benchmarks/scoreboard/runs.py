@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from rich.console import Console
@@ -16,10 +17,14 @@ from benchmarks.scoreboard.data_sets import divided
 from benchmarks.scoreboard.plan import Cell
 from benchmarks.scoreboard.record import Record, least, record_of
 from gpmodels.registry import head_family, starting_head
+from pipelines.runs.evaluate import evaluate
 from pipelines.runs.predictors import tempered_title
+from pipelines.runs.train import train
 
 RIDGE = "ridge_linear"
 _FEWEST_RESAMPLES = 100
+_RECORDS = {"histopathology": "TISSUE"}
+"""Names of the records of applications that are called otherwise than their rooms."""
 
 
 def run_cell(cell: Cell, data: Path | None, shared: Path) -> Record:
@@ -32,7 +37,7 @@ def run_cell(cell: Cell, data: Path | None, shared: Path) -> Record:
     """
     logging.disable(logging.WARNING)
     kind, console = cell.setting.kind, Console(quiet=True)
-    steps: Any = importlib.import_module(f"pipelines.{kind}.steps")
+    application: Any = resolve_name(f"pipelines.{kind}.application:{_RECORDS.get(kind, kind.upper())}")
     room: Any = importlib.import_module(f"pipelines.{kind}.settings")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -40,11 +45,14 @@ def run_cell(cell: Cell, data: Path | None, shared: Path) -> Record:
         judged = divided(cell, data or work, shared, work)
         settings, defaults = training(room.TrainSettings, cell, judged.training)
         prepared_at = time.perf_counter()
-        run = steps.train(settings, data=judged.folder, out=work / "run", resume=False, console=console)
+        run = train(
+            application, settings, data=judged.folder, out=work / "run", resume=False, console=console
+        )
         trained_at = time.perf_counter()
         results = {}
         for part in ("selection", "test"):
-            evaluation = steps.evaluate(
+            evaluation = evaluate(
+                application,
                 room.EvaluateSettings(split=part, resamples=_FEWEST_RESAMPLES, gallery_images=0),
                 data=judged.folder,
                 model=work / "run",

@@ -52,3 +52,12 @@ class CellsManifest(ViewsManifest):
         return CandidateSettings.model_validate(
             {name: self.settings[name] for name in CandidateSettings.model_fields}
         )
+
+    def describe_reachable(self) -> str:
+        """Say how many annotated events have a candidate: what bounds the recall of every classifier."""
+        annotated = sum(sequence.annotations for sequence in self.sequences)
+        matched = sum(sequence.matched for sequence in self.sequences)
+        return (
+            f"{matched} of {annotated} annotated events have a candidate: recall cannot be above "
+            f"{matched / max(annotated, 1):.3f}, and most scores are among candidates"
+        )

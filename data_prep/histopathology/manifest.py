@@ -41,3 +41,13 @@ class HistopathologyManifest(ViewsManifest):
     def has_survival(self) -> bool:
         """Whether months and event of each patient are known."""
         return self.examples[0].months is not None
+
+    def patient_warnings(self) -> tuple[str, ...]:
+        """Return a warning where no image is known to share its patient with another one."""
+        if any(example.group != example.source for example in self.examples):
+            return ()
+        alone = (
+            "nothing says which images are of one patient, so each counts as a patient of its own. If that "
+            "is not so, scores will flatter: give patients in the table of labels, or group_pattern."
+        )
+        return (alone,)

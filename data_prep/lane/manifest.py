@@ -25,3 +25,15 @@ class LaneManifest(Manifest):
     coding: LaneCoding = Field(description="How mask levels became labels.")
     levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
     examples: tuple[LaneExample, ...] = Field(description="The examples in the order of their names.")
+
+    def describe_examples(self) -> str:
+        """Say how the examples are divided and how much of them is lane, in one line."""
+        tested = sum(example.split == "test" for example in self.examples)
+        parts = (
+            f"{self.num_folds} folds"
+            if self.num_folds
+            else f"{self.num_examples - tested} for training, {tested} to judge by"
+        )
+        lane = sum(example.lane_pixels for example in self.examples)
+        labelled = sum(example.labelled_pixels for example in self.examples)
+        return f"{parts}; lane is {lane / max(labelled, 1):.1%} of the labelled pixels"

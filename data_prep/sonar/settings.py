@@ -1,5 +1,6 @@
 """Settings of `prepare` for sonar; load without the code that uses them."""
 
+from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -114,3 +115,20 @@ class SonarPrepareSettings(ImageSplitSettings):
         if self.background_name == self.clutter_name:
             raise ValueError("background_name and clutter_name are the same; give each its own name")
         return self
+
+    def without_use(self, annotations: Path | None) -> list[str]:
+        """Say which settings were changed although nothing heeds them for this kind of data.
+
+        Args:
+            annotations: File or folder of annotations; None for a folder of snapshots.
+        """
+        names: list[str] = []
+        if annotations is None:
+            names += ["window", "context", "background_ratio", "clutter_ratio"]
+        elif self.window is not None:
+            names += ["context"]
+        if annotations is None or annotations.is_file():
+            names += ["mask_names", "smallest_area"]
+        defaults = SonarPrepareSettings()
+        changed = [name for name in names if getattr(self, name) != getattr(defaults, name)]
+        return [f"{', '.join(changed)}: no use for data of this kind"] if changed else []

@@ -1,6 +1,7 @@
 """Commands of `gpimaging cells`; TensorFlow is imported when one of them runs."""
 
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
@@ -12,7 +13,9 @@ from pipelines.cells.settings import (
     PredictSettings,
     TrainSettings,
 )
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.command.console import stage_bars
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
+from pipelines.runs.commands import application_commands
 
 
 def prepare(
@@ -28,24 +31,29 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Find candidates for cell events in annotated sequences and describe them, for training."""
-    from pipelines.cells import steps  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - help answers without it
+    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
-    steps.prepare(
-        call.settings,
-        sequences=sequences,
-        annotations=annotations,
-        out=out,
-        jobs=call.workers,
-        overwrite=overwrite,
-        console=call.console,
+    started = perf_counter()
+    with stage_bars(call.console) as advance:
+        result = prepare_cells(
+            sequences,
+            annotations,
+            out,
+            call.settings,
+            jobs=call.workers,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    manifest = result.manifest
+    speed = manifest.num_examples / (perf_counter() - started)
+    written = (
+        f"{manifest.num_examples} candidates of {len(manifest.sequences)} sequences "
+        f"({manifest.num_features} features in {len(manifest.views)} views, {speed:.0f} candidates/s)"
     )
-
-
-def common_steps() -> Steps:
-    """Import the steps whose commands are alike in all applications."""
-    from pipelines.cells import steps  # noqa: PLC0415 - imports TensorFlow
-
-    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+    facts = describe_classes(result, manifest.examples)
+    say_prepared(written, facts, result.skipped, out, call.console)
+    call.console.print(manifest.describe_reachable(), markup=False)
 
 
 def predict(
@@ -62,8 +70,8 @@ def predict(
     )
 
 
-COMMANDS = all_commands(
-    common_steps,
+COMMANDS = application_commands(
+    "pipelines.cells.application:CELLS",
     prepare=Command(CellsPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,

@@ -14,7 +14,9 @@ from pipelines.classify.settings import (
     PredictSettings,
     TrainSettings,
 )
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.command.console import stage_bars
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
+from pipelines.runs.commands import application_commands
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
@@ -33,24 +35,23 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
-    from pipelines.classify import steps  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
+    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
-    steps.prepare(
-        call.settings,
-        images=images,
-        table=table,
-        out=out,
-        jobs=call.workers,
-        overwrite=overwrite,
-        console=call.console,
-    )
-
-
-def common_steps() -> Steps:
-    """Import the steps whose commands are alike in all applications."""
-    from pipelines.classify import steps  # noqa: PLC0415 - imports TensorFlow
-
-    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+    with stage_bars(call.console) as advance:
+        result = prepare_classify(
+            images,
+            out,
+            call.settings,
+            table=table,
+            jobs=call.workers,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    manifest = result.manifest
+    written = f"{manifest.num_examples} images of {manifest.size[0]} x {manifest.size[1]}"
+    facts = describe_classes(result, manifest.examples, manifest.notes)
+    say_prepared(written, facts, result.skipped, out, call.console)
 
 
 def predict(
@@ -67,8 +68,8 @@ def predict(
     )
 
 
-COMMANDS = all_commands(
-    common_steps,
+COMMANDS = application_commands(
+    "pipelines.classify.application:CLASSIFY",
     prepare=Command(ClassifyPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     train_off_cluster=train_off_cluster,

@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import typer
@@ -81,12 +80,6 @@ _CLUSTER: Final[dict[str, Any]] = {
 }
 """Shared option of commands that work on many files."""
 
-_STRATEGY: Final = typer.Option(
-    "--strategy",
-    help="Share each batch: mirrored by all GPUs of this machine, multi_worker by the machines of TF_CONFIG.",
-)
-"""Option of train steps."""
-
 _MORE_INPUTS: Final = Annotated[list[Path] | None, typer.Argument(metavar="PATH", hidden=True)]
 """A wildcard after --input leaves all names but the first as arguments."""
 
@@ -147,97 +140,6 @@ class Command:
 
 Commands = Mapping[str, Command]
 """Commands of an application by the names of its steps, in the order of its help."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The steps of an application whose commands are alike in all applications."""
-
-    train: Callable[..., object]
-    evaluate: Callable[..., object]
-    export: Callable[..., object]
-
-
-def all_commands(  # noqa: PLR0913 - what the commands of applications differ in
-    steps: Callable[[], Steps],
-    *,
-    prepare: Command,
-    train: type[BaseModel],
-    evaluate: type[BaseModel],
-    predict: Command,
-    export: type[BaseModel],
-    between: Commands = MappingProxyType({}),
-    train_off_cluster: OffCluster | None = None,
-    evaluate_off_cluster: OffCluster | None = None,
-    purpose: str = "Train the network with each head; write checkpoints and a TensorBoard log.",
-) -> Commands:
-    """Return the commands of an application.
-
-    Args:
-        steps: Imports the steps whose commands are alike in all applications.
-        prepare: The command with the options of the application's kind of data.
-        train: Class of the train step's settings.
-        evaluate: Class of the evaluate step's settings.
-        predict: The command with the options of what is predicted.
-        export: Class of the export step's settings.
-        between: Commands between prepare and train that only this application has.
-        train_off_cluster: `Command.off_cluster` of the train step; None where no training has use for a
-            cluster.
-        evaluate_off_cluster: Likewise of the evaluate step.
-        purpose: What the help says of the train command.
-    """
-
-    def run_train(
-        call: StepCall[BaseModel],
-        data: Path,
-        out: Path,
-        resume: bool = False,
-        strategy: Annotated[StrategyName, _STRATEGY] = StrategyName.NONE,
-    ) -> None:
-        steps().train(
-            call.settings,
-            data=data,
-            out=out,
-            resume=resume,
-            former=call.former,
-            console=call.console,
-            strategy=strategy,
-            cluster=call.cluster,
-        )
-
-    def run_evaluate(call: StepCall[BaseModel], data: Path, model: Path, out: Path) -> None:
-        """Judge every head of a run on data it has not seen; write metrics.json and report.html."""
-        steps().evaluate(
-            call.settings, data=data, model=model, out=out, console=call.console, cluster=call.cluster
-        )
-
-    def run_export(
-        call: StepCall[BaseModel],
-        model: Path,
-        out: Path,
-        metrics: Annotated[
-            Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to enclose.")
-        ] = None,
-        overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier bundle.")] = False,
-    ) -> None:
-        """Write a run's model as a bundle: a SavedModel with its description, for predict and for serving."""
-        chosen = {"model": model, "out": out, "metrics": metrics, "overwrite": overwrite}
-        steps().export(call.settings, **chosen, console=call.console)
-
-    run_train.__doc__ = purpose
-    return {
-        "prepare": prepare,
-        **between,
-        "train": Command(train, run_train, continues=True, **_on_cluster(train_off_cluster)),
-        "evaluate": Command(evaluate, run_evaluate, **_on_cluster(evaluate_off_cluster)),
-        "predict": predict,
-        "export": Command(export, run_export),
-    }
-
-
-def _on_cluster(off_cluster: OffCluster | None) -> dict[str, Any]:
-    """Return the attributes of a `Command` by its `off_cluster`, None where it never works on a cluster."""
-    return {} if off_cluster is None else {"on_cluster": True, "off_cluster": off_cluster}
 
 
 def input_option(purpose: str) -> Any:

@@ -15,7 +15,9 @@ import cv2
 import keras
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
+from data_prep.errors import InputError
 from data_prep.files.images import resize_image
 from data_prep.histopathology.labels import CENSORED, EVENT
 from data_prep.histopathology.manifest import HistopathologyExample, HistopathologyManifest
@@ -23,7 +25,13 @@ from data_prep.histopathology.patches import cut_patches
 from data_prep.labelled.dataset import labelled_records
 from data_prep.splits.divide import Splits
 from gpmodels.networks.stain_towers import VIEWS, StainTowers
-from pipelines.histopathology.settings import APPLICATION, HistopathologyRun, TrainSettings
+from gpmodels.registry import head_family
+from pipelines.histopathology.settings import (
+    APPLICATION,
+    EvaluateSettings,
+    HistopathologyRun,
+    TrainSettings,
+)
 from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
 from pipelines.scores.pictures import Picture
 from pipelines.tasks.classes import (
@@ -250,3 +258,51 @@ def tissue_application(features: Features, by: Judged = "image") -> TissueApplic
     """
     application = TISSUE_FEATURES if features == "handmade" else TISSUE_TOWERS
     return replace(application, judge=tissue_judge(by))
+
+
+def tissue_variant(settings: TrainSettings, console: Console) -> tuple[TissueApplication, TrainSettings]:
+    """Return the application for handmade features, towers or a trunk, whose features come in one piece.
+
+    The default heads that weigh views are left out for a trunk.
+    """
+    if settings.network is None:
+        return tissue_application(settings.features), settings
+    if settings.heads != TrainSettings().heads:
+        return TISSUE_TOWERS, settings
+    left = [name for name in settings.heads if head_family(name).needs_views]
+    console.print(f"{', '.join(left)} is left out: the features of a trunk come in one piece")
+    heads = tuple(name for name in settings.heads if name not in left)
+    return TISSUE_TOWERS, settings.model_copy(update={"heads": heads})
+
+
+def chosen_judge(settings: EvaluateSettings, data: TissueData) -> ClassJudge[Any]:
+    """Return the judge of patches, images or patients; of images where each has one class.
+
+    Raises:
+        InputError: Images or patients are to be judged that have patches of several classes.
+    """
+    by = settings.by or ("image" if is_of_one_class(data.manifest, "image") else "patch")
+    if not is_of_one_class(data.manifest, by):
+        raise InputError(
+            f"{data.folder}: by={by}, but here one {by} may have patches of several classes, and so none to "
+            "be judged by. Judge smaller parts, such as --set by=patch."
+        )
+    return tissue_judge(by)
+
+
+def is_of_one_class(manifest: HistopathologyManifest, by: Judged) -> bool:
+    """Whether every patch, image or patient has patches of one class only, to be judged by.
+
+    Images have not where masks gave the labels, nor have patients with images of several classes.
+
+    Args:
+        manifest: Manifest of the prepared folder.
+        by: What is judged.
+    """
+    pool = POOL_OF[by]
+    pools = {pool(example) for example in manifest.examples}
+    return len({(pool(example), example.label) for example in manifest.examples}) == len(pools)
+
+
+TISSUE: TissueApplication = replace(TISSUE_TOWERS, variant=tissue_variant, judge_for=chosen_judge)
+"""What the command works with: its settings choose how patches are seen, and what is judged."""

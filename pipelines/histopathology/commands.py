@@ -2,12 +2,14 @@
 
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
 
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.command.console import stage_bars
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
 from pipelines.histopathology.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -15,6 +17,7 @@ from pipelines.histopathology.settings import (
     PredictSettings,
     TrainSettings,
 )
+from pipelines.runs.commands import application_commands
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
@@ -38,25 +41,30 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Cut images or whole slides of tissue into patches and describe them, for training."""
-    from pipelines.histopathology import steps  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.histopathology.prepare import prepare_histopathology  # noqa: PLC0415 - help answers without it
+    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
-    steps.prepare(
-        call.settings,
-        images=images,
-        labels=labels,
-        masks=masks,
-        out=out,
-        jobs=call.workers,
-        overwrite=overwrite,
-        console=call.console,
+    started = perf_counter()
+    with stage_bars(call.console) as advance:
+        result = prepare_histopathology(
+            images,
+            out,
+            call.settings,
+            labels=labels,
+            masks=masks,
+            jobs=call.workers,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    manifest = result.manifest
+    speed = manifest.num_examples / (perf_counter() - started)
+    sources = {example.source for example in manifest.examples}
+    written = (
+        f"{manifest.num_examples} patches of {len(sources)} images ({manifest.num_features} features each, "
+        f"{speed:.0f} patches/s)"
     )
-
-
-def common_steps() -> Steps:
-    """Import the steps whose commands are alike in all applications."""
-    from pipelines.histopathology import steps  # noqa: PLC0415 - imports TensorFlow
-
-    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+    facts = describe_classes(result, manifest.examples, manifest.patient_warnings())
+    say_prepared(written, facts, result.skipped, out, call.console)
 
 
 def predict(
@@ -73,8 +81,8 @@ def predict(
     )
 
 
-COMMANDS = all_commands(
-    common_steps,
+COMMANDS = application_commands(
+    "pipelines.histopathology.application:TISSUE",
     prepare=Command(HistopathologyPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     train_off_cluster=train_off_cluster,

@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from data_prep.lane.settings import LanePrepareSettings
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.command.console import stage_bars
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
 from pipelines.lane.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
+from pipelines.runs.commands import application_commands
 
 
 def prepare(
@@ -18,24 +20,20 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn a folder of images and a folder of masks into shards for training."""
-    from pipelines.lane import steps  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.lane.prepare import prepare_lane  # noqa: PLC0415 - help answers without it
+    from pipelines.tasks.prepared import say_prepared  # noqa: PLC0415 - help answers without it
 
-    steps.prepare(
-        call.settings,
-        images=images,
-        masks=masks,
-        out=out,
-        jobs=call.workers,
-        overwrite=overwrite,
-        console=call.console,
-    )
-
-
-def common_steps() -> Steps:
-    """Import the steps whose commands are alike in all applications."""
-    from pipelines.lane import steps  # noqa: PLC0415 - imports TensorFlow
-
-    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+    with stage_bars(call.console) as advance:
+        result = prepare_lane(
+            images, masks, out, call.settings, jobs=call.workers, overwrite=overwrite, progress=advance
+        )
+    manifest, without_lane = result.manifest, result.without_lane
+    facts = [manifest.describe_examples()]
+    if without_lane:
+        facts.append(f"{len(without_lane)} of them show no lane, for example {without_lane[0]}")
+    facts += [f"Warning: {note}" for note in result.notes]
+    written = f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]}"
+    say_prepared(written, facts, result.skipped, out, call.console)
 
 
 def predict(
@@ -52,8 +50,8 @@ def predict(
     )
 
 
-COMMANDS = all_commands(
-    common_steps,
+COMMANDS = application_commands(
+    "pipelines.lane.application:LANE",
     prepare=Command(LanePrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,

@@ -21,11 +21,16 @@ from data_prep.lane.scene_materials import OBSTACLES
 from data_prep.lane.scenes import write_scenes
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.bundles.saved_model import verify_bundle
-from pipelines.lane import steps as lane
+from pipelines.command.steps import StepCall
+from pipelines.lane import commands as lane_commands
+from pipelines.lane.application import LANE
 from pipelines.lane.predict import predict as lane_predict
 from pipelines.lane.prediction import LanePrediction
 from pipelines.lane.settings import PredictSettings, TrainSettings
+from pipelines.runs.evaluate import evaluate as evaluate_run
+from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.runs.train import train as train_run
 from pipelines.scores.promises import PromiseKept
 from pipelines.scores.tables import format_share
 
@@ -121,10 +126,13 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: P
     prepare(scenes, out, plan, console)
 
     console.rule("3. Training: linear head first, then each head from that checkpoint")
-    lane.train(plan.settings(seed), data=out / "prepared", out=out / "run", resume=False, console=console)
+    train_run(
+        LANE, plan.settings(seed), data=out / "prepared", out=out / "run", resume=False, console=console
+    )
 
     console.rule(f"4. Judging on scenes with an unseen lane texture ({UNSEEN_TEXTURE})")
-    evaluation = lane.evaluate(
+    evaluation = evaluate_run(
+        LANE,
         EvaluateSettings(max_errors=(MAX_ERROR,), unfamiliar=scenes.obstacles / "images"),
         data=out / "prepared",
         model=out / "run",
@@ -134,8 +142,14 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: P
 
     console.rule("5. Exporting")
     bundle, metrics = out / "bundle", out / "evaluation" / "metrics.json"
-    lane.export(
-        ExportSettings(), model=out / "run", out=bundle, metrics=metrics, overwrite=False, console=console
+    export_run(
+        LANE,
+        ExportSettings(),
+        model=out / "run",
+        out=bundle,
+        metrics=metrics,
+        overwrite=False,
+        console=console,
     )
     console.print(f"Verified: largest difference to the stored outputs {verify_bundle(bundle).worst:.1e}")
 
@@ -220,14 +234,12 @@ def prepare(scenes: Scenes, out: Path, plan: Plan, console: Console) -> None:
     """Prepare the scenes in one folder, those of the unseen material to judge by."""
     test_list = out / "unseen.txt"
     test_list.write_text("\n".join(scenes.unseen) + "\n", encoding="utf-8")
-    lane.prepare(
-        LanePrepareSettings(size=plan.size, test_list=test_list),
+    settings = LanePrepareSettings(size=plan.size, test_list=test_list)
+    lane_commands.prepare(
+        StepCall(settings, console, jobs=1, former=None),
         images=scenes.folder / "images",
         masks=scenes.folder / "masks",
         out=out / "prepared",
-        jobs=1,
-        overwrite=False,
-        console=console,
     )
 
 

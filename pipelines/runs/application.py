@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import keras
 import numpy as np
@@ -389,6 +389,11 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
             `[K, H, W, 3]` where it is cut into parts; None where the run's examples are no images.
         pooled: For each kind of pools of examples that may be judged as one, in the plural, the function that
             returns the name of an example's pool; empty where each example is judged by itself.
+        before_training: Called before each training; None where nothing is to be done.
+        variant: Returns the application that settings of a training choose, and the settings that go with it,
+            from the settings and a console; None where there is but one.
+        judge_for: Returns the judge that settings of an evaluation choose, from these and the data; None
+            where there is but `judge`.
     """
 
     name: str
@@ -404,3 +409,10 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
     rivals: tuple[Rivals, ...] = ()
     read_image: Callable[[Path, RunKind], NDArray[np.uint8]] | None = None
     pooled: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+    before_training: Callable[[], None] | None = None
+    variant: Callable[[SettingsKind, Console], tuple[Self, SettingsKind]] | None = None
+    judge_for: Callable[[Any, DataKind], Judge[DataKind]] | None = None
+
+    def chosen_by(self, settings: SettingsKind, console: Console) -> tuple[Self, SettingsKind]:
+        """Return the application that settings choose, and the settings that go with it; see `variant`."""
+        return (self, settings) if self.variant is None else self.variant(settings, console)

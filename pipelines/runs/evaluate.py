@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,10 +79,13 @@ def evaluate(
     """
     require_no_evaluation(out)
     job = trained_job(application, model, console)
-    return evaluate_run(job, settings, data=application.inputs.open(data), out=out, cluster=cluster)
+    opened = job.application.inputs.open(data)
+    if (judge_for := job.application.judge_for) is not None:
+        job = replace(job, application=replace(job.application, judge=judge_for(settings, opened)))
+    return _evaluate(job, settings, data=opened, out=out, cluster=cluster)
 
 
-def evaluate_run(
+def _evaluate(
     job: Job[DataKind, SettingsKind, RunKind],
     settings: EvaluateSettings,
     *,
@@ -90,13 +93,12 @@ def evaluate_run(
     out: Path,
     cluster: Cluster | None = None,
 ) -> Evaluation:
-    """Judge every head of a run as `evaluate` does, on a prepared folder that is open already.
+    """Judge every head of a run as `evaluate` does, by the job's judge, on a folder that is open already.
 
     Raises:
         ClusterLost: The cluster no longer answers.
-        InputError: The run or the data cannot be used, or `out` holds another evaluation.
+        InputError: The run or the data cannot be used.
     """
-    require_no_evaluation(out)
     judge_by, run = job.application.judge, job.run
     data = job.application.inputs.seen(data, job.settings, job.folder, job.console, cluster)
     fold = job.settings.fold if settings.fold is None else settings.fold

@@ -50,23 +50,6 @@ def export(
     """
     refuse_existing(out, overwrite=overwrite)  # before the work
     job = trained_job(application, model, console)
-    export_run(job, settings, out=out, metrics=metrics, overwrite=overwrite)
-
-
-def export_run(
-    job: Job[DataKind, SettingsKind, RunKind],
-    settings: ExportSettings,
-    *,
-    out: Path,
-    metrics: Path | None,
-    overwrite: bool,
-) -> None:
-    """Write a run's head as a bundle, as `export` does, from a run that is read already.
-
-    Raises:
-        InputError: The run cannot be used, or `out` exists.
-    """
-    refuse_existing(out, overwrite=overwrite)  # before the work
     run, parts = job.run, job.application.deployment
     head = settings.head or (run.heads[-1] if run.choice is None else run.choice.head)
     for warning in unfinished_warnings(job):

@@ -113,5 +113,7 @@ def trained_job(
     run = load_run(folder, application.run)
     if not run.heads:
         raise InputError(f"{folder} has no trained head yet. Continue its training with --resume.")
-    settings = load_settings(application.settings, config=folder / CONFIG_NAME)
+    application, settings = application.chosen_by(
+        load_settings(application.settings, config=folder / CONFIG_NAME), console
+    )
     return Job(application=application, settings=settings, run=run, folder=folder, console=console)

@@ -85,6 +85,9 @@ def train(  # noqa: PLR0913 - the last three have defaults
         ProcessLost: Another process of a training on several machines did not come, or ended.
     """
     require_no_run(out, resume=resume)
+    application, settings = application.chosen_by(settings, console)
+    if application.before_training is not None:
+        application.before_training()
     if resume and not (out / RUN).exists():
         console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
     with training_place(strategy, out=out, resume=resume, console=console) as place:

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from data_prep.sonar.settings import SonarPrepareSettings
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.command.console import stage_bars
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
+from pipelines.runs.commands import application_commands
 from pipelines.sonar.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -34,24 +36,23 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
-    from pipelines.sonar import steps  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.sonar.prepare import prepare_sonar  # noqa: PLC0415 - help answers without it
+    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
-    steps.prepare(
-        call.settings,
-        images=images,
-        annotations=annotations,
-        out=out,
-        jobs=call.workers,
-        overwrite=overwrite,
-        console=call.console,
-    )
-
-
-def common_steps() -> Steps:
-    """Import the steps whose commands are alike in all applications."""
-    from pipelines.sonar import steps  # noqa: PLC0415 - imports TensorFlow
-
-    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
+    with stage_bars(call.console) as advance:
+        result = prepare_sonar(
+            images,
+            out,
+            call.settings,
+            annotations=annotations,
+            jobs=call.workers,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    manifest = result.manifest
+    written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
+    facts = describe_classes(result, manifest.examples, call.settings.without_use(annotations))
+    say_prepared(written, facts, result.skipped, out, call.console)
 
 
 def predict(
@@ -78,8 +79,8 @@ def predict(
     )
 
 
-COMMANDS = all_commands(
-    common_steps,
+COMMANDS = application_commands(
+    "pipelines.sonar.application:SONAR",
     prepare=Command(SonarPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     train_off_cluster=train_off_cluster,

@@ -302,6 +302,11 @@ def clip_strip(clips: Picture) -> Picture:
     return side_by_side([clip[place] for place in places])
 
 
+def without_remapping() -> None:
+    """Keep TensorFlow 2.21 from joining padding and convolutions: in gradients of Res3D that is an error."""
+    tf.config.optimizer.set_experimental_options({"remapping": False})
+
+
 VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
     name=APPLICATION,
     title="Actions in videos",
@@ -358,5 +363,6 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
     ),
     rivals=(SupportVectorMachines(projected=False),),
     pooled={"videos": video_of},
+    before_training=without_remapping,
 )
 """Actions in videos (thesis 4.4.3.1), from clips or from the cached features of a fixed network."""

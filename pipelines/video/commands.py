@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from data_prep.video.settings import VideoPrepareSettings
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, Steps, all_commands, input_option
+from pipelines.command.console import stage_bars
+from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
+from pipelines.runs.commands import application_commands
 from pipelines.video.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -23,11 +25,19 @@ def prepare(
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn videos by class into shards of clips for training."""
-    from pipelines.video import steps  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.video.prepare import prepare_video  # noqa: PLC0415 - help answers without it
+    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
-    steps.prepare(
-        call.settings, videos=videos, out=out, jobs=call.workers, overwrite=overwrite, console=call.console
-    )
+    with stage_bars(call.console) as advance:
+        result = prepare_video(
+            videos, out, call.settings, jobs=call.workers, overwrite=overwrite, progress=advance
+        )
+    manifest = result.manifest
+    judged = {example.video: example for example in manifest.examples}
+    shape = " x ".join(map(str, manifest.shape[:3]))
+    written = f"{manifest.num_examples} clips ({shape}) of {len(judged)} videos"
+    facts = describe_classes(result, judged.values(), manifest.notes)
+    say_prepared(written, facts, result.skipped, out, call.console)
 
 
 def features(
@@ -42,9 +52,9 @@ def features(
     resume: bool = False,
 ) -> None:
     """Cache the features of all prepared clips, of a file of weights or of the network of a trained run."""
-    from pipelines.video import steps  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.video.features import cache_features  # noqa: PLC0415 - imports TensorFlow
 
-    steps.features(
+    cache_features(
         call.settings,
         data=data,
         weights=weights,
@@ -54,13 +64,6 @@ def features(
         console=call.console,
         cluster=call.cluster,
     )
-
-
-def common_steps() -> Steps:
-    """Import the steps whose commands are alike in all applications."""
-    from pipelines.video import steps  # noqa: PLC0415 - imports TensorFlow
-
-    return Steps(train=steps.train, evaluate=steps.evaluate, export=steps.export)
 
 
 def predict(
@@ -77,8 +80,8 @@ def predict(
     )
 
 
-COMMANDS = all_commands(
-    common_steps,
+COMMANDS = application_commands(
+    "pipelines.video.application:VIDEO",
     prepare=Command(VideoPrepareSettings, prepare, on_cluster=True),
     between={"features": Command(FeaturesSettings, features, on_cluster=True)},
     train=TrainSettings,

@@ -23,10 +23,15 @@ from data_prep.errors import InputError
 from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles.preprocessing import PREPROCESSING
 from pipelines.bundles.saved_model import verify_bundle
-from pipelines.cells import steps as cells
+from pipelines.cells import commands as cells_commands
+from pipelines.cells.application import CELLS
 from pipelines.cells.predict import predict
 from pipelines.cells.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.command.folders import METADATA
+from pipelines.command.steps import StepCall
+from pipelines.runs.evaluate import evaluate as evaluate_run
+from pipelines.runs.export import export as export_run
+from pipelines.runs.train import train as train_run
 
 pytestmark = pytest.mark.slow
 
@@ -70,23 +75,26 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
     test_list = way.simulated / "test.txt"
     test_list.write_text("well_3\n", encoding="utf-8")
     console = way.console
-    cells.prepare(
-        CellsPrepareSettings(one_kind="event", test_list=test_list),
+    cells_commands.prepare(
+        StepCall(CellsPrepareSettings(one_kind="event", test_list=test_list), console, 1, None),
         sequences=way.simulated / SEQUENCES_NAME,
         annotations=way.simulated / EVENTS_NAME,
         out=way.prepared,
-        jobs=1,
-        overwrite=False,
-        console=console,
     )
     try:
-        cells.train(TINY, data=way.prepared, out=way.run, resume=False, console=console)
+        train_run(CELLS, TINY, data=way.prepared, out=way.run, resume=False, console=console)
     finally:
         disable_op_determinism()  # other tests go on without
-    cells.evaluate(
-        EvaluateSettings(resamples=100), data=way.prepared, model=way.run, out=way.evaluation, console=console
+    evaluate_run(
+        CELLS,
+        EvaluateSettings(resamples=100),
+        data=way.prepared,
+        model=way.run,
+        out=way.evaluation,
+        console=console,
     )
-    cells.export(
+    export_run(
+        CELLS,
         ExportSettings(head="dfgp_mkl"),
         model=way.run,
         out=way.bundle,

@@ -17,10 +17,11 @@ from data_prep.sonar.manifest import SonarManifest
 from gpmodels.networks.efficientnet_lite import EfficientNetLite0
 from pipelines.bundles.saved_model import load_signatures
 from pipelines.command import remote
+from pipelines.runs.evaluate import evaluate
 from pipelines.runs.models import load_model
 from pipelines.runs.predictors import Predictor
+from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import EvaluateSettings
-from pipelines.sonar.steps import evaluate
 from pipelines.trunks.application import TRUNK_FILE
 from pipelines.trunks.weights import load_trunk
 from tests.integration.test_sonar import run
@@ -166,6 +167,7 @@ def test_a_cluster_judges_as_one_process_does(folder, cluster, tmp_path, monkeyp
         monkeypatch.setenv("GPIMAGING_CACHE", str(tmp_path / name / "cache"))
         remote.made.cache_clear()
         evaluate(
+            SONAR,
             asked,
             data=folder / "prepared",
             model=folder / "frozen",

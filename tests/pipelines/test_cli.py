@@ -52,7 +52,7 @@ class ExportSettings(BaseModel):
 
 
 class Recorder:
-    """Stands for `pipelines.lane.steps`: remembers calls, or raises what a test wants."""
+    """Stands for the modules of the steps: remembers calls, or raises what a test wants."""
 
     def __init__(self):
         self.calls: list[tuple[str, tuple, dict]] = []
@@ -66,7 +66,14 @@ class Recorder:
             self.calls.append((name, args, kwargs))
             if self.error is not None:
                 raise self.error
-            return SimpleNamespace(differences={"serving_default/label": 0.0})
+            written = SimpleNamespace(num_examples=0, size=(8, 8), describe_examples=lambda: "")
+            return SimpleNamespace(
+                differences={"serving_default/label": 0.0},
+                manifest=written,
+                without_lane=[],
+                notes=[],
+                skipped=[],
+            )
 
         return call
 
@@ -74,8 +81,11 @@ class Recorder:
 @pytest.fixture
 def steps(monkeypatch) -> Recorder:
     recorder = Recorder()
-    replaced = {
-        "lane.steps": recorder,
+    replaced: dict[str, object] = {
+        "runs.train": recorder,
+        "runs.evaluate": recorder,
+        "runs.export": recorder,
+        "lane.application": SimpleNamespace(LANE="the application"),
         "lane.predict": recorder,
         "lane.demo": recorder,
         "bundles.saved_model": recorder,
@@ -85,6 +95,7 @@ def steps(monkeypatch) -> Recorder:
         room, _, name = path.partition(".")
         monkeypatch.setitem(sys.modules, f"pipelines.{path}", module)
         monkeypatch.setattr(import_module(f"pipelines.{room}"), name, module, raising=False)
+    monkeypatch.setitem(sys.modules, "data_prep.lane.prepare", recorder)
     settings = {
         "train": TrainSettings,
         "evaluate": TrainSettings,
@@ -108,8 +119,8 @@ def run(*arguments: object, expected: int = 0):
 
 def test_train_gets_settings_folders_and_console(steps, tmp_path):
     run("lane", "train", "--data", tmp_path, "--out", tmp_path / "run", "--seed", 3, "--set", "epochs=2")
-    ((name, (settings,), options),) = steps.calls
-    assert name == "train"
+    ((name, (application, settings), options),) = steps.calls
+    assert (name, application) == ("train", "the application")
     assert settings == TrainSettings(epochs=2, seed=3)
     console = options.pop("console")
     assert callable(console.print)
@@ -144,7 +155,7 @@ def test_precedence_of_file_set_and_option(steps, tmp_path):
         "seed=6",
     )
     run("lane", "train", "--data", "d", "--out", "o", "--config", config, "--set", "seed=6", "--seed", 7)
-    assert [args[0] for _, args, _ in steps.calls] == [
+    assert [args[-1] for _, args, _ in steps.calls] == [
         TrainSettings(epochs=5, seed=5),
         TrainSettings(epochs=6, seed=6),
         TrainSettings(epochs=5, seed=7),
@@ -155,7 +166,7 @@ def test_a_resumed_run_keeps_the_settings_it_was_started_with(steps, tmp_path):
     dump_settings(TrainSettings(epochs=4), tmp_path / "config.yaml")
     run("lane", "train", "--data", "d", "--out", tmp_path, "--resume", "--set", "seed=9")
     run("lane", "train", "--data", "d", "--out", tmp_path)
-    assert [args[0] for _, args, _ in steps.calls] == [TrainSettings(epochs=4, seed=9), TrainSettings()]
+    assert [args[-1] for _, args, _ in steps.calls] == [TrainSettings(epochs=4, seed=9), TrainSettings()]
     assert [options["resume"] for _, _, options in steps.calls] == [True, False]
     assert [options["former"] for _, _, options in steps.calls] == [TrainSettings(epochs=4), None]
 
@@ -165,7 +176,7 @@ def test_a_resumed_run_takes_other_settings_from_a_file(steps, tmp_path):
     config = tmp_path / "other.yaml"
     config.write_text("seed: 5")
     run("lane", "train", "--data", "d", "--out", tmp_path, "--resume", "--config", config)
-    ((_, (settings,), options),) = steps.calls
+    ((_, (_, settings), options),) = steps.calls
     assert settings == TrainSettings(seed=5)
     assert options["former"] == TrainSettings(epochs=4)
 
@@ -173,7 +184,7 @@ def test_a_resumed_run_takes_other_settings_from_a_file(steps, tmp_path):
 def test_evaluate_and_export_get_their_arguments(steps):
     run("lane", "evaluate", "--data", "d", "--model", "m", "--out", "o", "--seed", 1)
     run("lane", "export", "--model", "m", "--out", "o", "--metrics", "metrics.json", "--overwrite")
-    (_, (evaluate,), evaluate_options), (_, (export,), export_options) = steps.calls
+    (_, (_, evaluate), evaluate_options), (_, (_, export), export_options) = steps.calls
     assert evaluate == TrainSettings(seed=1)
     assert (evaluate_options["data"], evaluate_options["model"]) == (Path("d"), Path("m"))
     assert isinstance(export, ExportSettings)
@@ -217,7 +228,7 @@ def test_every_step_accepts_every_shared_option(steps, tmp_path, step, own, igno
     if "cluster" in ignored:
         shared += ["--cluster", "local:2"]
     result = run("lane", step, *shared, "--resume", *own)
-    assert [name for name, _, _ in steps.calls] == [step]
+    assert [name for name, _, _ in steps.calls] == ["prepare_lane" if step == "prepare" else step]
     notes = [line for line in result.stderr.splitlines() if line.startswith("Note: ")]
     assert notes == [f"Note: `lane {step}` has no use for --{name}; it is ignored." for name in ignored]
 
@@ -411,8 +422,8 @@ def test_options_of_prepare_become_its_settings(steps, tmp_path):
     own = ("--size", "16x24", "--lane-values", "3, 4", "--ignore-values", "11", "--folds", 3, "--overwrite")
     run(*PREPARE, *own, "--config", config, "--jobs", 2, "--seed", 4, "--group-pattern", "^[a-z]+")
     run(*PREPARE, "--train-list", "a.txt", "--test-list", "b.txt")
-    (name, (first,), options), (_, (second,), defaults) = steps.calls
-    assert name == "prepare"
+    (name, (images, masks, out, first), options), (_, (*_, second), defaults) = steps.calls
+    assert (name, images, masks, out) == ("prepare_lane", Path("i"), Path("m"), Path("o"))
     assert first == LanePrepareSettings(
         size=(16, 24),
         lane_values=(3, 4),
@@ -423,7 +434,6 @@ def test_options_of_prepare_become_its_settings(steps, tmp_path):
         seed=4,
     )
     assert second == LanePrepareSettings(train_list=Path("a.txt"), test_list=Path("b.txt"))
-    assert (options["images"], options["masks"], options["out"]) == (Path("i"), Path("m"), Path("o"))
     assert (options["jobs"], options["overwrite"]) == (2, True)
     assert defaults["jobs"] >= 1
     assert defaults["overwrite"] is False

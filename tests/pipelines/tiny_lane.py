@@ -12,11 +12,12 @@ from tensorflow.python.framework.config import disable_op_determinism
 from data_prep.lane.prepare import prepare_lane
 from data_prep.lane.scenes import write_scenes
 from data_prep.lane.settings import LanePrepareSettings
-from pipelines.lane import steps as lane
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings
+from pipelines.runs.export import export as export_run
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.settings import ExportSettings
+from pipelines.runs.train import train as train_run
 
 SIZE = (16, 24)
 
@@ -63,7 +64,7 @@ def prepare(folder: Path, *, count: int = 10, seed: int = 0, size: tuple[int, in
 
 def train(data: Path, out: Path, settings: TrainSettings = SETTINGS, *, resume: bool = False) -> Path:
     with determinism_ends():
-        lane.train(settings, data=data, out=out, resume=resume, console=quiet())
+        train_run(LANE, settings, data=data, out=out, resume=resume, console=quiet())
     return out
 
 
@@ -76,7 +77,8 @@ def export(
     run: Path, out: Path, *, metrics: Path | None = None, head: str | None = "hgp", **settings: object
 ) -> Path:
     """Export a head of a run; None takes the one that the run chose."""
-    lane.export(
+    export_run(
+        LANE,
         ExportSettings(head=head, **settings),
         model=run,
         out=out,

@@ -16,7 +16,7 @@ from benchmarks.peers.traditional.rivals import (
 )
 from data_prep.errors import InputError
 from pipelines.lane.application import LANE
-from pipelines.runs.steps import RunSteps
+from pipelines.runs.train import train
 from tests.pipelines import tiny_lane
 
 
@@ -47,7 +47,8 @@ def test_a_run_fits_temperatures_and_judges_the_detectors(tmp_path):
     settings = tiny_lane.SETTINGS.model_copy(update={"heads": ("linear",)})
     application, model = replace(LANE, rivals=(TraditionalDetectors(),)), tmp_path / "run"
     with tiny_lane.determinism_ends():
-        RunSteps(application).train(
+        train(
+            application,
             settings,
             data=tiny_lane.prepare(tmp_path),
             out=model,

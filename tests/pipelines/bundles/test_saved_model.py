@@ -23,9 +23,9 @@ from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.saved_model import Verification, load_signatures, verify_bundle, write_bundle
 from pipelines.bundles.serving import MapServer
 from pipelines.command.folders import METADATA
-from pipelines.lane import steps as lane
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun
+from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import ExportSettings
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, quiet
 
@@ -527,8 +527,14 @@ def test_an_existing_bundle_is_kept_unless_it_may_be_replaced(lane_run, copy):
     with pytest.raises(InputError, match="already exists"):
         export(lane_run, copy)
     assert (copy / METADATA).read_bytes() == before
-    lane.export(
-        ExportSettings(head="linear"), model=lane_run, out=copy, metrics=None, overwrite=True, console=quiet()
+    export_run(
+        LANE,
+        ExportSettings(head="linear"),
+        model=lane_run,
+        out=copy,
+        metrics=None,
+        overwrite=True,
+        console=quiet(),
     )
     assert load_metadata(copy).head == "linear"
     verify_bundle(copy)

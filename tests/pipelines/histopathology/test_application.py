@@ -10,9 +10,8 @@ from data_prep.histopathology.manifest import HistopathologyExample, Histopathol
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.view_manifest import FEATURES_NAME
 from data_prep.splits.divide import Splits
-from pipelines.histopathology.application import mosaic, tissue_application
+from pipelines.histopathology.application import is_of_one_class, mosaic, tissue_application
 from pipelines.histopathology.settings import TrainSettings
-from pipelines.histopathology.steps import is_of_one_class
 from pipelines.runs.application import Prepared
 
 

@@ -22,11 +22,14 @@ from data_prep.prepared.manifest import file_sha256, load_manifest
 from data_prep.splits.divide import manifest_splits
 from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.saved_model import load_signatures, verify_bundle
-from pipelines.lane import steps as lane
+from pipelines.command.steps import StepCall
+from pipelines.lane import commands as lane_commands
 from pipelines.lane.application import LANE
 from pipelines.lane.predict import predict as lane_predict
 from pipelines.lane.settings import LaneRun, PredictSettings
 from pipelines.runs.description import load_run
+from pipelines.runs.evaluate import evaluate as evaluate_run
+from pipelines.runs.export import export as export_run
 from pipelines.runs.familiarity import load_familiarity
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
@@ -36,7 +39,9 @@ QUICK = EvaluateSettings(resamples=100)
 
 
 def evaluate(data: Path, model: Path, out: Path, **settings: object) -> object:
-    return lane.evaluate(QUICK.model_copy(update=settings), data=data, model=model, out=out, console=quiet())
+    return evaluate_run(
+        LANE, QUICK.model_copy(update=settings), data=data, model=model, out=out, console=quiet()
+    )
 
 
 # Prepare ----------------------------------------------------------------------------------------------------
@@ -49,14 +54,8 @@ def test_prepare_says_what_it_wrote_and_left_out(lane_data, tmp_path):
     console = quiet()
     settings = LanePrepareSettings(size=SIZE, lane_values=(255,), ignore_values=(77,))
     out = tmp_path / "prepared [1]"
-    lane.prepare(
-        settings,
-        images=scenes / "images",
-        masks=scenes / "masks",
-        out=out,
-        jobs=1,
-        overwrite=False,
-        console=console,
+    lane_commands.prepare(
+        StepCall(settings, console, 1, None), images=scenes / "images", masks=scenes / "masks", out=out
     )
     text = console.file.getvalue()
     assert f"10 examples of 16 x 24 written to {out}" in text
@@ -71,7 +70,7 @@ def test_prepare_says_what_it_wrote_and_left_out(lane_data, tmp_path):
 @pytest.fixture(scope="module")
 def judged(lane_data, lane_run) -> Path:
     out, console = lane_run.parent / "evaluation", quiet()
-    lane.evaluate(QUICK, data=lane_data, model=lane_run, out=out, console=console)
+    evaluate_run(LANE, QUICK, data=lane_data, model=lane_run, out=out, console=console)
     said = f"Report: {out / 'report.html'}; every number: {out / 'metrics.json'}\n"
     assert console.file.getvalue().endswith(said)
     warnings = json.loads((out / "metrics.json").read_text())["warnings"]
@@ -312,7 +311,8 @@ def test_exporting_settings_are_all_used(lane_run, tmp_path):
     metrics = tmp_path / "metrics.json"
     metrics.write_text('{"a": 1}')
     out = tmp_path / "bundle"
-    lane.export(
+    export_run(
+        LANE,
         ExportSettings(head="linear", tempered=False),
         model=lane_run,
         out=out,
@@ -415,8 +415,14 @@ def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run
 @pytest.mark.slow
 def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_nothing(lane_run, tmp_path):
     console = Console(file=StringIO(), width=200)
-    lane.export(
-        ExportSettings(), model=lane_run, out=tmp_path / "b", metrics=None, overwrite=False, console=console
+    export_run(
+        LANE,
+        ExportSettings(),
+        model=lane_run,
+        out=tmp_path / "b",
+        metrics=None,
+        overwrite=False,
+        console=console,
     )
     said = console.file.getvalue()
     assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in said
@@ -434,8 +440,8 @@ def test_a_run_of_an_earlier_version_is_exported_as_it_was(lane_run, tmp_path):
         del description[key]
     (run / "run.json").write_text(json.dumps(description))
     console = Console(file=StringIO(), width=200)
-    lane.export(
-        ExportSettings(), model=run, out=tmp_path / "b", metrics=None, overwrite=False, console=console
+    export_run(
+        LANE, ExportSettings(), model=run, out=tmp_path / "b", metrics=None, overwrite=False, console=console
     )
     assert load_metadata(tmp_path / "b").head == "hierarchical Gaussian process"
     assert "The hgp head, the last of the run (--set head=linear takes another; " in console.file.getvalue()

@@ -14,13 +14,15 @@ from gpmodels.likelihoods.ensemble import ensemble_predictions
 from gpmodels.networks.encoder_decoder import encoder_decoder
 from pipelines.command.config import load_settings
 from pipelines.command.folders import RUN
-from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
 from pipelines.runs.ensemble import ensemble_predictor, member_job, trained_members
+from pipelines.runs.evaluate import evaluate as evaluate_run
 from pipelines.runs.models import load_model
 from pipelines.runs.reservations import ensemble_warnings
 from pipelines.runs.settings import EvaluateSettings
+from pipelines.runs.train import train as train_run
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, job, quiet
 
 # What it predicts -----------------------------------------------------------------------------------------
@@ -115,7 +117,7 @@ def test_it_is_trained_resumed_and_judged(lane_data: Path, tmp_path: Path):
     def train(ensemble: int, **changes: object) -> None:
         chosen = settings.model_copy(update={"ensemble": ensemble, **changes})
         with determinism_ends():
-            lane.train(chosen, data=lane_data, out=out, resume=out.exists(), console=quiet())
+            train_run(LANE, chosen, data=lane_data, out=out, resume=out.exists(), console=quiet())
 
     train(2)
     first = {path: path.read_bytes() for path in out.rglob("*.weights.h5")}
@@ -126,8 +128,13 @@ def test_it_is_trained_resumed_and_judged(lane_data: Path, tmp_path: Path):
     kernels = [load_model(member, "linear").head.kernel.numpy() for member in members]
     assert not np.allclose(kernels[0], kernels[1])
     assert not np.allclose(kernels[1], kernels[2])
-    evaluation = lane.evaluate(
-        EvaluateSettings(resamples=100), data=lane_data, model=out, out=tmp_path / "judged", console=quiet()
+    evaluation = evaluate_run(
+        LANE,
+        EvaluateSettings(resamples=100),
+        data=lane_data,
+        model=out,
+        out=tmp_path / "judged",
+        console=quiet(),
     )
     rows = {result.name: result for result in evaluation.results}
     assert next(iter(rows)) == "Ensemble of 3"

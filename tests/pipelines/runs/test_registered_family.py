@@ -13,10 +13,12 @@ from gpmodels import SVGPHead
 from gpmodels.registry import HeadFamily, HeadTask, head_family, register, starting_head, unregister
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import describe_settings, load_settings
-from pipelines.lane import steps as lane
+from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
+from pipelines.runs.evaluate import evaluate as evaluate_run
 from pipelines.runs.settings import EvaluateSettings
+from pipelines.runs.train import train as train_run
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, export, quiet
 
 
@@ -99,7 +101,8 @@ def test_it_is_gone_when_it_is_unregistered(toy):
 def test_it_is_trained_resumed_judged_exported_and_verified(lane_data: Path, tmp_path: Path):
     run, chosen = tmp_path / "run", settings_with(3)
     with determinism_ends():
-        lane.train(
+        train_run(
+            LANE,
             chosen.model_copy(update={"heads": ("linear",)}),
             data=lane_data,
             out=run,
@@ -107,12 +110,17 @@ def test_it_is_trained_resumed_judged_exported_and_verified(lane_data: Path, tmp
             console=quiet(),
         )
         assert not (run / "heads" / "toy").exists()
-        lane.train(chosen, data=lane_data, out=run, resume=True, console=quiet())
+        train_run(LANE, chosen, data=lane_data, out=run, resume=True, console=quiet())
         with pytest.raises(InputError, match="cannot be resumed: toy changed since it was started"):
-            lane.train(settings_with(5), data=lane_data, out=run, resume=True, console=quiet())
+            train_run(LANE, settings_with(5), data=lane_data, out=run, resume=True, console=quiet())
     assert load_run(run, LaneRun).heads == ("linear", "toy")
-    evaluation = lane.evaluate(
-        EvaluateSettings(resamples=100), data=lane_data, model=run, out=tmp_path / "judged", console=quiet()
+    evaluation = evaluate_run(
+        LANE,
+        EvaluateSettings(resamples=100),
+        data=lane_data,
+        model=run,
+        out=tmp_path / "judged",
+        console=quiet(),
     )
     titles = ["Linear", "Linear + temperature", "Toy", "Toy + temperature"]
     assert [result.name for result in evaluation.results] == titles

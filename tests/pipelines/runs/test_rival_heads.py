@@ -10,12 +10,13 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import load_settings
-from pipelines.lane import steps as lane
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
+from pipelines.runs.evaluate import evaluate as evaluate_run
 from pipelines.runs.models import load_model, make_model
 from pipelines.runs.settings import EvaluateSettings
+from pipelines.runs.train import train as train_run
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, export, job, quiet
 
 RIVALS = ("ridge_linear", "laplace", "dropout", "sngp")
@@ -52,7 +53,7 @@ def test_they_are_trained_resumed_judged_exported_and_verified(lane_data: Path, 
     def train(*heads: str) -> None:
         chosen = settings.model_copy(update={"heads": heads})
         with determinism_ends():
-            lane.train(chosen, data=lane_data, out=run, resume=run.exists(), console=quiet())
+            train_run(LANE, chosen, data=lane_data, out=run, resume=run.exists(), console=quiet())
 
     train("linear", "ridge_linear", "dropout")
     kept = (run / "heads" / "ridge_linear" / "best.weights.h5").read_bytes()
@@ -71,8 +72,13 @@ def test_they_are_trained_resumed_judged_exported_and_verified(lane_data: Path, 
         assert np.all(outputs[name]["latent_variance"] > 0.0), name
     np.testing.assert_allclose(outputs["laplace"]["latent_mean"], outputs["linear"]["latent_mean"], atol=1e-5)
 
-    evaluation = lane.evaluate(
-        EvaluateSettings(resamples=100), data=lane_data, model=run, out=tmp_path / "judged", console=quiet()
+    evaluation = evaluate_run(
+        LANE,
+        EvaluateSettings(resamples=100),
+        data=lane_data,
+        model=run,
+        out=tmp_path / "judged",
+        console=quiet(),
     )
     names = [result.name for result in evaluation.results]
     assert [name for name in names if "temperature" not in name] == [

@@ -16,8 +16,11 @@ from gpmodels.heads.base import Head
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import load_settings
 from pipelines.runs import head_start
+from pipelines.runs.evaluate import evaluate as evaluate_run
+from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
-from pipelines.sonar import steps as sonar
+from pipelines.runs.train import train as train_run
+from pipelines.sonar.application import SONAR
 from pipelines.sonar.settings import TrainSettings
 from tests.gpmodels.layered_contract import operation_kinds
 
@@ -31,9 +34,9 @@ def test_settings_that_do_nothing_are_named(tmp_path: Path) -> None:
         (table, "context, mask_names"),
         (tmp_path, "context"),
     ):
-        assert [text.split(":")[0] for text in sonar.ignored(changed, annotations)] == [names]
+        assert [text.split(":")[0] for text in changed.without_use(annotations)] == [names]
     for annotations in (None, table, tmp_path):
-        assert sonar.ignored(SonarPrepareSettings(size=(8, 8)), annotations) == []
+        assert SonarPrepareSettings(size=(8, 8)).without_use(annotations) == []
 
 
 @pytest.mark.slow
@@ -77,7 +80,9 @@ def test_classes_count_alike_wherever_a_head_is_fitted(
         "batch_size": 4,
     }
     train_settings = TrainSettings.model_validate({**chosen, **short, "selection_fraction": 0.25})
-    sonar.train(train_settings, data=tmp_path / "prepared", out=tmp_path / "run", resume=False, console=quiet)
+    train_run(
+        SONAR, train_settings, data=tmp_path / "prepared", out=tmp_path / "run", resume=False, console=quiet
+    )
     assert set(weights) == {("fit_to", "ridge_linear"), ("fit_to", "laplace"), ("alone", "svgp")}
     for rare, usual in weights.values():
         assert rare == pytest.approx(usual, rel=1e-5)
@@ -101,16 +106,22 @@ def test_deep_heads_are_trained_judged_exported_and_verified(tmp_path: Path) -> 
     overrides += ["batch_size=4", "autogp.num_inducing=6", "svdkl.num_inducing=4", "svdkl.num_gps=3"]
     overrides += ["deep_gp.num_inducing=6", "deep_gp.width=3", "random_features.num_features=5"]
     settings = load_settings(TrainSettings, overrides=overrides)
-    sonar.train(settings, data=data, out=run, resume=False, console=quiet)
-    judged = sonar.evaluate(
-        EvaluateSettings(resamples=100), data=data, model=run, out=tmp_path / "judged", console=quiet
+    train_run(SONAR, settings, data=data, out=run, resume=False, console=quiet)
+    judged = evaluate_run(
+        SONAR, EvaluateSettings(resamples=100), data=data, model=run, out=tmp_path / "judged", console=quiet
     )
     titles = {"AutoGP", "SVDKL", "Deep GP", "Random features"}
     assert titles <= {result.name for result in judged.results}
     for head in ("autogp", "svdkl", "deep_gp", "random_features"):
         bundle = tmp_path / head
-        sonar.export(
-            ExportSettings(head=head), model=run, out=bundle, metrics=None, overwrite=False, console=quiet
+        export_run(
+            SONAR,
+            ExportSettings(head=head),
+            model=run,
+            out=bundle,
+            metrics=None,
+            overwrite=False,
+            console=quiet,
         )
         verify_bundle(bundle)
         graph = tf.saved_model.load(str(bundle)).signatures["serving_default"].graph

@@ -17,9 +17,9 @@ from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from pipelines.command.config import CONFIG_NAME, dump_settings
-from pipelines.command.steps import Command, StepCall, Steps, all_commands
-from pipelines.runs.steps import RunSteps
+from pipelines.command.steps import StepCall
 from pipelines.sonar.application import SONAR
+from pipelines.sonar.commands import COMMANDS
 from pipelines.sonar.settings import EvaluateSettings, SnapshotPreprocessing, SonarRun, TrainSettings
 from pipelines.tasks.data import open_images
 from pipelines.trunks import features as module
@@ -261,7 +261,7 @@ def described_run(trunk: TrunkFacts | None) -> SonarRun:
 
 
 @pytest.mark.parametrize("step", ["train", "evaluate"])
-def test_the_cluster_of_a_command_reaches_what_sees_the_images(step, prepared, tmp_path) -> None:
+def test_the_cluster_of_a_command_reaches_what_sees_the_images(step, prepared, tmp_path, monkeypatch) -> None:
     seen = []
 
     def through(_data, _settings, _run_folder, _console, cluster):
@@ -270,25 +270,14 @@ def test_the_cluster_of_a_command_reaches_what_sees_the_images(step, prepared, t
 
     described_run(None).save(tmp_path)
     dump_settings(TrainSettings(), tmp_path / CONFIG_NAME)
-    inputs = replace(SONAR.inputs, through=through)
-    steps = RunSteps(replace(SONAR, inputs=inputs))
-    unused = Command(TrainSettings, print)
-    commands = all_commands(
-        lambda: Steps(train=steps.train, evaluate=steps.evaluate, export=print),
-        prepare=unused,
-        train=TrainSettings,
-        evaluate=EvaluateSettings,
-        predict=unused,
-        export=TrainSettings,
-        train_off_cluster=train_off_cluster,
-        evaluate_off_cluster=train_off_cluster,
-    )
-    assert commands[step].on_cluster
+    watched = replace(SONAR, inputs=replace(SONAR.inputs, through=through))
+    monkeypatch.setattr("pipelines.sonar.application.SONAR", watched)
+    assert COMMANDS[step].on_cluster
     cluster = Cluster("tcp://host:8786", None)
-    call = StepCall(commands[step].settings(), Console(quiet=True), None, None, cluster)
+    call = StepCall(COMMANDS[step].settings(), Console(quiet=True), None, None, cluster)
     model = {"model": tmp_path} if step == "evaluate" else {}
     with pytest.raises(InputError, match="no further"):
-        commands[step].function(call, data=prepared, out=tmp_path / "out", **model)
+        COMMANDS[step].function(call, data=prepared, out=tmp_path / "out", **model)
     assert seen == [cluster]
 
 

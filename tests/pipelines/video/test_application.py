@@ -23,9 +23,9 @@ from data_prep.video.settings import ClipSettings, VideoPrepareSettings
 from gpmodels.networks.res3d import res3d
 from pipelines.runs import train as head_training
 from pipelines.video import extraction
-from pipelines.video import steps as video
 from pipelines.video.application import VIDEO, PreparedFeatures, clip_strip, kept_trunk, open_videos
 from pipelines.video.extraction import Extraction, ExtractionRecipe, extract_features
+from pipelines.video.features import cache_features
 from pipelines.video.settings import FeaturesSettings, TrainSettings, VideoRun
 from pipelines.video.trunk import save_trunk, trunk_facts
 
@@ -227,7 +227,7 @@ def test_features_replace_nothing(clips, tmp_path):
 
     def features(out: Path, *, resume: bool) -> Extraction:
         console = Console(file=StringIO())
-        return video.features(
+        return cache_features(
             FeaturesSettings(),
             data=clips,
             weights=weights,

@@ -1,71 +1,26 @@
-"""The video application: what each step of `gpimaging video` does.
-
-prepare (in `data_prep.video.prepare`) -> [features ->] train -> evaluate -> export -> predict. Each step
-takes settings and folders, writes one folder, and says what it did on a console.
-`predict` is in `pipelines.video.predict`, which starts without the libraries of the training.
-"""
+"""Caching the features of all prepared clips: what `gpimaging video features` does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import tensorflow as tf
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.labelled.preparing import PrepareResult
-from data_prep.prepared.workers import Cluster, Workers
+from data_prep.prepared.workers import Cluster
 from data_prep.video.features import has_features
-from data_prep.video.manifest import LearnedVideos, VideoManifest
-from data_prep.video.prepare import prepare_video
-from data_prep.video.settings import VideoPrepareSettings
+from data_prep.video.manifest import LearnedVideos
 from gpmodels.networks.res3d import Res3D
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.console import stage_bars
-from pipelines.runs.steps import RunSteps
-from pipelines.tasks.prepared import describe_classes, say_prepared
-from pipelines.video.application import VIDEO, PreparedClips, PreparedFeatures, open_videos, run_trunk
+from pipelines.video.application import PreparedClips, PreparedFeatures, open_videos, run_trunk
 from pipelines.video.extraction import Extraction, extract_features
 from pipelines.video.settings import FeaturesSettings
 from pipelines.video.trunk import load_trunk
 
 
-def without_remapping() -> None:
-    """Keep TensorFlow 2.21 from joining padding and convolutions: in gradients of Res3D that is an error."""
-    tf.config.optimizer.set_experimental_options({"remapping": False})
-
-
-STEPS = RunSteps(VIDEO, before_training=without_remapping)
-train, evaluate, export = STEPS.train, STEPS.evaluate, STEPS.export
-
-
-def prepare(
-    settings: VideoPrepareSettings,
-    *,
-    videos: Path,
-    out: Path,
-    jobs: Workers,
-    overwrite: bool,
-    console: Console,
-) -> PrepareResult[VideoManifest]:
-    """Turn videos into prepared clips; see `data_prep.video.prepare.prepare_video`.
-
-    Raises:
-        InputError: No video can be used, or `out` cannot be written.
-    """
-    with stage_bars(console) as advance:
-        result = prepare_video(videos, out, settings, jobs=jobs, overwrite=overwrite, progress=advance)
-    manifest = result.manifest
-    judged = {example.video: example for example in manifest.examples}
-    shape = " x ".join(map(str, manifest.shape[:3]))
-    written = f"{manifest.num_examples} clips ({shape}) of {len(judged)} videos"
-    facts = describe_classes(result, judged.values(), manifest.notes)
-    say_prepared(written, facts, result.skipped, out, console)
-    return result
-
-
-def features(
+def cache_features(
     settings: FeaturesSettings,
     *,
     data: Path,
