@@ -38,8 +38,8 @@ from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.stratified import stratified_parts
 from gpmodels import HybridModel, SVGPHead
-from gpmodels.effective import effective_observations
 from gpmodels.networks.view_projection import ViewProjection
+from gpmodels.statistics.effective_sample import effective_observations
 from pipelines.runs.observations import worth
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 

@@ -74,15 +74,15 @@ from pipelines.histopathology.application import (
     tissue_judge,
 )
 from pipelines.histopathology.settings import TrainSettings
+from pipelines.labelled.pools import mean_outputs
+from pipelines.labelled.svms import TrainingFeatures
+from pipelines.labelled.views import component_columns, features_shape, projection_by_view
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.description import PRETRAINING
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model, run_predictors
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.train import train as train_run
-from pipelines.tasks.machines import TrainingFeatures
-from pipelines.tasks.pools import mean_outputs
-from pipelines.tasks.views import component_columns, features_shape, projection_by_view
 from pipelines.trunks.settings import is_trunk, trunk_names
 
 SETS: dict[str, tuple[str, HistopathologyPrepareSettings]] = {

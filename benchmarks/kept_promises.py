@@ -29,9 +29,9 @@ from benchmarks.common import host, write_results
 from benchmarks.honesty.cell import train_settings
 from benchmarks.honesty.data_sets import divided
 from benchmarks.honesty.plan import PRETRAINED, Cell
-from pipelines.runs.evaluate import run_predictors
+from pipelines.evaluation.evaluate import run_predictors
+from pipelines.evaluation.promises import ReferralCollector
 from pipelines.runs.job import trained_job
-from pipelines.runs.promises import ReferralCollector
 from pipelines.runs.train import train
 from pipelines.scores.promises import ReferralErrors
 from pipelines.scores.risk_control import SelectiveErrors, referral_threshold

@@ -32,8 +32,8 @@ from benchmarks.peers.traditional.rivals import DETECTORS
 from data_prep.files.images import read_image, resize_image, write_picture
 from pipelines.bundles.prediction import open_bundle
 from pipelines.bundles.saved_model import verify_bundle
+from pipelines.evaluation.export import export as export_run
 from pipelines.lane.application import LANE
-from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.pictures import error_overlay, side_by_side, truth_overlay
 from pipelines.scores.segmentation import overlap_measures, pixel_confusion

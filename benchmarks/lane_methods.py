@@ -36,9 +36,9 @@ from data_prep.files.atomic import atomic_file
 from data_prep.lane.prepare import prepare_lane
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.folders import METRICS
+from pipelines.evaluation.evaluate import evaluate
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings
-from pipelines.runs.evaluate import evaluate
 from pipelines.runs.settings import EvaluateSettings
 
 SURFACES = {"walkable": (3, 4), "pavement": (4,)}

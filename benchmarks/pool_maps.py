@@ -33,13 +33,13 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import host, write_results
 from data_prep.histopathology.manifest import HistopathologyManifest
+from pipelines.labelled.data import open_views
 from pipelines.runs.choosing import pool_temperature
 from pipelines.runs.observations import worth
 from pipelines.runs.selection import SelectedPoints, SelectedPools, selected_pools
 from pipelines.runs.temperatures import selection_temperature
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION
 from pipelines.scores.pool_calibration import pool_logits
-from pipelines.tasks.data import open_views
 
 OFFSETS = (0.25, 0.5, 1.0)
 PENALTIES = (1.0, 0.01)

@@ -38,10 +38,10 @@ from benchmarks.common import host, write_results
 from benchmarks.honesty.cell import ROOMS, train_settings
 from benchmarks.honesty.data_sets import divided, share
 from benchmarks.honesty.plan import PRETRAINED, Cell
-from gpmodels.familiarity import Familiarity, refer_to
+from gpmodels.familiarity.nearest import Familiarity, refer_to
+from pipelines.evaluation.evaluate import run_predictors, spread
 from pipelines.histopathology.application import tissue_judge
 from pipelines.runs.application import JudgedExample
-from pipelines.runs.evaluate import run_predictors, spread
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.train import train
 from pipelines.scores.calibration import calibration_counts, expected_calibration_error

@@ -13,15 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = {
     "gpmodels": (
-        *(
-            {"counts"},
-            {"effective"},
-            {"paired"},
-            {"unfamiliar"},
-            {"units"},
-            {"likelihoods"},
-            {"heads"},
-        ),
+        *({"statistics"}, {"units"}, {"likelihoods"}, {"heads"}),
         {
             *("hgp", "dfgp", "ridge", "laplace", "dropout", "sngp", "gplvm"),
             *("deep_gp", "random_features", "autogp", "svdkl"),
@@ -40,7 +32,17 @@ ROOMS = {
         {"lane", "classify", "sonar", "video", "histopathology", "cells", "explore"},
     ),
     "pipelines": (
-        *({"errors"}, {"command"}, {"scores"}, {"training"}, {"bundles"}, {"runs"}, {"tasks"}, {"trunks"}),
+        *(
+            {"errors"},
+            {"command"},
+            {"scores"},
+            {"training"},
+            {"bundles"},
+            {"runs"},
+            {"evaluation"},
+            {"labelled"},
+            {"trunks"},
+        ),
         *({"lane", "classify", "sonar", "video", "histopathology", "cells", "survival", "explore"}, {"cli"}),
     ),
 }

@@ -26,13 +26,13 @@ from benchmarks.honesty.plan import SUBJECTS, Cell
 from data_prep.files.atomic import atomic_file
 from data_prep.prepared.manifest import MANIFEST_NAME
 from pipelines.command.folders import METRICS
+from pipelines.evaluation.evaluate import evaluate
 from pipelines.histopathology.application import TISSUE
 from pipelines.histopathology.settings import EvaluateSettings as TissueEvaluateSettings
 from pipelines.histopathology.settings import TrainSettings as TissueTrainSettings
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings as LaneTrainSettings
 from pipelines.runs.application import Application
-from pipelines.runs.evaluate import evaluate
 from pipelines.runs.settings import EvaluateSettings, HeadTrainSettings
 from pipelines.runs.train import train
 from pipelines.scores.results import MethodResult

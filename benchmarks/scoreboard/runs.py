@@ -17,7 +17,7 @@ from benchmarks.scoreboard.data_sets import divided
 from benchmarks.scoreboard.plan import Cell
 from benchmarks.scoreboard.record import Record, least, record_of
 from gpmodels.registry import head_family, starting_head
-from pipelines.runs.evaluate import evaluate
+from pipelines.evaluation.evaluate import evaluate
 from pipelines.runs.predictors import tempered_title
 from pipelines.runs.train import train
 

@@ -66,7 +66,7 @@ def load_tissue(data: Path, out: Path, organ: str) -> Tissue:
     """
     from benchmarks.histopathology import prepared_once  # noqa: PLC0415 - imports TensorFlow
     from data_prep.histopathology.manifest import HistopathologyManifest  # noqa: PLC0415
-    from pipelines.tasks.data import open_views  # noqa: PLC0415
+    from pipelines.labelled.data import open_views  # noqa: PLC0415
 
     views = open_views(prepared_once(data, out, organ, "handmade"), HistopathologyManifest)
     examples = views.manifest.examples

@@ -14,7 +14,6 @@ from check_shapes import check_shapes
 
 from gpmodels.autogp.left_out import diagonal_without_sites, precision_roots
 from gpmodels.autogp.posterior import ENTROPIES, POSTERIORS, MixturePosterior
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate import HeadFeatures, Sites, UnitFeatures, sites_at
 from gpmodels.heads.gp import GPHead, Points
@@ -27,6 +26,7 @@ from gpmodels.heads.left_out_logits import (
     slopes_at,
 )
 from gpmodels.likelihoods import mixture
+from gpmodels.units.counts import check_counts
 from gpmodels.units.folded import compact_functions, compact_marginal
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import InducingUnits, Whitening, whitened_features

@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
-from gpmodels.counts import check_counts
 from gpmodels.deep_gp.layers import SparseLayer
 from gpmodels.heads.gp import CLASS_KERNELS
 from gpmodels.heads.layered import LayeredHead
+from gpmodels.units.counts import check_counts
 
 
 @keras.saving.register_keras_serializable("gpimaging")

@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.dfgp.placement import (
     fit_hidden_means,
     label_targets,
@@ -43,6 +42,7 @@ from gpmodels.dfgp.units import (
 )
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import BestPosterior, GPHead, Points
+from gpmodels.units.counts import check_counts
 from gpmodels.units.psi_statistics import closed_form
 from gpmodels.units.views import normalised_views
 

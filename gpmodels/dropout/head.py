@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent
 from gpmodels.heads.linear import LinearHead
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.logits import LogitLikelihood
+from gpmodels.units.counts import check_counts
 
 
 @keras.saving.register_keras_serializable("gpimaging")

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from gpmodels.autogp.head import AutoGPHead
-from gpmodels.counts import is_count
 from gpmodels.estimators.alternation import OBJECTIVES, AlternatingSteps, require_papers_term
 from gpmodels.estimators.base import ConjugateEstimator
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
@@ -41,7 +40,8 @@ from gpmodels.estimators.temperature import (
     tempered,
 )
 from gpmodels.heads.gp import GPHead, Points
-from gpmodels.paired import paired_gain
+from gpmodels.statistics.paired_difference import paired_gain
+from gpmodels.units.counts import is_count
 from gpmodels.units.sparse import InducingUnits
 
 SVGP_SETTINGS = (

@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from gpmodels.counts import is_count
 from gpmodels.estimators.engine import Engine, FloatArray, engine_for
 from gpmodels.estimators.full_batch import fit_full_batch
 from gpmodels.estimators.grouped import check_effective_observations, counted_observations, shuffled
@@ -42,6 +41,7 @@ from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.summary import describe
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
+from gpmodels.units.counts import is_count
 from gpmodels.units.linear_mean import MEANS
 
 OPTIMIZERS = ("auto", "lbfgs", "adam")

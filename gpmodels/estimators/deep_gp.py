@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from gpmodels.counts import is_count
 from gpmodels.estimators.base import SparseGPEstimator
 from gpmodels.estimators.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.engine import Engine, engine_for
@@ -23,6 +22,7 @@ from gpmodels.estimators.sizes import default_num_inducing
 from gpmodels.estimators.summary import aligned, told_bound
 from gpmodels.heads.layered import MAX_DEFAULT_WIDTH, checked_layers
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
+from gpmodels.units.counts import is_count
 
 FAMILIES = {"sparse": "deep_gp", "random_features": "random_features"}
 """Family of heads of each approximation, by its name in `gpmodels.registry`."""

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from gpmodels.counts import is_count
 from gpmodels.dfgp.head import default_num_hidden
 from gpmodels.estimators.base import PLACEMENT_ROWS, SparseGPEstimator
 from gpmodels.estimators.classifiers import _GPClassifier
 from gpmodels.estimators.engine import FloatArray
 from gpmodels.estimators.regressors import _GPRegressor
 from gpmodels.estimators.summary import aligned, told_bound
+from gpmodels.units.counts import is_count
 from gpmodels.units.views import normalised_views
 
 MAX_LISTED = 20

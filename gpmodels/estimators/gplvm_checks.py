@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from gpmodels.counts import is_count
 from gpmodels.gplvm.data import FloatArray
 from gpmodels.gplvm.kernels import KERNELS
 from gpmodels.gplvm.start import Scaling
+from gpmodels.units.counts import is_count
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "posterior": ("gaussian", "map"),

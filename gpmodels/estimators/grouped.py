@@ -2,7 +2,7 @@
 
 Rows of one patient or one site repeat each other, so that a bound that counts each of them in full is too
 sure of its posterior. Rows that count as N_eff observations have the weight N_eff / N each, see
-`gpmodels.effective`.
+`gpmodels.statistics.effective_sample`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from gpmodels.effective import effective_observations
 from gpmodels.estimators.engine import FloatArray
+from gpmodels.statistics.effective_sample import effective_observations
 
 HELD_OUT_FITS = 3
 """Fits that find the residuals of held-out groups; with two groups there are two."""
@@ -131,7 +131,8 @@ def counted_observations(
         ValueError: A number is larger than N, or the groups are too few.
 
     Source:
-        `gpmodels.effective.effective_observations`, by residuals of a cross-validation over groups.
+        `gpmodels.statistics.effective_sample.effective_observations`, by residuals of a cross-validation over
+        groups.
     """
     setting = estimator.effective_observations
     total = float(weight.sum())

@@ -18,7 +18,6 @@ from sklearn.base import is_classifier
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from gpmodels.counts import is_count
 from gpmodels.estimators.base import PLACEMENT_ROWS, SparseGPEstimator
 from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
@@ -27,6 +26,7 @@ from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.temperature import tempered
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
+from gpmodels.units.counts import is_count
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

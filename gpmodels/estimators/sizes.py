@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpmodels.counts import is_count
+from gpmodels.units.counts import is_count
 
 
 def default_num_inducing(setting: int | str, num_rows: int) -> int:

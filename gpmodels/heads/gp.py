@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent
 from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
+from gpmodels.units.counts import check_counts
 from gpmodels.units.kernels import make_kernel
 from gpmodels.units.linear_mean import MEANS, START_VARIANCE, START_VARIANCE_OF_TARGETS, LinearMean
 from gpmodels.units.numerics import precision

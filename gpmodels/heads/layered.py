@@ -29,7 +29,6 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpmodels.counts import check_counts, is_count
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.layers import (
@@ -41,6 +40,7 @@ from gpmodels.heads.layers import (
     basis_marginal,
     spread_nodes,
 )
+from gpmodels.units.counts import check_counts, is_count
 from gpmodels.units.placement import cluster_centres, column_scales, median_distance
 from gpmodels.units.transforms import exponential
 

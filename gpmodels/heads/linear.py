@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Head, Latent, Readout
 from gpmodels.likelihoods.categorical import categorical_entropy, is_class
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.probit import bernoulli_entropy
+from gpmodels.units.counts import check_counts
 
 
 def _glorot(num_features: int, num_outputs: int) -> keras.initializers.Initializer:

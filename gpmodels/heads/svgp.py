@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import Points
+from gpmodels.units.counts import check_counts
 from gpmodels.units.folded import CompactUnits, compact, compact_marginal
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import FoldedUnits, SparseUnits, UnitMarginal

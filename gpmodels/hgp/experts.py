@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.conjugate_head import ConjugateHead
 from gpmodels.heads.gp import BestPosterior, Points
 from gpmodels.hgp.gate import Gate, assign_experts, gate_scores, make_gate
+from gpmodels.units.counts import check_counts
 from gpmodels.units.folded import compact, grouped_compact_marginal
 from gpmodels.units.groups import make_groups, points_to_rows, rows_to_points
 from gpmodels.units.numerics import precision

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.hgp.experts import ExpertsHead, GatedLatent
+from gpmodels.units.counts import check_counts
 from gpmodels.units.sparse import FoldedUnits, UnitMarginal
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from gpmodels.familiarity import Familiarity
+from gpmodels.familiarity.nearest import Familiarity
 from gpmodels.heads.base import Head
 from gpmodels.hybrid.sampling import mixture_of_samples, samples
 from gpmodels.hybrid.targets import in_unit_of_targets

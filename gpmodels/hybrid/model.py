@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.familiarity import Familiarity
+from gpmodels.familiarity.nearest import Familiarity
 from gpmodels.heads.base import Head
 from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
@@ -49,8 +49,9 @@ class HybridModel(BoundModel):
     by 0.
 
     Points that repeat each other, such as pixels of an image or patches of a patient, are worth fewer
-    observations than there are points. `num_effective` says how many (see `gpmodels.effective`): the loss is
-    then KL / N_eff less the mean expected log-likelihood, the negative bound of a power likelihood.
+    observations than there are points. `num_effective` says how many (see
+    `gpmodels.statistics.effective_sample`): the loss is then KL / N_eff less the mean expected
+    log-likelihood, the negative bound of a power likelihood.
 
     Real targets are standardised inside: `initialize` measures their mean and scale, the model keeps them,
     and predictions, `nll` and `rmse` are in the unit of the targets; `loss` and `expected_log_likelihood` are

@@ -234,7 +234,8 @@ class BoundModel(keras.Model):
     def _negative_bound_per_point(self, expected: tf.Tensor) -> tf.Tensor:
         """Return -L1/N of thesis (4.39): the batch's mean stands for the mean over all N points.
 
-        With N_eff instead of N it is -L1/N_eff of the power likelihood, see `gpmodels.effective`.
+        With N_eff instead of N it is -L1/N_eff of the power likelihood, see
+        `gpmodels.statistics.effective_sample`.
         """
         return self._penalty_per_point() - expected
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.layered import LayeredHead
 from gpmodels.random_features.features import FEATURE_KERNELS, FREQUENCIES
 from gpmodels.random_features.layers import FeatureLayer
+from gpmodels.units.counts import check_counts
 
 
 @keras.saving.register_keras_serializable("gpimaging")

@@ -13,10 +13,10 @@ import scipy.special
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent
 from gpmodels.heads.gaussian_logits import GaussianLogits, marginal_variance
 from gpmodels.heads.points import PointBatch
+from gpmodels.units.counts import check_counts
 
 _NUM_PAIRS = 5_000
 """Pairs of feature vectors whose median distance is the lengthscale."""

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.counts import check_counts
 from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.gp import GPHead
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
 from gpmodels.svdkl.likelihood import MixedLikelihood, MixedSoftmaxLikelihood
+from gpmodels.units.counts import check_counts
 from gpmodels.units.folded import compact, compact_marginal
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import SparseUnits

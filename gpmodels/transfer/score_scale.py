@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from gpmodels.paired import paired_gain
+from gpmodels.statistics.paired_difference import paired_gain
 from gpmodels.transfer.rows import DomainRows, FloatArray, LeftOut
 
 PRIOR_DEVIATION = 0.35

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 
-from gpmodels.counts import check_counts
 from gpmodels.units.arc_cosine import length_part, normalised_kernel
+from gpmodels.units.counts import check_counts
 from gpmodels.units.gradients import custom_gradient
 from gpmodels.units.numerics import row_products
 

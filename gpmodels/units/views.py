@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.counts import is_count
+from gpmodels.units.counts import is_count
 
 Views = tuple[tuple[int, ...], ...]
 """Columns of each unit's view."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from gpmodels.unfamiliar import is_unfamiliar
+from gpmodels.familiarity.flags import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.scores.pictures import Outputs
 
@@ -25,7 +25,8 @@ class PredictionLine:
         referred: Whether a person should look.
         familiarity: Share of held-out examples of the training that look at least as strange; None where the
             bundle does not say.
-        unfamiliar: Whether that is below `gpmodels.unfamiliar.UNFAMILIAR_BELOW`; None where nothing can be.
+        unfamiliar: Whether that is below `gpmodels.familiarity.flags.UNFAMILIAR_BELOW`; None where nothing
+            can be.
         seconds: Time for this line, without reading and writing.
         status: `ok`, or what was wrong.
     """

@@ -10,11 +10,7 @@ from data_prep.cells.manifest import CellsManifest
 from pipelines.cells.events import called_events
 from pipelines.cells.scores import CELL_SCORES, NO_EVENT, CellRecord, cell_statistics, missed_events
 from pipelines.cells.settings import APPLICATION, CellsRun, TrainSettings
-from pipelines.runs.application import Application, Inputs, JudgedExample, require_size
-from pipelines.scores.pictures import Outputs
-from pipelines.scores.results import MethodResult, classification_result, score_values
-from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
-from pipelines.tasks.classes import (
+from pipelines.labelled.classes import (
     ClassDeployment,
     ClassJudge,
     class_facts,
@@ -27,10 +23,10 @@ from pipelines.tasks.classes import (
     training_batches,
     weigh,
 )
-from pipelines.tasks.data import PreparedViews, open_views
-from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
-from pipelines.tasks.sources import labelled_sources
-from pipelines.tasks.views import (
+from pipelines.labelled.data import PreparedViews, open_views
+from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
+from pipelines.labelled.sources import labelled_sources
+from pipelines.labelled.views import (
     VIEWS_NETWORK,
     ViewFacts,
     described_image,
@@ -41,6 +37,10 @@ from pipelines.tasks.views import (
     views_server,
     views_signatures,
 )
+from pipelines.runs.application import Application, Inputs, JudgedExample, require_size
+from pipelines.scores.pictures import Outputs
+from pipelines.scores.results import MethodResult, classification_result, score_values
+from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
 
 CellsData = PreparedViews[CellsManifest]
 

@@ -15,7 +15,7 @@ from pipelines.cells.settings import (
 )
 from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.runs.commands import application_commands
+from pipelines.evaluation.commands import application_commands
 
 
 def prepare(
@@ -32,7 +32,7 @@ def prepare(
 ) -> None:
     """Find candidates for cell events in annotated sequences and describe them, for training."""
     from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - help answers without it
-    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
     started = perf_counter()
     with stage_bars(call.console) as advance:

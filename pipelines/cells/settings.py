@@ -7,8 +7,8 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
+from pipelines.labelled.settings import MachineName, ViewsRun, ViewsTrainSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
-from pipelines.tasks.settings import MachineName, ViewsRun, ViewsTrainSettings
 
 __all__ = [
     "APPLICATION",

@@ -19,10 +19,10 @@ from gpmodels import HybridModel
 from pipelines.bundles.fitting import fit_images
 from pipelines.bundles.serving import ClassServer, Server, levels_in_words
 from pipelines.classify.settings import APPLICATION, ClassifyRun, ImagePreprocessing, TrainSettings
+from pipelines.labelled.classes import ClassDeployment, ClassJudge, noise_of_size
+from pipelines.labelled.data import PreparedImages
+from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.runs.application import Application, require_levels
-from pipelines.tasks.classes import ClassDeployment, ClassJudge, noise_of_size
-from pipelines.tasks.data import PreparedImages
-from pipelines.tasks.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.trunks.application import with_trunks
 
 ClassifyData = PreparedImages[ClassifyManifest]

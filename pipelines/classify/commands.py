@@ -16,7 +16,7 @@ from pipelines.classify.settings import (
 )
 from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.runs.commands import application_commands
+from pipelines.evaluation.commands import application_commands
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
@@ -36,7 +36,7 @@ def prepare(
 ) -> None:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
-    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_classify(

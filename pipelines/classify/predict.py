@@ -12,7 +12,7 @@ from data_prep.prepared.workers import Cluster
 from pipelines.bundles.sources import find_sources, say_outside_levels, say_unsearched
 from pipelines.classify.prediction import ImagePrediction, contact_sheet, make_predictor
 from pipelines.classify.settings import APPLICATION, PredictSettings
-from pipelines.tasks.predicting import BundlePrediction
+from pipelines.labelled.predicting import BundlePrediction
 
 PREDICT = BundlePrediction(APPLICATION, "images", ImagePrediction, make_predictor)
 

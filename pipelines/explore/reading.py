@@ -40,8 +40,8 @@ from pipelines.explore.examples import (
     require_enough,
 )
 from pipelines.explore.settings import OWN_FEATURES, ExploreSettings
+from pipelines.labelled.data import PreparedImages
 from pipelines.scores.pictures import Picture
-from pipelines.tasks.data import PreparedImages
 from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk, through_trunk
 from pipelines.trunks.features import TrunkFeatures, features_of_images
 from pipelines.trunks.weights import RANDOM

@@ -32,9 +32,7 @@ from pipelines.histopathology.settings import (
     HistopathologyRun,
     TrainSettings,
 )
-from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
-from pipelines.scores.pictures import Picture
-from pipelines.tasks.classes import (
+from pipelines.labelled.classes import (
     ClassDeployment,
     ClassJudge,
     class_facts,
@@ -46,11 +44,11 @@ from pipelines.tasks.classes import (
     training_batches,
     weigh,
 )
-from pipelines.tasks.data import LabelledData, open_images, open_views
-from pipelines.tasks.pools import Pools
-from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
-from pipelines.tasks.sources import labelled_sources
-from pipelines.tasks.views import (
+from pipelines.labelled.data import LabelledData, open_images, open_views
+from pipelines.labelled.pools import Pools
+from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
+from pipelines.labelled.sources import labelled_sources
+from pipelines.labelled.views import (
     VIEWS_NETWORK,
     ViewFacts,
     inside_views,
@@ -60,6 +58,8 @@ from pipelines.tasks.views import (
     views_server,
     views_signatures,
 )
+from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
+from pipelines.scores.pictures import Picture
 from pipelines.trunks.application import with_trunks
 
 Features = Literal["handmade", "cnn"]

@@ -10,6 +10,7 @@ import typer
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
+from pipelines.evaluation.commands import application_commands
 from pipelines.histopathology.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -17,7 +18,6 @@ from pipelines.histopathology.settings import (
     PredictSettings,
     TrainSettings,
 )
-from pipelines.runs.commands import application_commands
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
@@ -42,7 +42,7 @@ def prepare(
 ) -> None:
     """Cut images or whole slides of tissue into patches and describe them, for training."""
     from data_prep.histopathology.prepare import prepare_histopathology  # noqa: PLC0415 - help answers without it
-    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
     started = perf_counter()
     with stage_bars(call.console) as advance:

@@ -15,7 +15,7 @@ from pipelines.histopathology.settings import (
     APPLICATION,
     PredictSettings,
 )
-from pipelines.tasks.predicting import BundlePrediction
+from pipelines.labelled.predicting import BundlePrediction
 
 PREDICT = BundlePrediction(APPLICATION, "images", TissuePrediction, make_predictor)
 

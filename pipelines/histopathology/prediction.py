@@ -17,7 +17,7 @@ from data_prep.files.tables import write_table
 from data_prep.histopathology.features import EXTRACTOR, describe_patch
 from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.settings import PatchSettings
-from gpmodels.unfamiliar import POOLED_FACTOR
+from gpmodels.familiarity.flags import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import (
@@ -32,7 +32,7 @@ from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
 from pipelines.histopathology.settings import PredictSettings
-from pipelines.tasks.pools import mean_outputs
+from pipelines.labelled.pools import mean_outputs
 
 
 @dataclass(frozen=True)

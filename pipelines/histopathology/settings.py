@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.labelled.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.runs import settings as head_settings
 from pipelines.runs.settings import ExportSettings
-from pipelines.tasks.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.trunks.settings import TrunkName, TrunkRun, TrunkSettings
 
 __all__ = [

@@ -41,8 +41,8 @@ from pipelines.runs.application import (
     require_levels,
     require_size,
 )
-from pipelines.runs.learned import input_digests
 from pipelines.runs.predictors import Predictor
+from pipelines.runs.training_digests import input_digests
 from pipelines.scores.pictures import Outputs, Picture
 from pipelines.scores.report import Gallery
 from pipelines.scores.results import MethodResult, score_values, segmentation_result

@@ -8,8 +8,8 @@ import typer
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
+from pipelines.evaluation.commands import application_commands
 from pipelines.lane.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
-from pipelines.runs.commands import application_commands
 
 
 def prepare(
@@ -21,7 +21,7 @@ def prepare(
 ) -> None:
     """Turn a folder of images and a folder of masks into shards for training."""
     from data_prep.lane.prepare import prepare_lane  # noqa: PLC0415 - help answers without it
-    from pipelines.tasks.prepared import say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import say_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_lane(

@@ -22,13 +22,13 @@ from data_prep.lane.scenes import write_scenes
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.steps import StepCall
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
+from pipelines.evaluation.export import export as export_run
 from pipelines.lane import commands as lane_commands
 from pipelines.lane.application import LANE
 from pipelines.lane.predict import predict as lane_predict
 from pipelines.lane.prediction import LanePrediction
 from pipelines.lane.settings import PredictSettings, TrainSettings
-from pipelines.runs.evaluate import evaluate as evaluate_run
-from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.runs.train import train as train_run
 from pipelines.scores.promises import PromiseKept

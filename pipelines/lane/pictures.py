@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from data_prep.lane.dataset import lane_records
 from data_prep.lane.manifest import LaneManifest
 from gpmodels import HybridModel
-from gpmodels.unfamiliar import flagged
+from gpmodels.familiarity.flags import flagged
 from pipelines.scores import pictures as overlays
 from pipelines.scores.definitions import AnyFloatArray, FloatArray
 from pipelines.scores.pictures import Picture

@@ -17,7 +17,7 @@ from data_prep.files.depth import read_at_levels
 from data_prep.files.image_settings import LevelRange
 from data_prep.files.images import write_picture
 from data_prep.files.videos import Frame, read_frames
-from gpmodels.unfamiliar import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
+from gpmodels.familiarity.flags import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import bundle_preprocessing
 from pipelines.bundles.prediction_lines import (

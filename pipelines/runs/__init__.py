@@ -1,1 +1,1 @@
-"""A run: heads trained from one network, judged and exported."""
+"""A run: one network, and heads trained from it."""

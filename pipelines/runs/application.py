@@ -1,8 +1,8 @@
 """What an application is: a record of parts, each of which knows one thing.
 
-The steps (`pipelines.runs.train`, `pipelines.runs.evaluate`, `pipelines.runs.export`) take an `Application`
-and call its parts; pools, views and support vector machines are values of these parts. A part holds no state:
-data, settings and the run's description are passed in.
+The steps (`pipelines.runs.train`, `pipelines.evaluation.evaluate`, `pipelines.evaluation.export`) take an
+`Application` and call its parts; pools, views and support vector machines are values of these parts. A part
+holds no state: data, settings and the run's description are passed in.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class Network(Generic[Settings_contra, Run_contra]):
 
 
 class Judge(Protocol[Data_contra]):
-    """How predictions are judged and shown: `pipelines.tasks.classes.ClassJudge`, or maps of the lane."""
+    """How predictions are judged and shown: `pipelines.labelled.classes.ClassJudge`, or maps of the lane."""
 
     @property
     def judged(self) -> str:
@@ -287,7 +287,7 @@ class Judge(Protocol[Data_contra]):
         """Return the group of each of the `examples` by name: groups are independent of each other."""
 
     def digests(self, example: JudgedExample) -> list[str]:
-        """Return what tells an example from others, see `pipelines.runs.learned.input_digests`."""
+        """Return what tells an example from others, see `pipelines.runs.training_digests.input_digests`."""
 
     def learned(self, data: Data_contra, names: Sequence[str]) -> Iterator[str]:
         """Yield the digests of all of the `examples`; truths need not be read for that."""

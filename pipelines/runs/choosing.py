@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from gpmodels.paired import paired_gain
 from gpmodels.registry import in_order
+from gpmodels.statistics.paired_difference import paired_gain
 from pipelines.runs.choice import CLEAR, HeadChoice
 from pipelines.runs.job import Job
 from pipelines.runs.observations import worth

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
-from gpmodels.familiarity import MAX_REFERENCES, Familiarity, refer_to
+from gpmodels.familiarity.nearest import MAX_REFERENCES, Familiarity, refer_to
 
 FAMILIARITY_NAME = "familiarity.safetensors"
 """File beside the weights of a head."""

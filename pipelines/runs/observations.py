@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpmodels import HybridModel
-from gpmodels.effective import design_effect, effective_observations, intraclass_correlation
+from gpmodels.statistics.effective_sample import design_effect, effective_observations, intraclass_correlation
 
 POINTS_PER_EXAMPLE = 500
 """Most points of an example, for example pixels of an image, whose residuals are kept."""
@@ -26,7 +26,7 @@ class Observations:
         points: N.
         groups: How many groups they are of.
         correlation: ρ, of two residuals of one group.
-        effective: N_eff, by `gpmodels.effective.design_effect`.
+        effective: N_eff, by `gpmodels.statistics.effective_sample.design_effect`.
     """
 
     points: int
@@ -109,7 +109,7 @@ def _used(label: tf.Tensor, weight: Sequence[tf.Tensor]) -> NDArray[np.bool_]:
 
 
 def worth(logits: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any], groups: NDArray[Any]) -> float:
-    """Return N_eff / N of points by the residuals of their predictions, see `gpmodels.effective`.
+    """Return N_eff / N of points by the residuals of their predictions.
 
     Args:
         logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from gpmodels import HybridModel
-from gpmodels.unfamiliar import is_unfamiliar
+from gpmodels.familiarity.flags import is_unfamiliar
 from pipelines.scores.pictures import Outputs, Picture
 
 

@@ -28,11 +28,11 @@ from pipelines.runs.ensemble import member_job
 from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
-from pipelines.runs.learned import LEARNED_NAME, write_learned
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for
 from pipelines.runs.observations import Grouped, count_observations
-from pipelines.runs.schedule import continued_run, stage_settings
+from pipelines.runs.resume import continued_run, stage_settings
 from pipelines.runs.sources import gift_text, open_sources, with_transfer_heads
+from pipelines.runs.training_digests import LEARNED_NAME, write_learned
 from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import require_finite, step_errors
 from pipelines.training.progress import EpochProgress, epoch_lines

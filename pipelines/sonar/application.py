@@ -12,12 +12,12 @@ from data_prep.sonar.images import read_sonar
 from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.splits.divide import Splits
+from pipelines.labelled.classes import ClassDeployment, ClassJudge
+from pipelines.labelled.data import PreparedImages
+from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.runs.application import Application
 from pipelines.sonar.settings import APPLICATION, SnapshotPreprocessing, SonarRun, TrainSettings
 from pipelines.sonar.windows import snapshot_of
-from pipelines.tasks.classes import ClassDeployment, ClassJudge
-from pipelines.tasks.data import PreparedImages
-from pipelines.tasks.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
 from pipelines.trunks.application import with_trunks
 
 SonarData = PreparedImages[SonarManifest]

@@ -9,7 +9,7 @@ import typer
 from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.runs.commands import application_commands
+from pipelines.evaluation.commands import application_commands
 from pipelines.sonar.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -37,7 +37,7 @@ def prepare(
 ) -> None:
     """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
     from data_prep.sonar.prepare import prepare_sonar  # noqa: PLC0415 - help answers without it
-    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_sonar(

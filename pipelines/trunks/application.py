@@ -24,9 +24,9 @@ from data_prep.splits.divide import Splits
 from gpmodels import HybridModel
 from gpmodels.networks.trunks import make_trunk
 from gpmodels.networks.view_projection import ViewProjection
+from pipelines.labelled.classes import ClassDeployment
+from pipelines.labelled.data import LabelledData
 from pipelines.runs.application import Application, Network
-from pipelines.tasks.classes import ClassDeployment
-from pipelines.tasks.data import LabelledData
 from pipelines.trunks.features import LoadedTrunk, TrunkFeatures, TrunkImages
 from pipelines.trunks.settings import TrunkFacts, is_trunk
 from pipelines.trunks.weights import arrays_sha256, load_trunk, save_trunk

@@ -30,7 +30,7 @@ from data_prep.prepared.manifest import MANIFEST_NAME, LabelledManifest, read_ma
 from data_prep.prepared.workers import Cluster
 from gpmodels.networks.trunks import Trunk
 from pipelines.command.remote import other_file_seen, work_with_tensorflow
-from pipelines.tasks.data import PreparedImages, PreparedMatrix
+from pipelines.labelled.data import PreparedImages, PreparedMatrix
 from pipelines.trunks.cache import CACHE_VARIABLE, cache_folder
 from pipelines.trunks.settings import TrunkFacts
 from pipelines.trunks.weights import arrays_sha256, load_trunk

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipelines.command.config import Choices
+from pipelines.labelled.settings import IMAGE_NETWORKS, ImageTrainSettings, LabelledRun
 from pipelines.runs.description import load_run
-from pipelines.tasks.settings import IMAGE_NETWORKS, ImageTrainSettings, LabelledRun
 
 _KERAS_FAMILIES = {
     "ConvNeXt": ("Tiny", "Small", "Base", "Large", "XLarge"),

@@ -31,12 +31,7 @@ from gpmodels.networks.feature_scaling import FeatureScaling
 from gpmodels.networks.res3d import Res3D, res3d
 from pipelines.bundles.metadata import SignatureDescription, clip_signatures
 from pipelines.bundles.serving import ClipServer
-from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
-from pipelines.runs.description import PRETRAINING
-from pipelines.runs.job import trained_job
-from pipelines.runs.models import load_model
-from pipelines.scores.pictures import Picture, side_by_side
-from pipelines.tasks.classes import (
+from pipelines.labelled.classes import (
     ClassDeployment,
     ClassJudge,
     class_facts,
@@ -48,9 +43,14 @@ from pipelines.tasks.classes import (
     training_batches,
     weigh,
 )
-from pipelines.tasks.data import LabelledData, PreparedImages, PreparedMatrix
-from pipelines.tasks.pools import Pools, pool_of, pools_of
-from pipelines.tasks.rivals import SupportVectorMachines, separable_classes
+from pipelines.labelled.data import LabelledData, PreparedImages, PreparedMatrix
+from pipelines.labelled.pools import Pools, pool_of, pools_of
+from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
+from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
+from pipelines.runs.description import PRETRAINING
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import load_model
+from pipelines.scores.pictures import Picture, side_by_side
 from pipelines.video.settings import APPLICATION, TrainSettings, VideoRun
 from pipelines.video.trunk import load_trunk, require_weights, start_from, trunk_facts
 

@@ -8,7 +8,7 @@ import typer
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.runs.commands import application_commands
+from pipelines.evaluation.commands import application_commands
 from pipelines.video.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -26,7 +26,7 @@ def prepare(
 ) -> None:
     """Turn videos by class into shards of clips for training."""
     from data_prep.video.prepare import prepare_video  # noqa: PLC0415 - help answers without it
-    from pipelines.tasks.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_video(

@@ -10,7 +10,7 @@ from rich.console import Console
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.prepared.workers import Cluster
 from pipelines.bundles.sources import find_sources, say_unsearched
-from pipelines.tasks.predicting import BundlePrediction
+from pipelines.labelled.predicting import BundlePrediction
 from pipelines.video.prediction import VideoPrediction, make_predictor
 from pipelines.video.settings import APPLICATION, PredictSettings
 

@@ -15,7 +15,7 @@ from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
 from data_prep.video.clips import VideoClip, video_windows
 from data_prep.video.settings import ClipSettings
-from gpmodels.unfamiliar import POOLED_FACTOR
+from gpmodels.familiarity.flags import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import (
@@ -28,7 +28,7 @@ from pipelines.bundles.prediction_lines import (
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
-from pipelines.tasks.pools import mean_outputs
+from pipelines.labelled.pools import mean_outputs
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.settings import PredictSettings
 from pipelines.video.timeline import Segment, Timeline, Values, segments

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from data_prep.video.manifest import LearnedVideos, TrunkFacts
 from data_prep.video.settings import ClipSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings, MachineSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
-from pipelines.tasks.settings import LabelledRun, LabelledTrainSettings, MachineSettings
 
 __all__ = [
     "APPLICATION",

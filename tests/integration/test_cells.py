@@ -29,8 +29,8 @@ from pipelines.cells.predict import predict
 from pipelines.cells.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.command.folders import METADATA
 from pipelines.command.steps import StepCall
-from pipelines.runs.evaluate import evaluate as evaluate_run
-from pipelines.runs.export import export as export_run
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
+from pipelines.evaluation.export import export as export_run
 from pipelines.runs.train import train as train_run
 
 pytestmark = pytest.mark.slow

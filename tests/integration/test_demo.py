@@ -16,12 +16,12 @@ from data_prep.lane.manifest import LaneManifest
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import manifest_splits
 from pipelines.bundles.saved_model import verify_bundle
+from pipelines.evaluation.evaluate import judge
 from pipelines.lane.application import LANE
 from pipelines.lane.demo import MAX_ERROR, SETTINGS, Plan, run_demo
 from pipelines.lane.settings import TrainSettings
 from pipelines.runs.application import Prepared
 from pipelines.runs.description import PRETRAINING
-from pipelines.runs.evaluate import judge
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model, make_model
 from pipelines.runs.predictors import predictor

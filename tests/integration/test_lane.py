@@ -25,9 +25,9 @@ from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.scenes import write_scenes
 from data_prep.prepared.manifest import load_manifest
 from pipelines.cli import make_app
+from pipelines.evaluation.evaluate import judge
 from pipelines.lane.application import LANE
 from pipelines.runs.application import Prepared
-from pipelines.runs.evaluate import judge
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import make_model
 from pipelines.runs.predictors import predictor

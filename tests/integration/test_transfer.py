@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
 from pipelines.cli import make_app
-from pipelines.tasks import sources
+from pipelines.labelled import sources
 
 pytestmark = pytest.mark.slow
 

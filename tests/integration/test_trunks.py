@@ -17,7 +17,7 @@ from data_prep.sonar.manifest import SonarManifest
 from gpmodels.networks.efficientnet_lite import EfficientNetLite0
 from pipelines.bundles.saved_model import load_signatures
 from pipelines.command import remote
-from pipelines.runs.evaluate import evaluate
+from pipelines.evaluation.evaluate import evaluate
 from pipelines.runs.models import load_model
 from pipelines.runs.predictors import Predictor
 from pipelines.sonar.application import SONAR

@@ -112,7 +112,7 @@ class Counts:
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
-    import pipelines.runs.evaluate  # noqa: PLC0415 - the commands import it only when they run
+    import pipelines.evaluation.evaluate  # noqa: PLC0415 - the commands import it only when they run
     import pipelines.runs.train  # noqa: F401, PLC0415
 
     return Counts(monkeypatch)

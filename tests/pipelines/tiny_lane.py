@@ -12,9 +12,9 @@ from tensorflow.python.framework.config import disable_op_determinism
 from data_prep.lane.prepare import prepare_lane
 from data_prep.lane.scenes import write_scenes
 from data_prep.lane.settings import LanePrepareSettings
+from pipelines.evaluation.export import export as export_run
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings
-from pipelines.runs.export import export as export_run
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.settings import ExportSettings
 from pipelines.runs.train import train as train_run

@@ -27,8 +27,8 @@ from data_prep.files.atomic import atomic_file
 from data_prep.lane.dataset import lane_records
 from data_prep.lane.masks import IGNORED
 from gpmodels.likelihoods.probit import bernoulli_entropy
+from pipelines.evaluation.evaluate import spread
 from pipelines.lane.settings import LaneRun, TrainSettings
-from pipelines.runs.evaluate import spread
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.calibration import fit_temperature

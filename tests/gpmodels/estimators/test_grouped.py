@@ -5,8 +5,8 @@ import pytest
 from sklearn.model_selection import GroupKFold
 
 from gpmodels import DFGPRegressor, HGPClassifier, SVGPClassifier, SVGPRegressor
-from gpmodels.effective import effective_observations
 from gpmodels.estimators.grouped import counted_observations, shuffled
+from gpmodels.statistics.effective_sample import effective_observations
 
 SMALL = {"num_inducing": 8, "max_iterations": 15, "random_state": 0}
 

@@ -9,8 +9,8 @@ from data_prep.errors import InputError
 from pipelines.bundles.referral import PromiseRecord, with_promise
 from pipelines.cells import settings as cells
 from pipelines.command.config import load_settings
+from pipelines.evaluation.promises import promise_record
 from pipelines.lane.settings import PredictSettings
-from pipelines.runs.promises import promise_record
 from tests.pipelines.tiny_lane import quiet
 
 RECORD = PromiseRecord(

@@ -23,9 +23,9 @@ from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.saved_model import Verification, load_signatures, verify_bundle, write_bundle
 from pipelines.bundles.serving import MapServer
 from pipelines.command.folders import METADATA
+from pipelines.evaluation.export import export as export_run
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun
-from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import ExportSettings
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, quiet
 

@@ -23,13 +23,13 @@ from data_prep.splits.divide import manifest_splits
 from pipelines.bundles.metadata import load_metadata
 from pipelines.bundles.saved_model import load_signatures, verify_bundle
 from pipelines.command.steps import StepCall
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
+from pipelines.evaluation.export import export as export_run
 from pipelines.lane import commands as lane_commands
 from pipelines.lane.application import LANE
 from pipelines.lane.predict import predict as lane_predict
 from pipelines.lane.settings import LaneRun, PredictSettings
 from pipelines.runs.description import load_run
-from pipelines.runs.evaluate import evaluate as evaluate_run
-from pipelines.runs.export import export as export_run
 from pipelines.runs.familiarity import load_familiarity
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
@@ -238,7 +238,7 @@ def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run, tmp_path):
 
 
 def test_an_existing_bundle_is_refused_before_the_work(lane_bundle, lane_run, monkeypatch):
-    monkeypatch.setattr("pipelines.runs.export.load_model", pytest.fail)
+    monkeypatch.setattr("pipelines.evaluation.export.load_model", pytest.fail)
     with pytest.raises(InputError, match="already exists"):
         export(lane_run, lane_bundle)
 

@@ -14,13 +14,13 @@ from gpmodels.likelihoods.ensemble import ensemble_predictions
 from gpmodels.networks.encoder_decoder import encoder_decoder
 from pipelines.command.config import load_settings
 from pipelines.command.folders import RUN
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
+from pipelines.evaluation.warnings import ensemble_warnings
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
 from pipelines.runs.ensemble import ensemble_predictor, member_job, trained_members
-from pipelines.runs.evaluate import evaluate as evaluate_run
 from pipelines.runs.models import load_model
-from pipelines.runs.reservations import ensemble_warnings
 from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.train import train as train_run
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, job, quiet

@@ -10,7 +10,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from gpmodels import HybridModel, LinearHead
-from gpmodels.familiarity import fit_familiarity
+from gpmodels.familiarity.nearest import fit_familiarity
 from pipelines.bundles.prediction_lines import familiarity_fields
 from pipelines.lane.prediction import LanePrediction
 from pipelines.runs import familiarity

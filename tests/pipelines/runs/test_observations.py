@@ -14,7 +14,7 @@ from scipy import special
 
 from data_prep.errors import InputError
 from gpmodels import HybridModel, LinearHead
-from gpmodels.effective import effective_observations
+from gpmodels.statistics.effective_sample import effective_observations
 from pipelines.command.config import load_settings
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings

@@ -13,10 +13,10 @@ from gpmodels import SVGPHead
 from gpmodels.registry import HeadFamily, HeadTask, head_family, register, starting_head, unregister
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import describe_settings, load_settings
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
-from pipelines.runs.evaluate import evaluate as evaluate_run
 from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.train import train as train_run
 from tests.pipelines.tiny_lane import SETTINGS, determinism_ends, export, quiet

@@ -10,10 +10,10 @@ import tensorflow as tf
 from data_prep.errors import InputError
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import load_settings
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import load_run
-from pipelines.runs.evaluate import evaluate as evaluate_run
 from pipelines.runs.models import load_model, make_model
 from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.train import train as train_run

@@ -15,9 +15,9 @@ from gpmodels.heads.alone import HeadPoints
 from gpmodels.heads.base import Head
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.command.config import load_settings
+from pipelines.evaluation.evaluate import evaluate as evaluate_run
+from pipelines.evaluation.export import export as export_run
 from pipelines.runs import head_start
-from pipelines.runs.evaluate import evaluate as evaluate_run
-from pipelines.runs.export import export as export_run
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.runs.train import train as train_run
 from pipelines.sonar.application import SONAR

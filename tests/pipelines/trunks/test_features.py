@@ -18,10 +18,10 @@ from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.steps import StepCall
+from pipelines.labelled.data import open_images
 from pipelines.sonar.application import SONAR
 from pipelines.sonar.commands import COMMANDS
 from pipelines.sonar.settings import EvaluateSettings, SnapshotPreprocessing, SonarRun, TrainSettings
-from pipelines.tasks.data import open_images
 from pipelines.trunks import features as module
 from pipelines.trunks.features import LoadedTrunk, PassRecipe, TrunkFeatures
 from pipelines.trunks.settings import TrunkFacts, evaluate_off_cluster, train_off_cluster

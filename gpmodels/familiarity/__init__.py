@@ -1,0 +1,1 @@
+"""How familiar an input is, and what that says of it."""

@@ -1,0 +1,1 @@
+"""Statistics of grouped and of paired observations."""

@@ -1,0 +1,1 @@
+"""Judging the heads of a run, and exporting the one to take."""

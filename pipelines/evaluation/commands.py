@@ -1,0 +1,124 @@
+"""Commands of an application: what `train`, `evaluate` and `export` are called with is the same for all.
+
+The application is named, and TensorFlow imported when a command runs, so that help answers at once.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from pkgutil import resolve_name
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import typer
+from pydantic import BaseModel
+
+from pipelines.command.steps import Command, Commands, OffCluster, StepCall
+from pipelines.command.strategies import StrategyName
+from pipelines.runs.settings import EvaluateSettings, ExportSettings
+
+_STRATEGY: Final = typer.Option(
+    "--strategy",
+    help="Share each batch: mirrored by all GPUs of this machine, multi_worker by the machines of TF_CONFIG.",
+)
+
+
+def application_commands(  # noqa: PLR0913 - what the commands of applications differ in
+    application: str,
+    *,
+    prepare: Command,
+    train: type[BaseModel],
+    evaluate: type[EvaluateSettings],
+    predict: Command,
+    export: type[ExportSettings],
+    between: Commands = MappingProxyType({}),
+    train_off_cluster: OffCluster | None = None,
+    evaluate_off_cluster: OffCluster | None = None,
+    purpose: str = "Train the network with each head; write checkpoints and a TensorBoard log.",
+) -> Commands:
+    """Return the commands of an application.
+
+    Args:
+        application: Where its record is, for example `"pipelines.lane.application:LANE"`.
+        prepare: The command with the options of the application's kind of data.
+        train: Class of the train step's settings.
+        evaluate: Class of the evaluate step's settings.
+        predict: The command with the options of what is predicted.
+        export: Class of the export step's settings.
+        between: Commands between prepare and train that only this application has.
+        train_off_cluster: `Command.off_cluster` of the train step; None where no training has use for a
+            cluster.
+        evaluate_off_cluster: Likewise of the evaluate step.
+        purpose: What the help says of the train command.
+    """
+
+    def run_train(
+        call: StepCall[BaseModel],
+        data: Path,
+        out: Path,
+        resume: bool = False,
+        strategy: Annotated[StrategyName, _STRATEGY] = StrategyName.NONE,
+    ) -> None:
+        from pipelines.runs.train import train as train_run  # noqa: PLC0415 - imports TensorFlow
+
+        train_run(
+            resolve_name(application),
+            call.settings,
+            data=data,
+            out=out,
+            resume=resume,
+            former=call.former,
+            console=call.console,
+            strategy=strategy,
+            cluster=call.cluster,
+        )
+
+    def run_evaluate(call: StepCall[EvaluateSettings], data: Path, model: Path, out: Path) -> None:
+        """Judge every head of a run on data it has not seen; write metrics.json and report.html."""
+        from pipelines.evaluation.evaluate import evaluate as evaluate_run  # noqa: PLC0415 - imports TensorFlow
+
+        evaluate_run(
+            resolve_name(application),
+            call.settings,
+            data=data,
+            model=model,
+            out=out,
+            console=call.console,
+            cluster=call.cluster,
+        )
+
+    def run_export(
+        call: StepCall[ExportSettings],
+        model: Path,
+        out: Path,
+        metrics: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="metrics.json of an evaluate step, to enclose.")
+        ] = None,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier bundle.")] = False,
+    ) -> None:
+        """Write a run's model as a bundle: a SavedModel with its description, for predict and for serving."""
+        from pipelines.evaluation.export import export as export_run  # noqa: PLC0415 - imports TensorFlow
+
+        export_run(
+            resolve_name(application),
+            call.settings,
+            model=model,
+            out=out,
+            metrics=metrics,
+            overwrite=overwrite,
+            console=call.console,
+        )
+
+    run_train.__doc__ = purpose
+    return {
+        "prepare": prepare,
+        **between,
+        "train": Command(train, run_train, continues=True, **_on_cluster(train_off_cluster)),
+        "evaluate": Command(evaluate, run_evaluate, **_on_cluster(evaluate_off_cluster)),
+        "predict": predict,
+        "export": Command(export, run_export),
+    }
+
+
+def _on_cluster(off_cluster: OffCluster | None) -> Mapping[str, Any]:
+    """Return the attributes of a `Command` by its `off_cluster`, None where it never works on a cluster."""
+    return {} if off_cluster is None else {"on_cluster": True, "off_cluster": off_cluster}

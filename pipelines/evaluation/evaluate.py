@@ -1,0 +1,354 @@
+"""Judging a run: every head on the same examples, with a table, a report and `metrics.json`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import remove_partial_of
+from data_prep.prepared.workers import Cluster
+from pipelines.command.folders import METRICS, require_no_evaluation
+from pipelines.evaluation.promises import ReferralCollector, no_promise_reason, run_promises
+from pipelines.evaluation.shifted import require_images, shifted_results
+from pipelines.evaluation.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
+from pipelines.evaluation.warnings import (
+    ensemble_warnings,
+    evaluation_warnings,
+    group_warnings,
+    head_epochs,
+    seen_warnings,
+    unchecked_warnings,
+    unfinished_warnings,
+)
+from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
+from pipelines.runs.job import Job, trained_job
+from pipelines.runs.models import run_predictors
+from pipelines.runs.predictors import Predictor
+from pipelines.runs.settings import EvaluateSettings
+from pipelines.runs.training_digests import read_learned
+from pipelines.scores.metrics import write_metrics
+from pipelines.scores.novelty import unfamiliar_sentences
+from pipelines.scores.pictures import Outputs
+from pipelines.scores.report import Gallery, write_report
+from pipelines.scores.results import (
+    Evaluation,
+    MethodResult,
+    compare,
+    main_result,
+    peak_memory_bytes,
+    selection_warnings,
+)
+from pipelines.scores.shifts import shift_sentences
+from pipelines.scores.tables import promise_sentence, results_table
+
+REPORT = "report.html"
+
+
+def evaluate(
+    application: Application[DataKind, SettingsKind, RunKind],
+    settings: EvaluateSettings,
+    *,
+    data: Path,
+    model: Path,
+    out: Path,
+    console: Console,
+    cluster: Cluster | None = None,
+) -> Evaluation:
+    """Judge every head of a run, write `metrics.json` and `report.html` and show the table.
+
+    Args:
+        application: Application of the run.
+        settings: Settings of the evaluation.
+        data: Prepared folder.
+        model: Folder of the run.
+        out: Folder to write to.
+        console: Where the table is shown.
+        cluster: Whose workers compute the features of a frozen trunk; None for this process.
+
+    Raises:
+        ClusterLost: The cluster no longer answers.
+        InputError: The run or the data cannot be used, or `out` holds another evaluation.
+    """
+    require_no_evaluation(out)
+    job = trained_job(application, model, console)
+    opened = job.application.inputs.open(data)
+    if (judge_for := job.application.judge_for) is not None:
+        job = replace(job, application=replace(job.application, judge=judge_for(settings, opened)))
+    return _evaluate(job, settings, data=opened, out=out, cluster=cluster)
+
+
+def _evaluate(
+    job: Job[DataKind, SettingsKind, RunKind],
+    settings: EvaluateSettings,
+    *,
+    data: DataKind,
+    out: Path,
+    cluster: Cluster | None = None,
+) -> Evaluation:
+    """Judge every head of a run as `evaluate` does, by the job's judge, on a folder that is open already.
+
+    Raises:
+        ClusterLost: The cluster no longer answers.
+        InputError: The run or the data cannot be used.
+    """
+    judge_by, run = job.application.judge, job.run
+    data = job.application.inputs.seen(data, job.settings, job.folder, job.console, cluster)
+    fold = job.settings.fold if settings.fold is None else settings.fold
+    # Where other data than those of the training are judged, their training part is of no use here.
+    trained_here = data.sha256 == run.manifest_sha256
+    job = job.on(data, fold=fold, selects=trained_here or settings.split != "test")
+    names = judged_names(settings, job)
+    job.application.inputs.require_fitting(data, job.folder, run)
+    seen = fold != job.settings.fold and trained_here
+    learned = frozenset() if seen or settings.split != "test" else read_learned(job.folder)
+    predictors = run_predictors(job)
+    num_judged = judge_by.count(data, names)
+    judged_again = SeenExamples(job, learned or frozenset())
+    if settings.shifted:
+        require_images(job, names)
+    unknown = None
+    if settings.unfamiliar is not None:
+        unknown = read_unfamiliar(job, settings.unfamiliar, read_learned(job.folder) or frozenset())
+    judged = judge_all(job, predictors, names, judged_again)
+    results = judged.results
+    chosen = "" if run.choice is None else chosen_title(predictors, run.choice.head)
+    main = main_result(results, chosen)
+    no_promise = no_promise_reason(job, trained_here=trained_here, fold=fold)
+    errors = [collector.errors() for collector in judged.referral]
+    promises = (
+        {}
+        if no_promise
+        else run_promises(job, predictors, errors, names=names, max_errors=settings.max_errors)
+    )
+    groups = judge_by.groups(data, names)
+    num_groups = len(set(groups.values()))
+    evaluation = Evaluation(
+        application=job.application.name,
+        results=results,
+        comparisons=tuple(
+            compare(
+                main,
+                [result for result in results if result is not main],
+                groups=groups,
+                resamples=settings.resamples,
+                seed=settings.seed,
+            )
+        ),
+        settings=job.settings.model_dump(mode="json"),
+        data={
+            "split": settings.split,
+            judge_by.judged: num_judged,
+            "groups": num_groups,
+            "size": f"{run.size[0]} x {run.size[1]}",
+            **run.counts,
+        },
+        warnings=(
+            *evaluation_warnings(
+                settings.split, seen_fold=fold if seen else None, head_epochs=head_epochs(job.folder, run)
+            ),
+            *unchecked_warnings(job.folder, learned, judge_by.judged),
+            *seen_warnings(judged_again.number, num_judged, judge_by.judged),
+            *group_warnings(num_judged, num_groups, judge_by.judged),
+            *selection_warnings(run.counts["selection"]),
+            *ensemble_warnings(job),
+            *unfinished_warnings(job),
+        ),
+        class_names=run.reported_classes,
+        promises=promises,
+        no_promise=no_promise,
+        choice="" if run.choice is None else run.choice.sentence(),
+        chosen=chosen,
+        unfamiliar={}
+        if unknown is None
+        else {
+            predictor.title: novelty.result(predict_unfamiliar(job, predictor, unknown))
+            for predictor, novelty in zip(predictors, judged.novelty, strict=True)
+        },
+        shifted=shifted_results(
+            job,
+            predictors,
+            judge_by.members(data, names, spread(tuple(groups), settings.shifted_examples)),
+            seed=settings.seed,
+        )
+        if settings.shifted
+        else {},
+    )
+    shown = next(predictor for predictor in predictors if predictor.title == main.name)
+    write_evaluation(job, evaluation, judge_by.gallery(main, shown, data, settings.gallery_images), out)
+    return evaluation
+
+
+def write_evaluation(job: Job[Any, Any, Any], evaluation: Evaluation, gallery: Gallery, out: Path) -> None:
+    """Write report and metrics, and show the table and what it comes to.
+
+    Args:
+        job: Of the run.
+        evaluation: What is written.
+        gallery: Pictures of the report.
+        out: Folder to write to.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    remove_partial_of(out / REPORT, out / METRICS)  # of a process that was killed
+    write_report(out / REPORT, job.application.title, evaluation, gallery)
+    write_metrics(out / METRICS, evaluation)  # last: with it the folder is complete
+    job.console.print(results_table(evaluation))
+    for warning in evaluation.all_warnings:
+        job.say(f"Warning: {warning}", soft_wrap=True)
+    for sentence in (*unfamiliar_sentences(evaluation.unfamiliar), *shift_sentences(evaluation.shifted)):
+        job.say(sentence, soft_wrap=True)
+    if evaluation.choice:
+        job.say(evaluation.choice, soft_wrap=True)
+    if sentence := promise_sentence(evaluation):
+        job.say(sentence, soft_wrap=True)
+    job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
+
+
+def chosen_title(predictors: Sequence[Predictor], head: str) -> str:
+    """Return the title of a head as it is exported: the last row of it; empty of a head that has none."""
+    titles = [predictor.title for predictor in predictors if predictor.head == head]
+    return titles[-1] if titles else ""
+
+
+class Collector(Protocol):
+    """Collects what a method predicts."""
+
+    def add(self, example: JudgedExample, outputs: Outputs, /) -> None:
+        """Add what the method predicts of an example."""
+
+
+@dataclass(frozen=True)
+class JudgedMethods:
+    """What all methods did on the judged examples, each in the order of the methods.
+
+    Attributes:
+        results: Scores.
+        referral: Uncertainty and error of each example, for promises.
+        novelty: Scores that may tell unknown examples from these.
+    """
+
+    results: tuple[MethodResult, ...]
+    referral: tuple[ReferralCollector, ...]
+    novelty: tuple[NoveltyCollector, ...]
+
+
+def judge_all(
+    job: Job[Any, Any, Any], predictors: Sequence[Predictor], names: Sequence[str], seen: SeenExamples
+) -> JudgedMethods:
+    """Return what each method predicts of the judged examples, one of which is in memory at a time.
+
+    Args:
+        job: Job on the run and the judged folder.
+        predictors: The methods.
+        names: Names of the judged examples.
+        seen: Counts those that the run learned from, while the first method judges them.
+    """
+    judge_by = job.application.judge
+    total = judge_by.count(job.data, names)
+    results: list[MethodResult] = []
+    referral = tuple(ReferralCollector(judge_by) for _ in predictors)
+    novelty = tuple(NoveltyCollector(predictor.flags) for predictor in predictors)
+    for predictor, errors, scores in zip(predictors, referral, novelty, strict=True):
+        examples = judge_by.examples(job.data, names)
+        shown = track(
+            examples if results else seen.among(examples),
+            predictor.title,
+            total=total,
+            console=job.console,
+            transient=True,
+            disable=not job.console.is_terminal,
+        )
+        results.append(judge(judge_by, predictor, shown, collectors=(errors, scores)))
+    return JudgedMethods(tuple(results), referral, novelty)
+
+
+def judge(
+    judge_by: Judge[Any],
+    predictor: Predictor,
+    examples: Iterable[JudgedExample],
+    *,
+    collectors: Sequence[Collector] = (),
+) -> MethodResult:
+    """Return the scores of one method on the judged examples, with the time per image.
+
+    The first image is predicted once before the clock starts, since it pays for tracing the graph.
+
+    Args:
+        judge_by: Keeps the records and makes the scores.
+        predictor: The method.
+        examples: Examples to judge; one is in memory at a time.
+        collectors: Are given each example and what the method predicts of it.
+    """
+    records: list[Any] = []
+    seconds = 0.0
+    for example in examples:
+        if not records:
+            judge_by.outputs(predictor, example)
+        started = time.perf_counter()
+        outputs = judge_by.outputs(predictor, example)
+        seconds += time.perf_counter() - started
+        records.append(judge_by.record(example, outputs))
+        for collector in collectors:
+            collector.add(example, outputs)
+    return judge_by.result(
+        predictor.title,
+        records,
+        seconds_per_image=seconds / len(records),
+        peak_memory_bytes=peak_memory_bytes(),
+        details=predictor.details,
+    )
+
+
+def spread(names: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return at most so many of the names, spread evenly.
+
+    Example:
+        >>> spread(("a", "b", "c", "d", "e"), 2)
+        ('a', 'e')
+    """
+    places = np.linspace(0, len(names) - 1, min(most, len(names))).round().astype(int)
+    return tuple(names[place] for place in places)
+
+
+def judged_names(settings: EvaluateSettings, job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the names of the examples to judge.
+
+    Raises:
+        InputError: There are none.
+    """
+    names: tuple[str, ...] = getattr(job.splits, settings.split)
+    if not names:
+        raise InputError(
+            f"{job.data.folder} has no {settings.split} example. Prepare it with one, or pass --set split=..."
+        )
+    return names
+
+
+class SeenExamples:
+    """Counts the judged examples that a run learned from, while they are judged.
+
+    Args:
+        job: Job on the run; its application tells examples apart.
+        learned: Digests of what the run learned from.
+
+    Attributes:
+        number: How many of the examples until now the run learned from.
+    """
+
+    def __init__(self, job: Job[Any, Any, Any], learned: frozenset[str]) -> None:
+        self._digests, self._learned = job.application.judge.digests, learned
+        self.number = 0
+
+    def among(self, examples: Iterable[JudgedExample]) -> Iterator[JudgedExample]:
+        """Yield the examples, counting them."""
+        for example in examples:
+            if self._learned:
+                self.number += not self._learned.isdisjoint(self._digests(example))
+            yield example

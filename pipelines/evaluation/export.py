@@ -1,0 +1,147 @@
+"""Exporting a trained head of a run as a bundle."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import refuse_existing
+from gpmodels import HybridModel
+from gpmodels.familiarity.flags import UNFAMILIAR_BELOW, is_unfamiliar
+from pipelines.bundles.metadata import with_familiarity
+from pipelines.bundles.saved_model import write_bundle
+from pipelines.command.config import CONFIG_NAME
+from pipelines.evaluation.promises import model_source, promise_record
+from pipelines.evaluation.warnings import unfinished_warnings
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.job import Job, trained_job
+from pipelines.runs.models import load_model
+from pipelines.runs.settings import ExportSettings
+from pipelines.scores.metrics import read_metrics
+
+
+def export(
+    application: Application[DataKind, SettingsKind, RunKind],
+    settings: ExportSettings,
+    *,
+    model: Path,
+    out: Path,
+    metrics: Path | None,
+    overwrite: bool,
+    console: Console,
+) -> None:
+    """Write a run's head as a bundle.
+
+    Args:
+        application: Application of the run.
+        settings: Settings of the export.
+        model: Folder of the run.
+        out: Folder of the bundle.
+        metrics: `metrics.json` of an evaluation to enclose.
+        overwrite: Whether to replace an earlier bundle.
+        console: Where the command says what it did.
+
+    Raises:
+        InputError: The run cannot be used, or `out` exists.
+    """
+    refuse_existing(out, overwrite=overwrite)  # before the work
+    job = trained_job(application, model, console)
+    run, parts = job.run, job.application.deployment
+    head = settings.head or (run.heads[-1] if run.choice is None else run.choice.head)
+    for warning in unfinished_warnings(job):
+        job.say(f"Warning: {warning}", soft_wrap=True)
+    if head not in run.heads:
+        raise InputError(
+            f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
+        )
+    trained = load_model(job, head)
+    temperature = run.temperature_of(head) if settings.tempered else None
+    pool_temperatures = run.pool_temperatures.get(head, {}) if settings.tempered else {}
+    pool_temperature = pool_temperatures.get(job.application.judge.judged)
+    if temperature is not None:
+        trained.set_temperature(temperature)
+    network = job.application.network.name(job.settings, run)
+    metadata = parts.metadata(out.name, head, job.settings, run, network)
+    enclosed = None if metrics is None else read_metrics(metrics)
+    source = model_source(job, head, temperature, pool_temperatures)
+    promise = None if enclosed is None else promise_record(enclosed, source)
+    told = {**metadata.training_data, **_fitted(trained, temperature)}
+    if pool_temperature is not None:
+        told[f"temperature of {job.application.judge.judged}"] = (
+            f"{pool_temperature:.4g}, fitted on those of the selection part, after the mean"
+        )
+    deployed = parts.deployed(trained, job.folder, run)
+    signatures = metadata.signatures
+    if deployed.familiarity is not None:
+        signatures = with_familiarity(signatures, deployed.familiarity.least)
+    write_bundle(
+        out,
+        parts.server(deployed, run),
+        metadata.model_copy(
+            update={
+                "promise": promise,
+                "training_data": told,
+                "signatures": signatures,
+                "pool_temperature": pool_temperature,
+            }
+        ),
+        sample=parts.sample(run, trained.network),
+        config=job.folder / CONFIG_NAME,
+        metrics=enclosed,
+        files=parts.files(run),
+        overwrite=overwrite,
+    )
+    if enclosed is not None and promise is None:
+        reason = enclosed.get("no_promise") or f"{metrics} judged no such head with these weights."
+        job.say(f"The bundle keeps no promises for --max-error: {reason}", soft_wrap=True)
+    if promise is not None and not promise.thresholds:
+        job.say(
+            "The bundle can promise nothing for --max-error: no error could be promised by the "
+            f"{promise.units} {promise.noun} of the selection part that are referred or kept.",
+            soft_wrap=True,
+        )
+    if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
+        job.say(
+            f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
+            f"held-out groups, and it takes at least {round(1 / UNFAMILIAR_BELOW)}. Train with a larger "
+            "selection_fraction, or with more data.",
+            soft_wrap=True,
+        )
+    check = f"gpimaging verify {shlex.quote(str(out))}"
+    if run.choice is not None:
+        job.say(run.choice.sentence(), soft_wrap=True)
+    job.say(
+        f"The {head} head{_why(job, head, settings)} is written as a bundle to {out}. Check it with: {check}",
+        soft_wrap=True,
+    )
+
+
+def _why(job: Job[Any, Any, Any], head: str, settings: ExportSettings) -> str:
+    """Return why a head is exported, in a clause; nothing of the only one of a run."""
+    choice, others = job.run.choice, [name for name in job.run.heads if name != head]
+    if not others:
+        return ""
+    if settings.head is not None:
+        named = choice is not None and choice.head != head
+        return f", in the place of {choice.head}," if choice is not None and named else ""
+    another = f"--set head={others[-1]} takes another"
+    if choice is None:
+        return (
+            f", the last of the run ({another}; this run says of no head that it is the best, train "
+            "--resume finds one),"
+        )
+    return f", which the run chose ({another}),"
+
+
+def _fitted(model: HybridModel, temperature: float | None) -> dict[str, str]:
+    """Return what a bundle says of how a run found its head's certainty."""
+    told = {}
+    if model.num_effective is not None:
+        told["effective observations"] = f"{model.num_effective:.4g} of {model.num_data}"
+    if temperature is not None:
+        told["temperature"] = f"{temperature:.4g}, fitted on the selection examples"
+    return told

@@ -1,0 +1,127 @@
+"""What a reader of an evaluation must know before believing its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.runs.description import head_folder
+from pipelines.runs.ensemble import trained_members
+from pipelines.runs.job import Job
+from pipelines.runs.settings import HeadRun
+from pipelines.runs.training_digests import LEARNED_NAME
+from pipelines.scores.results import FEW_EXAMPLES
+from pipelines.training.stages import StageState, has_checkpoint
+
+
+def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str) -> tuple[str, ...]:
+    """What to say where nothing tells what a run learned from.
+
+    Args:
+        model: The run.
+        learned: Digests of what it learned from, None where there are none.
+        judged: What is judged, in the plural.
+    """
+    if learned is not None:
+        return ()
+    warning = (
+        f"{model} has no {LEARNED_NAME}: whether the judged {judged} are other ones than those it learned "
+        "from was not checked."
+    )
+    return (warning,)
+
+
+def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...]:
+    """What to say where judged examples are the same as some that the run learned from.
+
+    Args:
+        num_seen: How many are.
+        num_judged: How many are judged.
+        judged: What they are, in the plural.
+    """
+    if not num_seen:
+        return ()
+    warning = (
+        f"{num_seen} of the {num_judged} {judged} hold what training was fitted to or chose its best epoch "
+        "by: the numbers flatter the model. Judge others, or the test part of the folder it was trained with."
+    )
+    return (warning,)
+
+
+def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:
+    """What to say where many judged examples are of few groups.
+
+    Args:
+        num_judged: How many there are.
+        num_groups: Of how many groups.
+        judged: What they are, in the plural.
+    """
+    if num_groups == num_judged or num_groups >= FEW_EXAMPLES:
+        return ()
+    warning = (
+        f"The {num_judged} {judged} are of {num_groups} groups, and those of one group are alike: the scores "
+        "are as uncertain as those of so few. Intervals and p-values resample groups, and are rough."
+    )
+    return (warning,)
+
+
+def ensemble_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """What to say where a run has fewer members of its ensemble than its settings ask for."""
+    wanted, trained = job.settings.ensemble, len(trained_members(job)) or 1
+    if trained >= wanted:
+        return ()
+    judged = f"the ensemble is judged with {trained}" if trained > 1 else "no ensemble is judged"
+    warning = (
+        f"The settings ask for an ensemble of {wanted}, whose member {trained + 1} is not trained: {judged}. "
+        "Continue its training with --resume."
+    )
+    return (warning,)
+
+
+def unfinished_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """What to say where heads that the settings ask for are not trained yet."""
+    missing = [name for name in job.settings.heads if name not in job.run.heads]
+    if not missing:
+        return ()
+    warning = (
+        f"The training of {job.folder} is not finished: {', '.join(missing)} of {len(job.settings.heads)} "
+        f"heads {'is' if len(missing) == 1 else 'are'} missing. Continue it with --resume."
+    )
+    return (warning,)
+
+
+def head_epochs(model: Path, run: HeadRun) -> dict[str, int]:
+    """Epochs each head of a run was to be trained for, where its checkpoint says so.
+
+    Raises:
+        InputError: A checkpoint's state is damaged.
+    """
+    folders = {name: head_folder(model, name) for name in run.heads}
+    states = {name: StageState.load(folder) for name, folder in folders.items() if has_checkpoint(folder)}
+    return {name: state.epochs for name, state in states.items() if state.epochs is not None}
+
+
+def evaluation_warnings(
+    split: str, *, seen_fold: int | None, head_epochs: Mapping[str, int]
+) -> tuple[str, ...]:
+    """What a reader of the report must know.
+
+    Args:
+        split: Part of the data that is judged.
+        seen_fold: Fold that is judged but was trained on; None if it was left out.
+        head_epochs: Epochs of each head after the pretraining they share.
+    """
+    warnings = []
+    if len(set(head_epochs.values())) > 1:
+        epochs = ", ".join(f"{name} {count}" for name, count in head_epochs.items())
+        warnings.append(
+            f"The heads were trained for different numbers of epochs ({epochs}): no fair comparison."
+        )
+    seen = {"test": None, "selection": "chose the best epoch by", "train": "was fitted to"}[split]
+    if seen is None and seen_fold is not None:
+        seen = "was fitted to"
+        split = f"fold {seen_fold}"
+    if seen is not None:
+        warnings.append(f"Judged on the {split} part, which training {seen}: the numbers flatter the model.")
+    return tuple(warnings)

@@ -1,0 +1,150 @@
+"""Pools: several prepared examples that are judged as one, for example the clips of a video.
+
+The heads predict the examples; a pool's probability is the mean of theirs, at a temperature of its own. The
+name of an example is that of its pool, a slash and what tells it from the others, unless a pool is something
+else.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from gpmodels.familiarity.flags import pooled_familiarity
+from pipelines.bundles.metadata import FAMILIARITY
+from pipelines.bundles.serving import per_class
+from pipelines.labelled.data import LabelledData
+from pipelines.runs.application import JudgedExample
+from pipelines.runs.predictors import Predictor
+from pipelines.scores.novelty import STRANGENESS
+from pipelines.scores.pictures import Outputs
+from pipelines.scores.pool_calibration import at_temperature
+
+_LEAST = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """How examples are pooled.
+
+    Attributes:
+        name_of: Returns the name of an example's pool.
+        predicted_at_once: How many examples of a pool a method is given at a time.
+    """
+
+    name_of: Callable[[Any], str]
+    predicted_at_once: int = 64
+
+    def names(self, data: LabelledData[Any], names: Sequence[str]) -> set[str]:
+        """Return the names of the pools of some examples."""
+        return {self.name_of(example) for example in data.manifest.select(names)}
+
+    def examples(self, data: LabelledData[Any], names: Sequence[str]) -> Iterator[JudgedExample]:
+        """Yield pools: what the network is given of their examples, stacked, and the label of the first."""
+        pools: dict[str, list[str]] = defaultdict(list)
+        for example in data.manifest.select(sorted(names)):
+            pools[self.name_of(example)].append(example.name)
+        for pool, of_pool in sorted(pools.items()):
+            inputs = list(data.inputs(of_pool))
+            sources = [source for source in data.sources(of_pool) if source is not None]
+            yield JudgedExample(
+                pool,
+                np.stack([values for _, values, _ in inputs]),
+                inputs[0][2],
+                source=np.stack(sources) if sources else None,
+            )
+
+    def members(self, data: LabelledData[Any], pools: Sequence[str]) -> list[str]:
+        """Return the names of the examples of some pools."""
+        wanted = set(pools)
+        return [example.name for example in data.manifest.examples if self.name_of(example) in wanted]
+
+    def outputs(self, predictor: Predictor, example: JudgedExample, *, temperature: float = 1.0) -> Outputs:
+        """Return the mean over the examples of a pool, see `mean_outputs`, with that of their strangeness.
+
+        Args:
+            predictor: The method.
+            example: The pool.
+            temperature: Of the method's pools.
+        """
+        batches = [
+            predictor.predict(tf.constant(example.image[start : start + self.predicted_at_once], tf.float32))
+            for start in range(0, len(example.image), self.predicted_at_once)
+        ]
+        probability = np.concatenate([per_class(batch["probability"]).numpy() for batch in batches])
+        information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])
+        if FAMILIARITY not in batches[0]:
+            return mean_outputs(probability, information, temperature=temperature)
+        familiarity, strange = (
+            np.concatenate([batch[key].numpy() for batch in batches]) for key in (FAMILIARITY, STRANGENESS)
+        )
+        outputs = mean_outputs(probability, information, familiarity, temperature=temperature)
+        return {**outputs, STRANGENESS: np.asarray(strange.mean())}
+
+
+def mean_outputs(
+    probability: NDArray[np.floating[Any]],
+    information: NDArray[np.floating[Any]],
+    familiarity: NDArray[np.floating[Any]] | None = None,
+    *,
+    temperature: float = 1.0,
+) -> Outputs:
+    """Return the outputs of a pool from those of its examples.
+
+    The probability is the mean of theirs, at the temperature of pools; see
+    `pipelines.scores.pool_calibration`. The entropy is that of this probability, and so counts how much the
+    examples differ; the mutual information is the mean of theirs. Where T < 1 lowers the entropy, the mutual
+    information keeps its share of it, as for `gpmodels.likelihoods.tempering.tempered`.
+
+    Args:
+        probability: Probabilities of the K examples, `[K, C]`.
+        information: Mutual information of the K examples in nats, `[K]`.
+        familiarity: Familiarity of the K examples `[K]`; None of a model that does not say.
+        temperature: T of the pools; 1 leaves the mean as it is.
+
+    Returns:
+        `probability [C]`, `label []`, `predictive_entropy []` of the probability,
+        `mutual_information []`, and `familiarity []` where it is given, see
+        `gpmodels.familiarity.flags.pooled_familiarity`.
+    """
+    mean = probability.mean(axis=0)
+    of_pool, known = at_temperature(mean, temperature), np.asarray(information.mean())
+    entropy = _entropy(of_pool)
+    if temperature < 1.0:
+        known = np.asarray(np.minimum(known * (entropy / max(_entropy(mean), _LEAST)), entropy), known.dtype)
+    outputs = {
+        "probability": of_pool,
+        "label": np.asarray(of_pool.argmax(), np.int32),
+        "predictive_entropy": np.asarray(entropy, mean.dtype),
+        "mutual_information": known,
+    }
+    if familiarity is not None:
+        outputs[FAMILIARITY] = np.asarray(pooled_familiarity(familiarity))
+    return outputs
+
+
+def _entropy(probability: NDArray[np.floating[Any]]) -> float:
+    """Return the entropy of one prediction, in nats."""
+    positive = probability[probability > 0]
+    return float(-(positive * np.log(positive)).sum())
+
+
+def pools_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the pools of examples, each once, in the order of names."""
+    return tuple(sorted({pool_of(name) for name in names}))
+
+
+def pool_of(name: str) -> str:
+    """Return the name of an example's pool.
+
+    Example:
+        >>> pool_of("Walk/v_Walk_g01_c01/0003")
+        'Walk/v_Walk_g01_c01'
+    """
+    return name.rpartition("/")[0]
