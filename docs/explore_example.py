@@ -23,7 +23,7 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 
 from pipelines.explore.settings import ExploreSettings
-from pipelines.explore.steps import Inputs, explore
+from pipelines.explore.steps import ExploredInputs, explore
 
 IMAGES = Path(__file__).parent / "images"
 WRONG_EVERY, FLIPPED_EVERY = 100, 150
@@ -84,7 +84,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     console, settings = Console(), ExploreSettings(size=(8, 8))
     write_digits(folder / "digits")
-    explore(settings, Inputs(data=folder / "digits"), out=folder / "map", console=console)
+    explore(settings, ExploredInputs(data=folder / "digits"), out=folder / "map", console=console)
     say_found(folder / "map")
     take_picture(folder / "map" / "explore.html", IMAGES / "explore_map.jpg", (1180, 2100))
 

@@ -32,7 +32,7 @@ from pipelines.command.tensorflow_start import start_tensorflow
 
 
 @dataclass(frozen=True)
-class Application:
+class CommandGroup:
     """An application as the command line knows it.
 
     Attributes:
@@ -84,22 +84,22 @@ def _cells() -> Commands:
 
 
 APPLICATIONS = (
-    Application("lane", "Find the walkable lane in photographs, with a map of the uncertainty.", _lane),
-    Application("classify", "Tell classes of images apart, with the uncertainty of each image.", _classify),
-    Application(
+    CommandGroup("lane", "Find the walkable lane in photographs, with a map of the uncertainty.", _lane),
+    CommandGroup("classify", "Tell classes of images apart, with the uncertainty of each image.", _classify),
+    CommandGroup(
         "sonar",
         "Tell objects in sonar images from each other and from clutter, with their uncertainty.",
         _sonar,
     ),
-    Application(
+    CommandGroup(
         "video", "Tell what happens in videos over time, with the uncertainty of each moment.", _video
     ),
-    Application(
+    CommandGroup(
         "histopathology",
         "Tell tumours from other tissue in patches of images and slides, with maps of both.",
         _histopathology,
     ),
-    Application(
+    CommandGroup(
         "cells", "Find dividing and dying cells in time-lapse microscopy, with their uncertainty.", _cells
     ),
 )
@@ -215,7 +215,7 @@ def make_app() -> typer.Typer:
     return app
 
 
-def _group(application: Application) -> type[TyperGroup]:
+def _group(application: CommandGroup) -> type[TyperGroup]:
     """Return the class of an application's commands, which are made when one of them is asked for."""
 
     class Group(TyperGroup):

@@ -157,3 +157,22 @@ COMMANDS = [f"pipelines.{path.parent.name}.commands" for path in ROOT.glob("pipe
 def test_importing_it_leaves_tensorflow_alone(modules):
     program = f"import sys, {modules}; sys.exit('tensorflow' in sys.modules or 'gpflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+ALIKE = {
+    *("TrainSettings", "EvaluateSettings", "PredictSettings"),
+    *("prepare", "predict", "explore", "fetch", "prepare_source", "survey_file", "make_predictor"),
+}
+"""Names that each application, or a command and what it calls, have alike."""
+
+
+def test_a_name_is_defined_once():
+    defined: dict[str, list[str]] = defaultdict(list)
+    for package in ROOMS:
+        for module, source in modules(package).items():
+            for node in ast.parse(source.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                    defined[node.name].append(module)
+    twice = {name: found for name, found in defined.items() if len(found) > 1}
+    assert {name: found for name, found in twice.items() if name not in ALIKE} == {}
+    assert twice.keys() == ALIKE

@@ -58,9 +58,9 @@ def _evaluations(x: FloatArray) -> dict[str, Any]:
 
 def _own_start(x: FloatArray) -> tuple[Any, Any]:
     from gpmodels.gplvm.data import seen_rows  # noqa: PLC0415
-    from gpmodels.gplvm.training import start_parameters  # noqa: PLC0415
+    from gpmodels.gplvm.training import latent_start_parameters  # noqa: PLC0415
 
-    parameters = start_parameters(
+    parameters = latent_start_parameters(
         x,
         num_dimensions=oil_flow.DIMENSIONS,
         num_inducing=oil_flow.INDUCING,
@@ -72,10 +72,10 @@ def _own_start(x: FloatArray) -> tuple[Any, Any]:
 
 
 def _own_evaluation(x: FloatArray) -> Callable[[], Any]:
-    from gpmodels.gplvm.training import Objective  # noqa: PLC0415
+    from gpmodels.gplvm.training import LatentObjective  # noqa: PLC0415
 
     parameters, rows = _own_start(x)
-    objective, flat = Objective(parameters, rows), parameters.flat()
+    objective, flat = LatentObjective(parameters, rows), parameters.flat()
     count = [0]
 
     def call() -> Any:

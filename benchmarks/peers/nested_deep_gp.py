@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from gpmodels.gplvm.bounds import collapsed_bound
+from gpmodels.gplvm.bounds import latent_collapsed_bound
 from gpmodels.gplvm.data import SeenRows
 from gpmodels.gplvm.kernels import LatentKernel
 
@@ -135,6 +135,6 @@ def _layer_bound(
         group=np.zeros(num_columns, np.intp),
         counts=np.full(num_columns, float(num_rows)),
     )
-    return collapsed_bound(
+    return latent_collapsed_bound(
         layer.kernel, mean, variance, layer.inducing_inputs, layer.noise_variance, rows, prior=False
     )

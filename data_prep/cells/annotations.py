@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from data_prep.cells.candidates import Candidate, SurveyedSequence
 from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError, Skipped
-from data_prep.files.tables import number, read_table
+from data_prep.files.tables import read_table, table_number
 
 ANNOTATION_COLUMNS = ("frame", "x", "y", "kind")
 """Columns of a CSV file of events; `sequence` too, where there are several sequences."""
@@ -231,7 +231,7 @@ def _assignment(near: _Near) -> dict[int, int]:
 
 def _event(path: Path, line: int, row: dict[str, str], settings: CellsPrepareSettings) -> CellEvent:
     try:
-        frame, x, y = _whole(row["frame"]), number(row["x"]), number(row["y"])
+        frame, x, y = _whole(row["frame"]), table_number(row["x"]), table_number(row["y"])
     except ValueError as error:
         raise InputError(
             f"{path}, line {line}: {error}. Expected a whole number as frame, and numbers as x and y."

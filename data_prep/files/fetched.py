@@ -35,7 +35,7 @@ _RENAME: Final = "Rename it there, or take other files with --pattern. Nothing w
 
 
 @dataclass(frozen=True)
-class Record:
+class FetchRecord:
     """What is known of a file in the folder.
 
     Attributes:
@@ -61,7 +61,7 @@ class FetchedFolder:
 
     out: Path
     shown: str
-    records: dict[str, Record]
+    records: dict[str, FetchRecord]
 
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
@@ -112,12 +112,12 @@ class FetchedFolder:
     def start(self, paths: Iterable[str]) -> None:
         """Write the index, with paths that are to be fetched: what stands there later was fetched."""
         for path in paths:
-            self.records.setdefault(path, Record(path))
+            self.records.setdefault(path, FetchRecord(path))
         with atomic_file(self.out / INDEX) as temporary, temporary.open("w", encoding="utf-8") as file:
             file.write(json.dumps({"address": self.shown}) + "\n")
             file.writelines(map(_line, self.records.values()))
 
-    def add(self, record: Record) -> None:
+    def add(self, record: FetchRecord) -> None:
         """Remember a file that is complete.
 
         Raises:
@@ -194,7 +194,7 @@ def open_folder(out: Path, shown: str) -> FetchedFolder:
     try:
         header, *lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # a last line that was cut off
         address = TypeAdapter(dict[str, str]).validate_python(parse_json(header))["address"]
-        adapter = TypeAdapter(Record)
+        adapter = TypeAdapter(FetchRecord)
         records = [adapter.validate_python(parse_json(line)) for line in lines]
     except (KeyError, ValueError) as error:
         raise InputError(
@@ -233,7 +233,7 @@ def require_names(paths: Collection[str], shown: str) -> None:
             raise InputError(f"{shown}: has a file {path!r}, {fault}; expected a path below it. {_RENAME}")
 
 
-def _line(record: Record) -> str:
+def _line(record: FetchRecord) -> str:
     return json.dumps(asdict(record)) + "\n"
 
 

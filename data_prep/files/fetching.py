@@ -21,7 +21,7 @@ from typing import Any, Final
 from data_prep.errors import InputError, Skipped
 from data_prep.files.addresses import Address, RemoteFile, TransferError, list_files, open_address
 from data_prep.files.atomic import atomic_file, remove_partial
-from data_prep.files.fetched import FetchedFolder, Record, open_folder, require_names
+from data_prep.files.fetched import FetchedFolder, FetchRecord, open_folder, require_names
 from data_prep.files.sole_writer import sole_writer
 
 JOBS: Final = 8  # files at a time: what takes long is to wait for the other side
@@ -184,7 +184,7 @@ class _Job:
         with atomic_file(self.folder.out / remote.path) as temporary:
             temporary.parent.mkdir(parents=True, exist_ok=True)
             size = self._copy(remote, temporary)
-        self.folder.add(Record(remote.path, size, remote.version))
+        self.folder.add(FetchRecord(remote.path, size, remote.version))
         return size
 
     def _copy(self, remote: RemoteFile, path: Path) -> int:

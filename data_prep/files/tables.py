@@ -70,7 +70,7 @@ def cell_text(value: object) -> object:
     return "" if value is None else value
 
 
-def number(text: str) -> float:
+def table_number(text: str) -> float:
     """Return a number as tables have it: not `1_2` or digits of other scripts, which Python accepts.
 
     Args:
@@ -80,7 +80,7 @@ def number(text: str) -> float:
         ValueError: The text is not a number.
 
     Example:
-        >>> number("-2.5e1")
+        >>> table_number("-2.5e1")
         -25.0
     """
     if "_" in text or not text.isascii():

@@ -12,7 +12,7 @@ from data_prep.files.class_folders import class_folder_names, files_by_stem, fir
 from data_prep.files.entries import MASK_SUFFIXES
 from data_prep.files.pairing import without_common_ending
 from data_prep.files.split_folders import Side, split_folders
-from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, number, read_table
+from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table, table_number
 from data_prep.files.walking import walked_folders
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import TISSUE_SUFFIXES
@@ -345,7 +345,7 @@ def _tails(name: str) -> list[str]:
 def _survival(row: Mapping[str, str], table: Path, line: int) -> tuple[float, bool]:
     event = _EVENTS.get(row["event"].lower())
     try:
-        months = number(row["months"])
+        months = table_number(row["months"])
     except ValueError:
         months = math.nan
     if event is None or not (math.isfinite(months) and months > 0):

@@ -22,7 +22,7 @@ _SAMPLED_PIXELS = 4000  # of each of these
 
 
 @dataclass(frozen=True)
-class Place:
+class PatchPlace:
     """Where a patch lies, in pixels of the image.
 
     Attributes:
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Patch(Place):
+class Patch(PatchPlace):
     """A piece of an image, at its place.
 
     Attributes:
@@ -136,13 +136,13 @@ class _Places:
     def __len__(self) -> int:
         return self.rows * self.columns
 
-    def __getitem__(self, number: int) -> Place:
+    def __getitem__(self, number: int) -> PatchPlace:
         if not 0 <= number < len(self):
             raise IndexError(f"place {number} of {len(self)}")
         row, column = divmod(number, self.columns)
         top = min(int(row * self.sides[0]), self.whole[0] - self.extent[0])
         left = min(int(column * self.sides[1]), self.whole[1] - self.extent[1])
-        return Place(top, left, *self.extent)
+        return PatchPlace(top, left, *self.extent)
 
 
 def _places(path: Path, slide: Slide, settings: PatchSettings) -> tuple[_Places, tuple[int, int]]:
@@ -192,7 +192,7 @@ def _reduction(path: Path, slide: Slide, settings: PatchSettings) -> float:
     return settings.mpp / pixel_size
 
 
-def _read(slide: Slide, place: Place, size: tuple[int, int]) -> Pixels:
+def _read(slide: Slide, place: PatchPlace, size: tuple[int, int]) -> Pixels:
     return slide.read(place.row, place.column, (place.height, place.width), size)
 
 

@@ -16,7 +16,7 @@ from data_prep.labelled.augmentation import augment_labelled, random_numbers
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledManifest
 from data_prep.prepared.prefetching import PARALLEL_CALLS, prefetched
-from data_prep.prepared.shards import RecordReader, read_features
+from data_prep.prepared.shards import RecordReader, read_record
 
 LABEL = "label"
 """Name of the feature of a record that has the label."""
@@ -54,7 +54,7 @@ def require_stored_shape(folder: Path, manifest: LabelledManifest) -> None:
             "Run `prepare` again."
         )
     first = manifest.examples[0]
-    stored = len(read_features(folder, first).get("image", b""))
+    stored = len(read_record(folder, first).get("image", b""))
     if stored != math.prod(manifest.shape):
         raise InputError(
             f"{folder / MANIFEST_NAME}: says that examples have the shape {list(manifest.shape)}, but "
@@ -177,7 +177,7 @@ def labelled_records(
         InputError: A name is not in the manifest.
     """
     for entry in manifest.select(sorted(names)):
-        features = read_features(folder, entry)
+        features = read_record(folder, entry)
         image = np.frombuffer(features["image"], dtype=np.uint8).reshape(manifest.shape)
         yield entry.name, image, int.from_bytes(features["label"], "little")
 

@@ -316,7 +316,7 @@ def _relabelled(
 ) -> list[tuple[ExampleFacts, "Position"]]:
     """Write the shards anew with the labels of the classes that are left, without examples of the others."""
     from data_prep.labelled.dataset import LABEL, stored_label  # noqa: PLC0415 - workers do without TensorFlow
-    from data_prep.prepared.shards import read_features, write_shards  # noqa: PLC0415 - imports TensorFlow
+    from data_prep.prepared.shards import read_record, write_shards  # noqa: PLC0415 - imports TensorFlow
 
     with TemporaryDirectory(dir=folder) as former:
         for name in {position.shard for _, position in stored}:
@@ -327,7 +327,7 @@ def _relabelled(
             if before[facts.label] in after
         )
         records = (
-            (facts, read_features(Path(former), position) | {LABEL: stored_label(facts.label)})
+            (facts, read_record(Path(former), position) | {LABEL: stored_label(facts.label)})
             for facts, position in facts_and_positions
         )
         return write_shards(folder, records, examples_per_shard=examples_per_shard)

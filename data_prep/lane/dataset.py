@@ -16,7 +16,7 @@ from data_prep.lane.augmentation_settings import LaneAugmentation
 from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.masks import IGNORED, LANE
 from data_prep.prepared.prefetching import PARALLEL_CALLS, prefetched
-from data_prep.prepared.shards import RecordReader, read_features
+from data_prep.prepared.shards import RecordReader, read_record
 
 
 def lane_dataset(  # noqa: PLR0913 - all but three have defaults
@@ -98,7 +98,7 @@ def lane_records(
         InputError: A name is not in the manifest.
     """
     for entry in manifest.select(sorted(names)):
-        values = read_features(folder, entry)
+        values = read_record(folder, entry)
         image = np.frombuffer(values["image"], dtype=np.uint8).reshape(*manifest.size, 3)
         mask = np.frombuffer(values["mask"], dtype=np.uint8).reshape(manifest.size)
         original = cv2.imdecode(np.frombuffer(values["original_mask"], dtype=np.uint8), cv2.IMREAD_UNCHANGED)
@@ -110,7 +110,7 @@ def lane_images(
 ) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
     """Yield name and image of examples, as `lane_records` does, without their masks."""
     for entry in manifest.select(sorted(names)):
-        values = read_features(folder, entry)
+        values = read_record(folder, entry)
         yield entry.name, np.frombuffer(values["image"], dtype=np.uint8).reshape(*manifest.size, 3)
 
 

@@ -42,7 +42,7 @@ _PAIR = "pair of image and mask"
 
 
 @dataclass(frozen=True)
-class PrepareResult:
+class LanePrepareResult:
     """What `prepare_lane` did.
 
     Attributes:
@@ -68,7 +68,7 @@ def prepare_lane(
     jobs: Workers = 1,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> PrepareResult:
+) -> LanePrepareResult:
     """Turn a folder of images and a folder of masks with the same stems into a prepared folder.
 
     The folder has TFRecord shards, `manifest.json` and `skipped.csv`; `data_prep.lane.dataset` reads it. The
@@ -129,7 +129,7 @@ def prepare_lane(
         write_skipped(folder, skipped)
         manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, found_levels.range)
         write_manifest(folder, manifest)
-    return PrepareResult(
+    return LanePrepareResult(
         manifest=manifest,
         skipped=tuple(skipped),
         without_lane=tuple(example.name for example in examples if not example.lane_pixels),

@@ -93,7 +93,7 @@ def _serialise(features: Mapping[str, bytes]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def read_features(folder: Path, example: Example | Position) -> dict[str, bytes]:
+def read_record(folder: Path, example: Example | Position) -> dict[str, bytes]:
     """Read the features of one example of a prepared folder, by name.
 
     Args:

@@ -11,7 +11,14 @@ from xml.parsers import expat
 import yaml
 
 from data_prep.errors import InputError
-from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, number, read_table, read_text, whole_number
+from data_prep.files.tables import (
+    CLASS_ALIASES,
+    FILE_ALIASES,
+    read_table,
+    read_text,
+    table_number,
+    whole_number,
+)
 from data_prep.files.yaml_text import parse_yaml, yaml_problem
 from data_prep.sonar.boxes import Box
 
@@ -279,7 +286,7 @@ def _number(path: Path, element: ET.Element, where: str, default: float | None =
 
 def _finite(texts: Sequence[str]) -> list[float] | None:
     try:
-        values = [number(text) for text in texts]
+        values = [table_number(text) for text in texts]
     except ValueError:
         return None
     return values if all(map(math.isfinite, values)) else None

@@ -17,8 +17,8 @@ from data_prep.video.manifest import (
     FeaturesExample,
     FeaturesManifest,
     LearnedVideos,
-    TrunkFacts,
     VideoManifest,
+    VideoTrunkFacts,
 )
 
 TRUNK_NAME = "trunk.safetensors"
@@ -152,7 +152,7 @@ def write_features_manifest(
     clips: VideoManifest,
     files: Mapping[str, str],
     *,
-    trunk: TrunkFacts,
+    trunk: VideoTrunkFacts,
     learned: LearnedVideos,
     prepared_sha256: str,
 ) -> FeaturesManifest:

@@ -39,7 +39,7 @@ class VideoManifest(LabelledManifest):
         return ClipSettings.model_validate({name: self.settings[name] for name in ClipSettings.model_fields})
 
 
-class TrunkFacts(BaseModel):
+class VideoTrunkFacts(BaseModel):
     """Facts of the network that features come from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,7 +69,7 @@ class FeaturesExample(VideoExample):
 class FeaturesManifest(VideoManifest):
     """Contents of a folder of cached features; examples, classes and splits are those of the clips."""
 
-    trunk: TrunkFacts = Field(description="Which network the features come from.")
+    trunk: VideoTrunkFacts = Field(description="Which network the features come from.")
     learned: LearnedVideos = Field(
         description="Videos that the network learned from; none where it came as a file of weights."
     )

@@ -35,9 +35,9 @@ from gpmodels.estimators.starts import choose_start
 from gpmodels.estimators.temperature import (
     best_temperature,
     check_temperature,
-    log_probabilities,
+    class_log_probabilities,
     temperature_by_folds,
-    tempered,
+    tempered_log_probabilities,
 )
 from gpmodels.heads.gp import GPHead, Points
 from gpmodels.statistics.paired_difference import paired_gain
@@ -436,10 +436,12 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         """
         logs = self._left_out(X, y, sample_weight, self._log_probabilities_of)
         if self.temperature != "auto" or self.posterior_is_solved_:
-            return tempered(logs, self.temperature_)
+            return tempered_log_probabilities(logs, self.temperature_)
         labels = column_or_1d(y)
         weight = self._row_weight(labels, _check_sample_weight(sample_weight, X, dtype=np.float64))
-        return tempered(logs, self._best_temperature(logs, self._class_indices(labels), weight))
+        return tempered_log_probabilities(
+            logs, self._best_temperature(logs, self._class_indices(labels), weight)
+        )
 
     def _judged(self, engine: Engine, rows: Rows) -> tuple[FloatArray, float]:
         """Return the log density of each held-out row, nats, and the temperature of it.
@@ -448,10 +450,10 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         because they are surer, which a temperature mends.
         """
         x, label, weight = (part.numpy() for part in rows.take(slice(None), engine.dtype))
-        logs, own = log_probabilities(engine, x), label.astype(np.intp)
+        logs, own = class_log_probabilities(engine, x), label.astype(np.intp)
         automatic = self.temperature == "auto"
         temperature = best_temperature(logs, own, weight) if automatic else float(self.temperature)
-        return tempered(logs, temperature)[np.arange(len(own)), own], temperature
+        return tempered_log_probabilities(logs, temperature)[np.arange(len(own)), own], temperature
 
     def _head_settings(self) -> dict[str, Any]:
         if self.likelihood not in LIKELIHOODS:

@@ -27,7 +27,7 @@ from gpmodels.estimators.rows import checked_rows
 from gpmodels.estimators.temperature import (
     check_temperature,
     held_out_temperature,
-    tempered,
+    tempered_log_probabilities,
 )
 from gpmodels.heads.gp import Points
 
@@ -113,7 +113,7 @@ class _GPClassifier(ClassifierMixin, SparseGPEstimator):
             outputs["probability"] = np.exp(log_probability)
         temperature = getattr(self, "temperature_", 1.0)
         if temperature != 1.0:
-            logarithms = tempered(log_probability, temperature)
+            logarithms = tempered_log_probabilities(log_probability, temperature)
             outputs["probability"] = np.exp(logarithms)
             entropy = -np.sum(outputs["probability"] * logarithms, axis=1)
             if temperature < 1.0:

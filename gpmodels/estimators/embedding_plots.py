@@ -77,7 +77,7 @@ def plot_map(
     return ax
 
 
-def plot_relevance(estimator: BayesianGPLVM, ax: Axes | None = None) -> Axes:
+def plot_dimension_relevance(estimator: BayesianGPLVM, ax: Axes | None = None) -> Axes:
     """Draw the relevance of each dimension, the largest first.
 
     Args:

@@ -18,8 +18,8 @@ from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.gplvm_calibration import variance_factors
 from gpmodels.estimators.gplvm_checks import (
     check_settings,
+    checked_latent_rows,
     checked_positions,
-    checked_rows,
     checked_standardised,
 )
 from gpmodels.estimators.gplvm_files import load_gplvm, save_gplvm
@@ -150,7 +150,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
                 a row or column of X is all NaN.
         """
-        x = checked_rows(self, X, reset=True)
+        x = checked_latent_rows(self, X, reset=True)
         check_settings(self, x.shape)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in the next line
@@ -213,7 +213,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Positions `[N, Q]`, or positions and deviations.
         """
         check_is_fitted(self)
-        x = checked_rows(self, X, reset=False)
+        x = checked_latent_rows(self, X, reset=False)
         mean, deviation = self._positions(self._standardised(x)).best()
         return (mean, deviation) if return_std else mean
 
@@ -249,7 +249,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Rows without NaN `[N, D]`, or rows and deviations.
         """
         check_is_fitted(self)
-        x = checked_rows(self, X, reset=False)
+        x = checked_latent_rows(self, X, reset=False)
         expected = completed_moments(self._model(), self._positions(self._standardised(x)))
         is_missing = np.isnan(x)
         completed = np.where(is_missing, self.scaling_.restored(expected.mean), x)
@@ -267,7 +267,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             best position together, which bounds nothing. Compare rows with the same columns seen.
         """
         check_is_fitted(self)
-        x = checked_rows(self, X, reset=False)
+        x = checked_latent_rows(self, X, reset=False)
         bound = self._positions(self._standardised(x)).bound
         return bound - (~np.isnan(x)).astype(np.float64) @ np.log(self.scaling_.deviation)
 

@@ -64,7 +64,7 @@ def check_settings(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
         )
 
 
-def checked_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> FloatArray:
+def checked_latent_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> FloatArray:
     """Return rows as float64 in which NaN means missing.
 
     Args:

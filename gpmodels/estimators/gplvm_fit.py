@@ -15,7 +15,7 @@ from gpmodels.gplvm.data import FloatArray, column_groups, seen_rows
 from gpmodels.gplvm.inference import Starts, infer
 from gpmodels.gplvm.mini_batch import fit_mini_batches, most_groups, regrouped
 from gpmodels.gplvm.rows import HeldModel, expected_values
-from gpmodels.gplvm.training import Parameters, held_model, maximise, start_parameters
+from gpmodels.gplvm.training import Parameters, held_model, latent_start_parameters, maximise
 
 SAMPLE_ROWS = 2000
 """Rows of the sample from which mini-batches start."""
@@ -149,7 +149,7 @@ def fit_rows(
                 iteration_done=lambda bound, place: iteration_done(bound, lambda: fitted(place())),
             )
 
-        start = start_parameters(standardised, num_inducing=num_inducing, **settings)
+        start = latent_start_parameters(standardised, num_inducing=num_inducing, **settings)
         found = trained(start)
         if _is_all_noise(found, standardised) and start.log_lengthscales is not None:
             # Lengthscales of 1 were too short for so noisy columns; typical distances are √(2Q).
@@ -181,7 +181,7 @@ def _fit_large(
     sample = standardised[chosen]
     rows = seen_rows(sample)
     found = maximise(
-        start_parameters(sample, num_inducing=min(num_inducing, len(sample)), **settings),
+        latent_start_parameters(sample, num_inducing=min(num_inducing, len(sample)), **settings),
         rows,
         max_iterations=min(SAMPLE_ITERATIONS, max_iterations),
         tolerance=estimator.tolerance,

@@ -82,7 +82,7 @@ class KernelStart(NamedTuple):
     noise_variance: float
 
 
-class Sample(NamedTuple):
+class RowSample(NamedTuple):
     """Rows of an exact GP: inputs `[n, D]`, targets `[n, P]`, covariance of the linear part `[n, n]`."""
 
     x: FloatArray
@@ -107,7 +107,7 @@ def kernel_start(
     linear = np.ones([len(index), len(index)])
     if logits is not None:
         linear += logits[index] @ logits[index].T
-    sample = Sample(x[index], y[index], linear)
+    sample = RowSample(x[index], y[index], linear)
     median = np.sqrt(np.median(squared_distances(sample.x)[np.triu_indices(len(index), k=1)]))
     if not median > 0.0:
         return None
@@ -220,7 +220,7 @@ def likely_pair(x: FloatArray, residuals: FloatArray, lengthscales: FloatArray) 
     return int(first), int(second)
 
 
-def _optimised(start: FloatArray, sample: Sample) -> tuple[float, FloatArray]:
+def _optimised(start: FloatArray, sample: RowSample) -> tuple[float, FloatArray]:
     """Return the least `negative_evidence` from a start, and where it is."""
     run = scipy.optimize.minimize(
         negative_evidence,
@@ -236,7 +236,7 @@ def _optimised(start: FloatArray, sample: Sample) -> tuple[float, FloatArray]:
 
 def _residuals(
     theta: FloatArray,
-    sample: Sample,
+    sample: RowSample,
     x: FloatArray,
     y: FloatArray,
     logits: FloatArray | None,
@@ -258,7 +258,7 @@ def _residuals(
     return np.concatenate([left_out, y - cross @ solved])
 
 
-def _without_kernel(sample: Sample) -> float:
+def _without_kernel(sample: RowSample) -> float:
     """Return the least `negative_evidence` of a kernel without variance, over σ²."""
     none = VARIANCE_RANGE[0] * 2.0
     lengthscales = np.zeros(sample.x.shape[1])

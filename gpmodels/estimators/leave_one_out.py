@@ -23,7 +23,7 @@ from gpmodels.estimators.engine import Engine, FloatArray
 from gpmodels.estimators.mini_batch import CHUNK, Rows
 from gpmodels.estimators.row_digest import row_digest, weighted_row_digest
 from gpmodels.estimators.rows import checked_rows
-from gpmodels.estimators.temperature import tempered
+from gpmodels.estimators.temperature import tempered_log_probabilities
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
 from gpmodels.units.counts import is_count
@@ -221,7 +221,7 @@ class LeavesOneOutClassifier(_LeavesOneOut, abc.ABC):
     def _left_out_log_probabilities(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
         """Return log p_c of each row by what the others say, `[N, C]`."""
         logs = self._left_out(X, y, sample_weight, self._log_probabilities_of)
-        return tempered(logs, getattr(self, "temperature_", 1.0))
+        return tempered_log_probabilities(logs, getattr(self, "temperature_", 1.0))
 
     def _log_probabilities_of(self, engine: Engine, _: Points, latent: Any) -> FloatArray:
         """Return log p_c of marginals, `[n, C]`, before any temperature."""

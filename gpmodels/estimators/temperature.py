@@ -111,7 +111,7 @@ def temperature_by_folds(
             continue
         leave_out(held_out)
         beside = None if logits is None else logits[held_out]
-        log_probability[held_out] = log_probabilities(engine, x[held_out], beside)
+        log_probability[held_out] = class_log_probabilities(engine, x[held_out], beside)
     return best_temperature(log_probability, label, weight)
 
 
@@ -156,24 +156,24 @@ def best_temperature(log_probability: FloatArray, label: npt.NDArray[np.intp], w
     own = label[rows]
 
     def cost(log_temperature: float) -> float:
-        logs = tempered(logits, math.exp(log_temperature))[np.arange(len(own)), own]
+        logs = tempered_log_probabilities(logits, math.exp(log_temperature))[np.arange(len(own)), own]
         return float(-counts @ logs + 0.5 * (log_temperature / PRIOR_DEVIATION) ** 2)
 
     found = scipy.optimize.minimize_scalar(cost, bounds=(-LOG_RANGE, LOG_RANGE), method="bounded")
     return math.exp(float(found.x)) if found.fun < cost(0.0) else 1.0
 
 
-def tempered(log_probability: FloatArray, temperature: float) -> FloatArray:
+def tempered_log_probabilities(log_probability: FloatArray, temperature: float) -> FloatArray:
     """Return log p_c of `p_c^(1/T)`, normalised, `[N, C]`.
 
     Example:
-        >>> tempered(np.log([[0.9, 0.1]]), 2.0).round(4).tolist()
+        >>> tempered_log_probabilities(np.log([[0.9, 0.1]]), 2.0).round(4).tolist()
         [[-0.2877, -1.3863]]
     """
     return scipy.special.log_softmax(log_probability / temperature, axis=1)
 
 
-def log_probabilities(engine: Engine, x: FloatArray, logits: FloatArray | None = None) -> FloatArray:
+def class_log_probabilities(engine: Engine, x: FloatArray, logits: FloatArray | None = None) -> FloatArray:
     """Return log p_c at standardised rows `[n, D]`, some at a time.
 
     Args:

@@ -77,7 +77,7 @@ def latent_kl(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
 
 
 @check_shapes("mean: [N, Q]", "variance: [N, Q]", "inducing: [M, Q]", "noise_variance: []", "return: []")
-def collapsed_bound(
+def latent_collapsed_bound(
     kernel: LatentKernel,
     mean: tf.Tensor,
     variance: tf.Tensor | None,
@@ -124,7 +124,7 @@ def collapsed_bound(
 
 
 @check_shapes("mean: [N, Q]", "variance: [N, Q]", "inducing: [M, Q]", "noise_variance: []")
-def best_posterior(
+def best_inducing_posterior(
     kernel: LatentKernel,
     mean: tf.Tensor,
     variance: tf.Tensor | None,

@@ -203,7 +203,7 @@ class _Search:
             rest = max_iterations - first
             position[going], value[going] = self._minimise(row[going], mean, variance, rest)
         mean, variance = (part.reshape(shape) for part in self._parts(position))
-        return mixed(mean, variance, self._terms.constant[:, None] - value.reshape(shape[:2]))
+        return mixed_positions(mean, variance, self._terms.constant[:, None] - value.reshape(shape[:2]))
 
     def _kept(self, position: FloatArray, value: FloatArray, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         """Return which starts go on, `[N, K]`: the best of each row, and others that may matter beside it."""
@@ -264,7 +264,7 @@ class _Search:
         return values, gradients
 
 
-def mixed(mean: FloatArray, variance: FloatArray, bound: FloatArray) -> Positions:
+def mixed_positions(mean: FloatArray, variance: FloatArray, bound: FloatArray) -> Positions:
     """Return the mixture of the positions reached from several starts, weighed by their bounds.
 
     Components that coincide share one weight. With B_kl the Bhattacharyya distance between two components the

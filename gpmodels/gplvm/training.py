@@ -12,7 +12,7 @@ import scipy.optimize
 import tensorflow as tf
 from threadpoolctl import threadpool_limits
 
-from gpmodels.gplvm.bounds import best_posterior, collapsed_bound
+from gpmodels.gplvm.bounds import best_inducing_posterior, latent_collapsed_bound
 from gpmodels.gplvm.data import FloatArray, SeenRows
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel
@@ -80,10 +80,10 @@ class Parameters(NamedTuple):
         return tf.eye(self.mean.shape[1], dtype=tf.float64) if self.inducing is None else self.inducing
 
     def bound(self, rows: SeenRows, *, prior: bool = True) -> tf.Tensor:
-        """Return the collapsed bound, nats; see `gpmodels.gplvm.bounds.collapsed_bound`."""
+        """Return the collapsed bound, nats; see `gpmodels.gplvm.bounds.latent_collapsed_bound`."""
         variance = None if self.log_variances is None else tf.exp(self.log_variances)
         noise = tf.exp(self.log_noise)
-        return collapsed_bound(
+        return latent_collapsed_bound(
             self.kernel(), self.mean, variance, self.inducing_inputs(), noise, rows, prior=prior
         )
 
@@ -116,7 +116,7 @@ class Parameters(NamedTuple):
         return low, high
 
 
-def start_parameters(
+def latent_start_parameters(
     standardised: FloatArray,
     *,
     num_dimensions: int,
@@ -151,7 +151,7 @@ def start_parameters(
 
 
 @dataclass
-class Objective:
+class LatentObjective:
     """-bound/N as a function of one vector, for SciPy.
 
     Attributes:
@@ -220,7 +220,7 @@ def maximise(
             parameters at that moment.
         prior: Whether the prior of the positions counts.
     """
-    objective = Objective(start, rows, prior)
+    objective = LatentObjective(start, rows, prior)
     held = min(HELD_ITERATIONS, max_iterations // 3)
     flat = start.flat()
     for count, holds_noise in ((held, True), (max_iterations - held, False)):
@@ -236,7 +236,7 @@ def maximise(
 
 
 def _lbfgs(
-    objective: Objective,
+    objective: LatentObjective,
     flat: FloatArray,
     low: FloatArray,
     high: FloatArray,
@@ -283,7 +283,7 @@ def held_model(parameters: Parameters, rows: SeenRows) -> HeldModel:
     variance = None if parameters.log_variances is None else tf.exp(parameters.log_variances)
     kernel, inducing = parameters.kernel(), tf.convert_to_tensor(parameters.inducing_inputs())
     noise = tf.exp(parameters.log_noise)
-    posterior = best_posterior(kernel, tf.constant(parameters.mean), variance, inducing, noise, rows)
+    posterior = best_inducing_posterior(kernel, tf.constant(parameters.mean), variance, inducing, noise, rows)
     return HeldModel(
         kernel=kernel,
         inducing=inducing.numpy(),

@@ -69,7 +69,7 @@ def _nodes(mean: tf.Tensor, variance: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 @check_shapes("mean: [batch...]", "variance: [batch...]", "label: [batch...]", "return: [batch...]")
-def expected_log_likelihood(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+def expected_log_probit(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
     """Return E_{N(f | μ, σ²)}[log Φ(s f)], s = 2y - 1, the terms of thesis (4.36).
 
     Args:
@@ -78,7 +78,7 @@ def expected_log_likelihood(mean: tf.Tensor, variance: tf.Tensor, label: tf.Tens
         label: y, 0 or 1, any dtype.
 
     Example:
-        >>> round(float(expected_log_likelihood(tf.constant(0.0), tf.constant(1e-6), tf.constant(1))), 4)
+        >>> round(float(expected_log_probit(tf.constant(0.0), tf.constant(1e-6), tf.constant(1))), 4)
         -0.6931
     """
     sign = 2.0 * tf.cast(label, mean.dtype) - 1.0
@@ -145,7 +145,7 @@ class ProbitLikelihood(Likelihood):
         self, mean: tf.Tensor, variance: tf.Tensor, label: tf.Tensor, unit: tf.Tensor
     ) -> tf.Tensor:
         """Return E[log Φ(s f)], s = 2y - 1, by quadrature, nats, `[B]`; `unit` makes no difference."""
-        return expected_log_likelihood(tf.squeeze(mean, 1), tf.squeeze(variance, 1), label)
+        return expected_log_probit(tf.squeeze(mean, 1), tf.squeeze(variance, 1), label)
 
     @inherit_check_shapes
     def log_predictive_density(

@@ -32,7 +32,7 @@ from gpmodels.transfer.features import DomainFeatures, place
 from gpmodels.transfer.function_weights import function_weights
 from gpmodels.transfer.nodes import MixingGrid
 from gpmodels.transfer.rows import FloatArray, LeftOut, TransferRows
-from gpmodels.transfer.score_scale import balanced_parts, fit_score_scale, log_densities
+from gpmodels.transfer.score_scale import balanced_parts, fit_score_scale, left_out_log_densities
 from gpmodels.transfer.seen_rows import Inverse, SeenTarget, see_source, see_target
 
 
@@ -70,7 +70,7 @@ class ExactTransfer:
     def left_out_densities(self, rows: TransferRows) -> FloatArray:
         """Return log p of each target row of the fit by the others at their best scale, nats, `[N_t]`."""
         scale = _scale(rows, self.left_out)
-        return log_densities(self.left_out, rows.target, scale, is_classifier=rows.is_classifier)
+        return left_out_log_densities(self.left_out, rows.target, scale, is_classifier=rows.is_classifier)
 
     @property
     def num_outputs(self) -> int:
@@ -252,5 +252,5 @@ def _scale(rows: TransferRows, left_out: LeftOut) -> float:
 
 
 def _log_density(rows: TransferRows, left_out: LeftOut, scale: float) -> float:
-    each = log_densities(left_out, rows.target, scale, is_classifier=rows.is_classifier)
+    each = left_out_log_densities(left_out, rows.target, scale, is_classifier=rows.is_classifier)
     return float(rows.target.weight @ each)

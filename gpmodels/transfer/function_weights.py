@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cholesky
 
 from gpmodels.transfer.rows import FloatArray
-from gpmodels.transfer.seen_rows import SeenSource, SeenTarget, inverse_root
+from gpmodels.transfer.seen_rows import SeenSource, SeenTarget, inverse_factor
 
 NO_WEIGHT = 1e-12
 """Nodes with less posterior weight are left out of the covariance."""
@@ -112,7 +112,7 @@ def _open_by_features(
     inner = np.zeros([ends[-1]] * 2)
     for number, (node, share) in enumerate(zip(nodes, node_weight, strict=True)):
         mixing = np.repeat(node, sizes)
-        half = inverse_root(cholesky(target.inner(node), lower=True, overwrite_a=True))
+        half = inverse_factor(cholesky(target.inner(node), lower=True, overwrite_a=True))
         pull = mixing[:, None] * (weighted.T @ target.residual(node))
         moved[number] = half @ (half.T @ pull)
         if share > NO_WEIGHT:

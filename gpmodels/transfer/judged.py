@@ -8,7 +8,7 @@ import numpy as np
 
 from gpmodels.transfer.mixing import dirichlet_moments
 from gpmodels.transfer.rows import FloatArray, LeftOut, TransferRows
-from gpmodels.transfer.score_scale import fit_score_scale, log_densities
+from gpmodels.transfer.score_scale import fit_score_scale, left_out_log_densities
 from gpmodels.transfer.trained import TrainedTransfer
 
 
@@ -35,12 +35,14 @@ class JudgedTransfer:
         left_out = LeftOut(mean, variance.mean(axis=1) + trained.noise_variance)
         target = trained.rows.target
         scale = fit_score_scale(left_out, target.codes, target.weight) if trained.rows.is_classifier else 1.0
-        each = log_densities(left_out, target, scale, is_classifier=trained.rows.is_classifier)
+        each = left_out_log_densities(left_out, target, scale, is_classifier=trained.rows.is_classifier)
         return cls(trained, left_out, scale, -float(np.average(each, weights=target.weight)))
 
     def left_out_densities(self, rows: TransferRows) -> FloatArray:
         """Return log p of each target row of the fit by the others, nats, `[N_t]`."""
-        return log_densities(self.left_out, rows.target, self.score_scale, is_classifier=rows.is_classifier)
+        return left_out_log_densities(
+            self.left_out, rows.target, self.score_scale, is_classifier=rows.is_classifier
+        )
 
     @property
     def noise(self) -> float:

@@ -96,7 +96,9 @@ def fit_score_scale(left_out: LeftOut, codes: FloatArray, weight: FloatArray) ->
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
-def log_densities(left_out: LeftOut, target: DomainRows, scale: float, *, is_classifier: bool) -> FloatArray:
+def left_out_log_densities(
+    left_out: LeftOut, target: DomainRows, scale: float, *, is_classifier: bool
+) -> FloatArray:
     """Return log p of each row by what the others say of it, nats, `[N]`.
 
     Args:
@@ -113,7 +115,7 @@ def log_densities(left_out: LeftOut, target: DomainRows, scale: float, *, is_cla
     return np.sum(-0.5 * (np.log(2.0 * np.pi * variance) + residual**2 / variance), axis=1)
 
 
-class Comparison(NamedTuple):
+class ScaleComparison(NamedTuple):
     """Mean negative log density of target rows that were left out, nats.
 
     Attributes:
@@ -131,11 +133,11 @@ class Comparison(NamedTuple):
         """Whether the sources make it worse, by more than a standard error and than `HARM`."""
         return self.with_sources > self.without_sources + max(HARM, self.standard_error)
 
-    def in_units(self, unit: float) -> Comparison:
+    def in_units(self, unit: float) -> ScaleComparison:
         """Return what is said of real targets that were divided by a unit: densities are that much smaller.
 
         Example:
-            >>> Comparison(1.0, 2.0, 0.5).in_units(1.0)
+            >>> ScaleComparison(1.0, 2.0, 0.5).in_units(1.0)
             Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.5)
         """
         shift = float(np.log(unit))
@@ -144,12 +146,12 @@ class Comparison(NamedTuple):
         )
 
 
-def compare(
+def compare_scales(
     with_sources: FloatArray,
     without: FloatArray,
     weight: FloatArray,
     groups: npt.NDArray[np.intp] | None = None,
-) -> Comparison:
+) -> ScaleComparison:
     """Return what log densities of left-out rows, with and without the sources, say of these.
 
     Args:
@@ -159,9 +161,9 @@ def compare(
         groups: Group of each row, `[N]`: the error is over groups, whose rows are alike. None: over rows.
 
     Example:
-        >>> compare(np.array([-1.0, -1.0]), np.array([-2.0, -2.0]), np.ones(2))
+        >>> compare_scales(np.array([-1.0, -1.0]), np.array([-2.0, -2.0]), np.ones(2))
         Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.0)
     """
     share = weight / weight.sum()
     error = paired_gain(with_sources, without, weight, groups).standard_error
-    return Comparison(-float(share @ with_sources), -float(share @ without), error)
+    return ScaleComparison(-float(share @ with_sources), -float(share @ without), error)

@@ -108,7 +108,7 @@ class SeenTarget:
         if self.has_few_rows:
             covariance = np.einsum("k,knm->nm", np.square(node), self.grams)
             covariance[np.diag_indices_from(covariance)] += 1.0 / precision
-            factor = inverse_root(cholesky(covariance, lower=True, overwrite_a=True))
+            factor = inverse_factor(cholesky(covariance, lower=True, overwrite_a=True))
             return Inverse(np.zeros(len(precision)), factor, 1.0)
         scaled = precision[:, None] * np.concatenate(
             [share * one for share, one in zip(node, self.roots, strict=True)], axis=1
@@ -123,10 +123,10 @@ def see_source(rows: DomainRows, features: DomainFeatures, noise: float) -> Seen
     scaled = phi * (rows.weight / noise)[:, None]
     precision = np.eye(features.size) + phi.T @ scaled
     factor = cholesky(precision, lower=True)
-    return SeenSource(cho_solve((factor, True), scaled.T @ rows.codes), inverse_root(factor))
+    return SeenSource(cho_solve((factor, True), scaled.T @ rows.codes), inverse_factor(factor))
 
 
-def inverse_root(factor: FloatArray) -> FloatArray:
+def inverse_factor(factor: FloatArray) -> FloatArray:
     """Return R, upper triangular, with R Rᵀ = (L Lᵀ)⁻¹ for a Cholesky factor L."""
     inverse, _ = dtrtri(factor, lower=1)  # no element of the diagonal of a Cholesky factor is 0
     return np.ascontiguousarray(inverse.T)

@@ -31,7 +31,7 @@ def explore(
     """Show a data set as a map, its oddest examples and probable label errors, on one page."""
     from pipelines.explore import steps  # noqa: PLC0415 - imports TensorFlow
 
-    inputs = steps.Inputs(data=data, predictions=predictions)
+    inputs = steps.ExploredInputs(data=data, predictions=predictions)
     steps.explore(
         call.settings, inputs, out=out, jobs=call.workers, overwrite=overwrite, console=call.console
     )

@@ -97,7 +97,7 @@ class LatentMap:
         return rank
 
 
-def make_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) -> BayesianGPLVM:
+def make_latent_model(shape: tuple[int, int], scale: Scale, settings: ExploreSettings) -> BayesianGPLVM:
     """Return an unfitted model for a table of a shape: it has no more dimensions than the table allows.
 
     Raises:
@@ -171,7 +171,7 @@ def fit_map(features: Features, settings: ExploreSettings, progress: Progress | 
             "choose other --features."
         )
     started = perf_counter()
-    model = make_model((values.shape[0], values.shape[1]), features.scale, settings)
+    model = make_latent_model((values.shape[0], values.shape[1]), features.scale, settings)
     is_learned = fit_model(model, values, progress)
     order = np.argsort(-np.asarray(model.relevance_), kind="stable")
     return LatentMap(

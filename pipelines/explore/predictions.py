@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.tables import number, read_table
+from data_prep.files.tables import read_table, table_number
 from data_prep.files.videos import VIDEO_SUFFIXES
 
 _COLUMNS = ("file", "label")
@@ -122,7 +122,7 @@ def _error(path: Path, row: Mapping[str, str], class_name: str, probability: str
     if not probability:
         return float(row["label"] != class_name)
     try:
-        value = number(probability)
+        value = table_number(probability)
     except ValueError:
         value = float("nan")
     if not 0 <= value <= 1:

@@ -18,11 +18,11 @@ from pipelines.explore.predictions import read_predicted
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
 from pipelines.explore.suspects import find_suspects
-from pipelines.explore.tables import EMBEDDING, write_embedding, write_metrics
+from pipelines.explore.tables import EMBEDDING, write_embedding, write_findings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
+class ExploredInputs:
     """What is read.
 
     Attributes:
@@ -46,7 +46,7 @@ class Inputs:
 
 def explore(
     settings: ExploreSettings,
-    inputs: Inputs,
+    inputs: ExploredInputs,
     *,
     out: Path,
     jobs: Workers = 1,
@@ -85,7 +85,7 @@ def explore(
         with atomic_file(folder / EXPLORE_PAGE) as temporary:
             temporary.write_text(page, encoding="utf-8")
         write_embedding(folder / EMBEDDING, findings)
-        write_metrics(folder / METRICS, findings, settings)
+        write_findings(folder / METRICS, findings, settings)
         write_skipped(folder, examples.skipped)
     for note in findings.notes:
         console.print(note, markup=False)

@@ -55,7 +55,7 @@ def _rows(findings: Findings) -> Iterator[list[object]]:
         ]
 
 
-def write_metrics(path: Path, findings: Findings, settings: ExploreSettings) -> None:
+def write_findings(path: Path, findings: Findings, settings: ExploreSettings) -> None:
     """Write what was found in numbers, and the settings.
 
     Raises:

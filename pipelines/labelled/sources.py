@@ -15,7 +15,7 @@ from data_prep.labelled.dataset import features_dataset
 from data_prep.splits.divide import Splits
 from pipelines.labelled.data import LabelledData, PreparedMatrix
 from pipelines.labelled.settings import LabelledTrainSettings
-from pipelines.runs.application import Source
+from pipelines.runs.application import TransferSource
 from pipelines.runs.settings import SourceRows
 from pipelines.runs.sources import joined_classes, require_known
 
@@ -28,7 +28,7 @@ def labelled_sources(
     splits: Splits,
     settings: LabelledTrainSettings,
     opened: Sequence[LabelledData[Any]],
-) -> tuple[Source, ...]:
+) -> tuple[TransferSource, ...]:
     """Return the sources of a run; arguments as `pipelines.runs.application.Inputs.sources`.
 
     Every labelled example of a source counts, whatever part of it would be judged, if its class is one of the
@@ -45,7 +45,7 @@ def labelled_sources(
 
 def _source(
     data: LabelledData[Any], splits: Splits, settings: LabelledTrainSettings, source: LabelledData[Any]
-) -> Source:
+) -> TransferSource:
     require_alike(data, source)
     labels = joined_classes(
         source.manifest.class_names, data.manifest.class_names, settings.source_classes, source.folder
@@ -62,11 +62,11 @@ def _source(
     )
     if isinstance(source, PreparedMatrix) and isinstance(data, PreparedMatrix):
         part = source.part(names)
-        features = aligned(part.features, data.part(splits.train).features)
+        features = aligned_rows(part.features, data.part(splits.train).features)
         own = np.array([labels[int(label)] for label in part.labels], np.int32)
         batches = partial(features_dataset, features, own, batch_size=MAX_AT_ONCE, shuffle=False)
-        return Source(rows, batches, tuple(names))
-    return Source(rows, partial(_relabelled, source, names, labels), tuple(names))
+        return TransferSource(rows, batches, tuple(names))
+    return TransferSource(rows, partial(_relabelled, source, names, labels), tuple(names))
 
 
 def _relabelled(source: LabelledData[Any], names: Sequence[str], labels: dict[int, int]) -> tf.data.Dataset:
@@ -95,7 +95,7 @@ def require_alike(data: LabelledData[Any], source: LabelledData[Any]) -> None:
             )
 
 
-def aligned(rows: NDArray[np.floating[Any]], like: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+def aligned_rows(rows: NDArray[np.floating[Any]], like: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """Return rows `[N, D]` with the mean and deviation of other rows in each column.
 
     Args:
@@ -104,7 +104,7 @@ def aligned(rows: NDArray[np.floating[Any]], like: NDArray[np.floating[Any]]) ->
             deviation.
 
     Example:
-        >>> aligned(np.array([[0.0], [2.0]]), np.array([[10.0], [14.0]])).tolist()
+        >>> aligned_rows(np.array([[0.0], [2.0]]), np.array([[10.0], [14.0]])).tolist()
         [[10.0], [14.0]]
     """
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)

@@ -86,7 +86,9 @@ def projection_by_view(settings: ViewsTrainSettings, run: ViewsRun) -> ViewProje
 
 def component_columns(settings: ViewsTrainSettings, run: ViewsRun) -> dict[str, slice]:
     """Return the columns of each view's components, by the name of the view."""
-    return dict(zip(described(run).views, projection_by_view(settings, run).view_columns, strict=True))
+    return dict(
+        zip(view_preprocessing(run).views, projection_by_view(settings, run).view_columns, strict=True)
+    )
 
 
 def fit_projection(network: keras.Model, _settings: ViewsTrainSettings, batches: tf.data.Dataset) -> None:
@@ -121,12 +123,12 @@ VIEWS_NETWORK: Network[ViewsTrainSettings, ViewsRun] = Network(
 
 def views_server(model: HybridModel, run: ViewsRun) -> Server:
     """Return the graph that predicts one class for each example from its views."""
-    return ViewServer(model.inference_function(), described(run).views, model.inference_holders)
+    return ViewServer(model.inference_function(), view_preprocessing(run).views, model.inference_holders)
 
 
 def views_signatures(run: ViewsRun, single_latent: bool) -> dict[str, SignatureDescription]:
     """Return the signatures of a bundle that takes views."""
-    return view_signatures(run.class_names, described(run).views, single_latent=single_latent)
+    return view_signatures(run.class_names, view_preprocessing(run).views, single_latent=single_latent)
 
 
 def inside_views(_run: ViewsRun) -> str:
@@ -141,7 +143,7 @@ def no_settings(_run: ViewsRun) -> dict[str, Any]:
 
 def views_files(run: ViewsRun) -> dict[str, str]:
     """Return the file that says how the features are computed."""
-    return {PREPROCESSING: described(run).model_dump_json(indent=1) + "\n"}
+    return {PREPROCESSING: view_preprocessing(run).model_dump_json(indent=1) + "\n"}
 
 
 def typical_features(_run: ViewsRun, network: keras.Model) -> NDArray[np.float32]:
@@ -149,7 +151,7 @@ def typical_features(_run: ViewsRun, network: keras.Model) -> NDArray[np.float32
     return np.asarray(network.typical_features(), np.float32)
 
 
-def described(run: ViewsRun) -> ViewPreprocessing:
+def view_preprocessing(run: ViewsRun) -> ViewPreprocessing:
     """Return how the features of a run on features are computed."""
     if run.features is None:
         raise ValueError("The run has no features: it was trained on images.")
@@ -158,4 +160,4 @@ def described(run: ViewsRun) -> ViewPreprocessing:
 
 def views_of(run: ViewsRun) -> tuple[int, ...]:
     """Return the number of features of each view."""
-    return tuple(described(run).views.values())
+    return tuple(view_preprocessing(run).views.values())

@@ -74,7 +74,7 @@ def open_lane(folder: Path) -> LaneData:
     return Prepared(folder, load_manifest(folder, LaneManifest))
 
 
-def training_batches(
+def lane_training_batches(
     data: LaneData, names: Sequence[str], settings: TrainSettings, epoch: int
 ) -> tf.data.Dataset:
     """Return batches of image, label and weight of every training pixel, for an epoch from 0."""
@@ -90,7 +90,7 @@ def training_batches(
     )
 
 
-def plain_batches(
+def lane_plain_batches(
     data: LaneData,
     names: Sequence[str],
     settings: TrainSettings,
@@ -371,8 +371,8 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
     fixed_gp_settings=("points_per_image",),
     inputs=Inputs(
         open=open_lane,
-        training_batches=training_batches,
-        plain_batches=plain_batches,
+        training_batches=lane_training_batches,
+        plain_batches=lane_plain_batches,
         facts=(pixel_facts,),
         fitting=(
             require_size,

@@ -98,7 +98,7 @@ class JudgedExample:
 
 
 @dataclass(frozen=True)
-class Source:
+class TransferSource:
     """A further prepared folder that the heads that need sources learn from.
 
     Attributes:
@@ -155,7 +155,9 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
     kept: tuple[Callable[[DataKind, Path], None], ...] = ()
     steps_per_epoch: Callable[[SettingsKind, int], int] = one_pass
     through: Callable[[DataKind, SettingsKind, Path | None, Console, Cluster | None], DataKind] | None = None
-    sources: Callable[[DataKind, Splits, SettingsKind, Sequence[DataKind]], tuple[Source, ...]] | None = None
+    sources: (
+        Callable[[DataKind, Splits, SettingsKind, Sequence[DataKind]], tuple[TransferSource, ...]] | None
+    ) = None
 
     def seen(
         self,

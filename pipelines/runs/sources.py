@@ -15,7 +15,7 @@ from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
 from gpmodels.heads.base import Gift
 from gpmodels.registry import families, in_order
-from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OpenedSource:
         digests: What tells its examples from others.
     """
 
-    source: Source
+    source: TransferSource
     digests: frozenset[str]
 
 
@@ -93,7 +93,7 @@ def _digests(
     return frozenset(application.judge.learned(data, names))
 
 
-def _named(source: Source, folder: Path, folders: Sequence[Path]) -> Source:
+def _named(source: TransferSource, folder: Path, folders: Sequence[Path]) -> TransferSource:
     """Return a source whose name tells it from the others: with its parent's where two have one name."""
     if sum(other.name == folder.name for other in folders) == 1:
         return source

@@ -22,7 +22,7 @@ from gpmodels.registry import head_family, in_order, starting_head
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.folders import RUN, require_no_run
 from pipelines.command.strategies import StrategyName
-from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, Source
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
 from pipelines.runs.head_records import HeadRecords
@@ -416,7 +416,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         self._update_run(seconds={**job.run.seconds, name: round(seconds, 1)})
         job.say(f"{name}: fitted on the network of the {stage} stage in one pass, {seconds:.1f} s")
 
-    def _complete(self, model: HybridModel, sources: Sequence[Source] = ()) -> None:
+    def _complete(self, model: HybridModel, sources: Sequence[TransferSource] = ()) -> None:
         """Let the head see all training examples once, with their groups, and those of the sources."""
         job = self.job
         model.fit_to(

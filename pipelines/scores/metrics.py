@@ -90,7 +90,7 @@ def metrics_content(evaluation: Evaluation) -> dict[str, object]:
             for comparison in evaluation.comparisons
         ],
     }
-    return {key: plain(value) for key, value in content.items()}
+    return {key: as_json(value) for key, value in content.items()}
 
 
 def read_metrics(path: Path) -> dict[str, Any]:
@@ -153,18 +153,18 @@ def _unfamiliar(result: UnfamiliarResult | None) -> dict[str, object] | None:
     return {**vars(result), "scores": {key: vars(score) for key, score in result.scores.items()}}
 
 
-def plain(value: object) -> object:
+def as_json(value: object) -> object:
     """Return a value in JSON's types, with None for an undefined number.
 
     Raises:
         TypeError: The value holds something that JSON does not have.
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return as_json(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int):

@@ -26,7 +26,7 @@ def survival(
             f"Survival times are compared with the package {error.name}, which is not installed. Install it: "
             "pip install 'gpimaging[survival]'."
         ) from error
-    compare.survival(call.settings, data=data, out=out, overwrite=overwrite, console=call.console)
+    compare.compare_survival(call.settings, data=data, out=out, overwrite=overwrite, console=call.console)
 
 
 COMMANDS = {"survival": Command(SurvivalSettings, survival)}

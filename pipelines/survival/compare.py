@@ -16,8 +16,8 @@ from data_prep.files.atomic import atomic_folder, refuse_existing
 from pipelines.command.console import stage_bars
 from pipelines.command.folders import METRICS, PREDICTIONS
 from pipelines.survival.data import PatientSplit, SurvivalData, load_survival, patient_splits
-from pipelines.survival.models import Months, Projected, predict_months, project
-from pipelines.survival.report import CURVES, REPORT, scores_table, survival_figure, write_report
+from pipelines.survival.models import Months, ProjectedPatches, predict_months, project_patches
+from pipelines.survival.report import CURVES, REPORT, scores_table, survival_figure, write_survival_report
 from pipelines.survival.results import (
     Results,
     SplitResult,
@@ -30,7 +30,7 @@ from pipelines.survival.scores import SURVIVAL_SCORES, score
 from pipelines.survival.settings import ModelName, SurvivalSettings
 
 
-def survival(
+def compare_survival(
     settings: SurvivalSettings, *, data: Path, out: Path, console: Console, overwrite: bool = False
 ) -> Results:
     """Compare models of survival times by cross-validation; write report, metrics, predictions and curves.
@@ -49,7 +49,7 @@ def survival(
         (folder / CURVES).write_text(curves, encoding="utf-8")
         metrics = json.dumps(content, indent=2, allow_nan=False) + "\n"
         (folder / METRICS).write_text(metrics, encoding="utf-8")
-        write_report(folder / REPORT, loaded, settings, results)
+        write_survival_report(folder / REPORT, loaded, settings, results)
     console.print(scores_table(loaded, results))
     for warning in warnings_about(loaded, results):
         console.print(warning, markup=False)
@@ -70,7 +70,7 @@ def cross_validate(data: SurvivalData, settings: SurvivalSettings, progress: Any
     results: dict[str, list[SplitResult]] = {name: [] for name in settings.models}
     total = settings.repeats * settings.folds * len(settings.models)
     for split in patient_splits(data, settings):
-        projected = project(data, split.train, settings.components)
+        projected = project_patches(data, split.train, settings.components)
         for name in settings.models:
             results[name].append(_judged(name, data, projected, split, settings))
             if progress is not None:
@@ -79,7 +79,11 @@ def cross_validate(data: SurvivalData, settings: SurvivalSettings, progress: Any
 
 
 def _judged(
-    name: ModelName, data: SurvivalData, projected: Projected, split: PatientSplit, settings: SurvivalSettings
+    name: ModelName,
+    data: SurvivalData,
+    projected: ProjectedPatches,
+    split: PatientSplit,
+    settings: SurvivalSettings,
 ) -> SplitResult:
     started = perf_counter()
     try:

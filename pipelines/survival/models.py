@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Projected:
+class ProjectedPatches:
     """Patches as models see them.
 
     Attributes:
@@ -60,7 +60,7 @@ class Months:
     view_weights: Mapping[str, float] = field(default_factory=dict)
 
 
-def project(data: SurvivalData, train: Mask, components: int) -> Projected:
+def project_patches(data: SurvivalData, train: Mask, components: int) -> ProjectedPatches:
     """Return principal components of all patches, fitted on those of the training patients, `[P]`."""
     rows = train[data.patient]
     joint, apart = (
@@ -72,11 +72,11 @@ def project(data: SurvivalData, train: Mask, components: int) -> Projected:
     joint.adapt(data.features[rows])
     apart.set_weights(joint.get_weights())  # either holds both projections
     of_all, of_views = (layer(data.features).numpy().astype(np.float64) for layer in (joint, apart))
-    return Projected(of_all, of_views, apart.view_columns)
+    return ProjectedPatches(of_all, of_views, apart.view_columns)
 
 
 def predict_months(
-    name: ModelName, data: SurvivalData, projected: Projected, train: Mask, settings: SurvivalSettings
+    name: ModelName, data: SurvivalData, projected: ProjectedPatches, train: Mask, settings: SurvivalSettings
 ) -> Months:
     """Fit a model to the training patients and predict all patients.
 

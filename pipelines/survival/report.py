@@ -46,7 +46,9 @@ def scores_table(data: SurvivalData, results: Results) -> Table:
     return table
 
 
-def write_report(path: Path, data: SurvivalData, settings: SurvivalSettings, results: Results) -> None:
+def write_survival_report(
+    path: Path, data: SurvivalData, settings: SurvivalSettings, results: Results
+) -> None:
     """Write the report as Markdown, which shows the curves beside it.
 
     Raises:

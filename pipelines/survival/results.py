@@ -12,7 +12,7 @@ import numpy as np
 from data_prep.files.tables import write_table
 from pipelines.scores.bootstrap import SeedSummary, summarise_seeds
 from pipelines.scores.definitions import ratio
-from pipelines.scores.metrics import METRICS_SCHEMA_VERSION, plain
+from pipelines.scores.metrics import METRICS_SCHEMA_VERSION, as_json
 from pipelines.survival.data import PatientSplit, SurvivalData
 from pipelines.survival.models import Months
 from pipelines.survival.scores import SURVIVAL_SCORES
@@ -55,7 +55,7 @@ Results = Mapping[str, Sequence[SplitResult]]
 
 def warnings_about(data: SurvivalData, results: Results) -> tuple[str, ...]:
     """Return what a reader of the scores must know."""
-    return (CENSORING, *few_events(data, results), *unfitted(results))
+    return (CENSORING, *few_events(data, results), *unfitted_warnings(results))
 
 
 def few_events(data: SurvivalData, results: Results) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def few_events(data: SurvivalData, results: Results) -> tuple[str, ...]:
     return (warning,)
 
 
-def unfitted(results: Results) -> tuple[str, ...]:
+def unfitted_warnings(results: Results) -> tuple[str, ...]:
     """Return a warning for each division in which a model could not be fitted."""
     return tuple(
         f"{name} has no scores in fold {one.split.fold} of repeat {one.split.repeat}, and its means are of "
@@ -126,7 +126,7 @@ def summarise(data: SurvivalData, results: Results) -> dict[str, object]:
             for name, of_model in results.items()
         },
     }
-    return {key: plain(value) for key, value in content.items()}
+    return {key: as_json(value) for key, value in content.items()}
 
 
 def score_summaries(of_model: Sequence[SplitResult]) -> dict[str, SeedSummary]:

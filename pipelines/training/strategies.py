@@ -31,7 +31,7 @@ _LOST: Final = (
 
 
 @dataclass(frozen=True)
-class Place:
+class TrainingContext:
     """Where a process trains.
 
     Attributes:
@@ -51,7 +51,9 @@ class Place:
 
 
 @contextmanager
-def training_place(name: StrategyName, *, out: Path, resume: bool, console: Console) -> Iterator[Place]:
+def training_place(
+    name: StrategyName, *, out: Path, resume: bool, console: Console
+) -> Iterator[TrainingContext]:
     """Start a strategy, and enter the place where this process trains.
 
     Only the chief writes to the folder of the run. The other processes train the same, so that all have the
@@ -68,12 +70,12 @@ def training_place(name: StrategyName, *, out: Path, resume: bool, console: Cons
         ProcessLost: Another process did not come, ended or does not answer.
     """
     if name is StrategyName.NONE:
-        yield Place(None, out, console)
+        yield TrainingContext(None, out, console)
         return
     if name is StrategyName.MIRRORED:
         replicas = Replicas(tf.distribute.MirroredStrategy())
         _say_devices(replicas, console)
-        yield Place(replicas, out, console)
+        yield TrainingContext(replicas, out, console)
         return
     task = read_task()
     meet(task)
@@ -93,7 +95,7 @@ def training_place(name: StrategyName, *, out: Path, resume: bool, console: Cons
             if resume and out.exists():
                 shutil.copytree(out, folder, ignore=shutil.ignore_patterns("tensorboard"))
         replicas.wait()  # no process writes before the others have read
-        yield Place(replicas, folder, own_console)
+        yield TrainingContext(replicas, folder, own_console)
         replicas.wait()  # nobody ends while another one needs it
 
 

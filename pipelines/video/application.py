@@ -52,7 +52,7 @@ from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model
 from pipelines.scores.pictures import Picture, side_by_side
 from pipelines.video.settings import APPLICATION, TrainSettings, VideoRun
-from pipelines.video.trunk import load_trunk, require_weights, start_from, trunk_facts
+from pipelines.video.trunk import load_video_trunk, require_weights, start_from, video_trunk_facts
 
 _OF_CLIPS = ("width", "weights", "augmentation")
 _OF_FEATURES = ("machines",)
@@ -137,7 +137,7 @@ def require_kind(data: VideoData, model: Path, run: VideoRun) -> None:
         )
 
 
-def keep_trunk(data: VideoData, run_folder: Path) -> None:
+def keep_video_trunk(data: VideoData, run_folder: Path) -> None:
     """Copy the network that the features come from into the run: a bundle needs it."""
     if isinstance(data, PreparedFeatures):
         with atomic_file(run_folder / TRUNK_NAME) as temporary:
@@ -174,7 +174,7 @@ def video_shape(run: VideoRun) -> tuple[int | None, ...]:
     return (None, *run.clip_shape) if run.trunk is None else (None, run.trunk.num_features)
 
 
-def network_name(settings: TrainSettings, run: VideoRun) -> str:
+def video_network_name(settings: TrainSettings, run: VideoRun) -> str:
     """Return what a bundle says of the network."""
     if run.trunk is None:
         return f"Res3D, width {settings.width}"
@@ -256,8 +256,8 @@ def kept_trunk(run_folder: Path, run: VideoRun) -> Res3D:
         InputError: It is damaged, or not the one that the features come from.
     """
     path = run_folder / TRUNK_NAME
-    trunk = load_trunk(path)
-    if trunk_facts(trunk, run.clips) != run.trunk:
+    trunk = load_video_trunk(path)
+    if video_trunk_facts(trunk, run.clips) != run.trunk:
         raise InputError(
             f"{path} is not the network that the run's features come from. Put that one back, or train again."
         )
@@ -322,12 +322,12 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
         facts=(class_facts, video_facts),
         checks=(lacking_classes, learned_warnings, separable_classes, unheeded_settings),
         fitting=(require_size, require_classes, require_kind),
-        kept=(keep_trunk,),
+        kept=(keep_video_trunk,),
         steps_per_epoch=steps_per_epoch,
     ),
     network=Network(
         make=video_network,
-        name=network_name,
+        name=video_network_name,
         input_shape=video_shape,
         require_start=require_video_weights,
         start=start_network,

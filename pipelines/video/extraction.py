@@ -31,15 +31,15 @@ from data_prep.video.features import (
 from data_prep.video.manifest import (
     FeaturesManifest,
     LearnedVideos,
-    TrunkFacts,
     VideoManifest,
+    VideoTrunkFacts,
 )
 from gpmodels.networks.res3d import Res3D
 from pipelines.command.remote import other_file_seen, work_with_tensorflow
 from pipelines.runs.precision import Precision, network_arithmetic
 from pipelines.scores.pictures import Picture
 from pipelines.video.application import PreparedClips, clip_strip
-from pipelines.video.trunk import load_trunk, save_trunk, trunk_facts
+from pipelines.video.trunk import load_video_trunk, save_video_trunk, video_trunk_facts
 
 _LONGEST_SIDE = 480  # pixels of the picture of a video
 
@@ -141,7 +141,7 @@ class ExtractionRecipe:
     data: Path
     prepared_sha256: str
     trunk: Path
-    facts: TrunkFacts
+    facts: VideoTrunkFacts
     precision: Precision
     clips_at_once: int
 
@@ -156,8 +156,8 @@ class ExtractionRecipe:
             raise other_file_seen(self.data / MANIFEST_NAME)
         manifest = VideoManifest.model_validate_json(content)
         with network_arithmetic(self.precision):
-            trunk = load_trunk(self.trunk)
-        if trunk_facts(trunk, manifest.clip_settings) != self.facts:
+            trunk = load_video_trunk(self.trunk)
+        if video_trunk_facts(trunk, manifest.clip_settings) != self.facts:
             raise other_file_seen(self.trunk)
         return VideoExtractor(self.data, manifest, trunk, self.clips_at_once)
 
@@ -188,7 +188,7 @@ def extract_features(
         InputError: `out` has features of another network or of other clips, or cannot be written; or a video
             ended every worker that took it.
     """
-    facts = trunk_facts(trunk, data.manifest.clip_settings)
+    facts = video_trunk_facts(trunk, data.manifest.clip_settings)
     prepared_sha256 = file_sha256(data.folder / MANIFEST_NAME)
     known = f"{facts.sha256} {prepared_sha256} {learned.model_dump_json()}"
     identity = hashlib.sha256(known.encode()).hexdigest()
@@ -233,12 +233,12 @@ def clips_of_videos(manifest: VideoManifest) -> dict[str, list[str]]:
     return {video: [example.name for example in examples] for video, examples in of_videos}
 
 
-def _keep_trunk(trunk: Res3D, facts: TrunkFacts, manifest: VideoManifest, out: Path) -> None:
+def _keep_trunk(trunk: Res3D, facts: VideoTrunkFacts, manifest: VideoManifest, out: Path) -> None:
     """Write the network beside its features, or check the one that is there."""
     path = out / TRUNK_NAME
     if not path.exists():
-        save_trunk(trunk, path)
-    elif trunk_facts(load_trunk(path), manifest.clip_settings) != facts:
+        save_video_trunk(trunk, path)
+    elif video_trunk_facts(load_video_trunk(path), manifest.clip_settings) != facts:
         raise InputError(
             f"{out} has features of another network or of other clips than those given now. Expected the "
             "same ones, to go on with. Choose another --out, or remove this folder."

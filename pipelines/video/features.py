@@ -17,7 +17,7 @@ from pipelines.command.console import stage_bars
 from pipelines.video.application import PreparedClips, PreparedFeatures, open_videos, run_trunk
 from pipelines.video.extraction import Extraction, extract_features
 from pipelines.video.settings import FeaturesSettings
-from pipelines.video.trunk import load_trunk
+from pipelines.video.trunk import load_video_trunk
 
 
 def cache_features(
@@ -87,7 +87,7 @@ def _chosen_trunk(
 ) -> tuple[Res3D, LearnedVideos]:
     """Return the network, and what it learned from: of a file of weights nobody knows."""
     if weights is not None and model is None:
-        return load_trunk(weights), LearnedVideos()
+        return load_video_trunk(weights), LearnedVideos()
     if model is not None and weights is None:
         trunk, run = run_trunk(model, console)
         if run.clips != data.manifest.clip_settings:

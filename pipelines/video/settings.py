@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_prep.video.manifest import LearnedVideos, TrunkFacts
+from data_prep.video.manifest import LearnedVideos, VideoTrunkFacts
 from data_prep.video.settings import ClipSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings, MachineSettings
@@ -36,7 +36,7 @@ class VideoRun(LabelledRun):
 
     application: Literal["video"]
     clips: ClipSettings
-    trunk: TrunkFacts | None
+    trunk: VideoTrunkFacts | None
     learned: LearnedVideos
 
     @property

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save
 from data_prep.errors import InputError
 from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
-from data_prep.video.manifest import TrunkFacts
+from data_prep.video.manifest import VideoTrunkFacts
 from data_prep.video.settings import ClipSettings
 from gpmodels.networks.res3d import Res3D, assign_torchvision_weights, res3d, torchvision_state
 
@@ -54,7 +54,7 @@ def _numbers(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def load_trunk(path: Path) -> Res3D:
+def load_video_trunk(path: Path) -> Res3D:
     """Return the network of a file of weights, as wide as these.
 
     Raises:
@@ -97,8 +97,8 @@ def _assign(trunk: Res3D, state: dict[str, NDArray[Any]], path: Path) -> None:
         raise InputError(f"{path} does not fit: {error}") from error
 
 
-def save_trunk(trunk: Res3D, path: Path) -> None:
-    """Write the weights as a .safetensors file that `load_trunk` and torchvision read.
+def save_video_trunk(trunk: Res3D, path: Path) -> None:
+    """Write the weights as a .safetensors file that `load_video_trunk` and torchvision read.
 
     Raises:
         InputError: The file cannot be written.
@@ -108,10 +108,10 @@ def save_trunk(trunk: Res3D, path: Path) -> None:
         temporary.write_bytes(save(torchvision_state(trunk)))
 
 
-def trunk_facts(trunk: Res3D, clips: ClipSettings) -> TrunkFacts:
+def video_trunk_facts(trunk: Res3D, clips: ClipSettings) -> VideoTrunkFacts:
     """Return what distinguishes features of this network on such clips from others."""
     digest = hashlib.sha256(f"Res3D {trunk.width} {clips.model_dump_json()}".encode())
     for name, array in sorted(torchvision_state(trunk).items()):
         digest.update(f"{name} {array.shape}".encode())
         digest.update(array.astype("<f4").tobytes())
-    return TrunkFacts(width=trunk.width, num_features=trunk.num_features, sha256=digest.hexdigest())
+    return VideoTrunkFacts(width=trunk.width, num_features=trunk.num_features, sha256=digest.hexdigest())

@@ -11,7 +11,7 @@ from scipy import special
 
 from benchmarks.peers.lbfgs import LBFGS
 from benchmarks.peers.nested_deep_gp import NestedBound, NestedDeepGP, SparseLayer, nested_bound
-from gpmodels.gplvm.bounds import JITTER, collapsed_bound
+from gpmodels.gplvm.bounds import JITTER, latent_collapsed_bound
 from gpmodels.gplvm.data import seen_rows
 from gpmodels.gplvm.kernels import LatentKernel, covariance
 from gpmodels.units.numerics import inverse_cholesky
@@ -99,7 +99,7 @@ class Tiny:
         mean = tf.matmul(b, self.v_mean, transpose_a=True)
         inducing = tf.reduce_sum(tf.square(tf.matmul(root, b, transpose_a=True)), axis=0)
         variance = self.problem.inner_noise + 1.0 - tf.reduce_sum(b * b, axis=0) + inducing
-        fit = collapsed_bound(
+        fit = latent_collapsed_bound(
             kernel(),
             mean,
             variance[:, None],

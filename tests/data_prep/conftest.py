@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data_prep.lane.prepare import PrepareResult, prepare_lane
+from data_prep.lane.prepare import LanePrepareResult, prepare_lane
 from data_prep.lane.settings import LanePrepareSettings
 
 WritePairs = Callable[..., tuple[Path, Path]]
@@ -43,7 +43,7 @@ def write_pairs(tmp_path: Path) -> WritePairs:
 
 
 @pytest.fixture
-def prepared(write_pairs: WritePairs, tmp_path: Path) -> tuple[Path, PrepareResult]:
+def prepared(write_pairs: WritePairs, tmp_path: Path) -> tuple[Path, LanePrepareResult]:
     """A prepared folder of ten examples of 12 x 16 pixels, with some pixels ignored, in shards of four."""
     images, masks = write_pairs([f"frame_{number:02d}" for number in range(10)])
     for path in masks.iterdir():

@@ -212,11 +212,11 @@ def test_a_disk_that_is_full_within_a_line_leaves_the_index_as_it_was(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
     try:
         with pytest.raises(InputError, match=r"fetched.jsonl: cannot be written \(File too large\)"):
-            folder.add(fetched.Record("new.tif", 3, ""))
+            folder.add(fetched.FetchRecord("new.tif", 3, ""))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert index.read_bytes() == before
-    folder.add(fetched.Record("other.tif", 5, ""))
+    folder.add(fetched.FetchRecord("other.tif", 5, ""))
     records = fetched.open_folder(tmp_path, ADDRESS).records
     assert "new.tif" not in records
     assert records["other.tif"].size == 5

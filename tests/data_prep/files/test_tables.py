@@ -9,7 +9,7 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_folder
-from data_prep.files.tables import cell_text, number, read_table, read_text, write_table
+from data_prep.files.tables import cell_text, read_table, read_text, table_number, write_table
 
 
 def rows_of(path: Path) -> list[list[str]]:
@@ -94,6 +94,6 @@ def test_some_columns_of_a_table_by_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["1_2", "٣", "", "a"])
 def test_numbers_are_those_of_tables(text: str) -> None:
-    assert number(" 1e3 ") == 1000.0
+    assert table_number(" 1e3 ") == 1000.0
     with pytest.raises(ValueError, match="could not convert string to float"):
-        number(text)
+        table_number(text)

@@ -13,9 +13,9 @@ from data_prep.errors import InputError
 from data_prep.files.images import read_image, resize_image, resize_mask
 from data_prep.lane.augmentation_settings import LaneAugmentation
 from data_prep.lane.dataset import lane_dataset, lane_records
-from data_prep.lane.prepare import PrepareResult
+from data_prep.lane.prepare import LanePrepareResult
 
-Prepared = tuple[Path, PrepareResult]
+Prepared = tuple[Path, LanePrepareResult]
 NAMES = [f"frame_{number:02d}" for number in range(10)]
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.lane.manifest import LaneManifest
-from data_prep.lane.prepare import PrepareResult
+from data_prep.lane.prepare import LanePrepareResult
 from data_prep.prepared.manifest import MANIFEST_NAME, check_destination, file_sha256, load_manifest
 
-Prepared = tuple[Path, PrepareResult]
+Prepared = tuple[Path, LanePrepareResult]
 
 
 def edit(folder: Path, **changes: object) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from data_prep.prepared.manifest import Example, Manifest
-from data_prep.prepared.shards import RecordReader, read_features, write_shards
+from data_prep.prepared.shards import RecordReader, read_record, write_shards
 
 NAMES = [f"record {number}" for number in range(7)]
 
@@ -50,7 +50,7 @@ def test_records_are_read_by_position(manifest: Manifest, tmp_path: Path) -> Non
         f"examples-0000{number}.tfrecord" for number in range(3)
     ]
     for number, example in enumerate(manifest.examples):
-        assert read_features(tmp_path, example) == {"name": NAMES[number].encode(), "data": bytes(number)}
+        assert read_record(tmp_path, example) == {"name": NAMES[number].encode(), "data": bytes(number)}
 
 
 def test_records_are_read_in_a_pipeline_in_the_order_asked_for(manifest: Manifest, tmp_path: Path) -> None:

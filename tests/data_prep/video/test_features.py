@@ -19,11 +19,17 @@ from data_prep.video.features import (
     write_features_manifest,
     write_video_features,
 )
-from data_prep.video.manifest import FeaturesManifest, LearnedVideos, TrunkFacts, VideoExample, VideoManifest
+from data_prep.video.manifest import (
+    FeaturesManifest,
+    LearnedVideos,
+    VideoExample,
+    VideoManifest,
+    VideoTrunkFacts,
+)
 from data_prep.video.settings import VideoPrepareSettings
 
 CLIPS = {"a/x": 2, "a/y": 1, "b/z": 3}
-TRUNK = TrunkFacts(width=4, num_features=5, sha256="0" * 64)
+TRUNK = VideoTrunkFacts(width=4, num_features=5, sha256="0" * 64)
 
 
 def clips_manifest() -> VideoManifest:

@@ -512,7 +512,7 @@ def test_pictures(model):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
     ax = embedding_plots.plot_map(model, dimensions=(2, 0))
     assert "dimension 2" in ax.get_xlabel()
-    ax = embedding_plots.plot_relevance(model)
+    ax = embedding_plots.plot_dimension_relevance(model)
     assert len(ax.patches) == 3
     with pytest.raises(ValueError, match=r"dimensions must be two of 0 to 2, but are \(0, 3\)"):
         embedding_plots.plot_map(model, dimensions=(0, 3))

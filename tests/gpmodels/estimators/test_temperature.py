@@ -8,7 +8,12 @@ import tensorflow as tf
 from gpmodels import HGPClassifier, SVGPClassifier
 from gpmodels.estimators.engine import Engine
 from gpmodels.estimators.full_batch import refit_posterior
-from gpmodels.estimators.temperature import best_temperature, folds, held_out_temperature, tempered
+from gpmodels.estimators.temperature import (
+    best_temperature,
+    folds,
+    held_out_temperature,
+    tempered_log_probabilities,
+)
 from gpmodels.heads.base import Latent
 
 SMALL = {"num_inducing": 8, "max_iterations": 15, "random_state": 0}
@@ -25,7 +30,7 @@ def drawn(size, temperature, seed=0):
     """Probabilities, and labels that follow them at another temperature."""
     rng = np.random.default_rng(seed)
     logs = scipy.special.log_softmax(2.0 * rng.normal(size=(size, 3)), axis=1)
-    truth = np.exp(tempered(logs, temperature))
+    truth = np.exp(tempered_log_probabilities(logs, temperature))
     return logs, np.array([rng.choice(3, p=row) for row in truth])
 
 
@@ -52,7 +57,7 @@ def test_weights_count_rows():
 def test_tempered_is_the_power_normalised():
     p = np.random.default_rng(0).dirichlet(np.ones(4), 5)
     expected = p ** (1.0 / 0.7) / np.sum(p ** (1.0 / 0.7), axis=1, keepdims=True)
-    np.testing.assert_allclose(np.exp(tempered(np.log(p), 0.7)), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(tempered_log_probabilities(np.log(p), 0.7)), expected, rtol=1e-12)
 
 
 def test_folds_spread_classes_and_keep_groups_whole():

@@ -6,12 +6,12 @@ import pytest
 import tensorflow as tf
 
 from gpmodels.gplvm import kernels
-from gpmodels.gplvm.bounds import JITTER, best_posterior, collapsed_bound, latent_kl
+from gpmodels.gplvm.bounds import JITTER, best_inducing_posterior, latent_collapsed_bound, latent_kl
 from gpmodels.gplvm.data import seen_rows
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.mini_batch import explicit_bound
 from gpmodels.gplvm.rows import HeldModel, row_bounds, row_terms
-from gpmodels.gplvm.training import Objective, Parameters, maximise, start_parameters
+from gpmodels.gplvm.training import LatentObjective, Parameters, latent_start_parameters, maximise
 
 N, D, Q, M = 14, 5, 2, 6
 NOISE = 0.3
@@ -49,7 +49,7 @@ def bound(name, problem, *, y=None, variance="given", prior=True, order=None):
     rows = seen_rows(problem["y"] if y is None else y)
     order = slice(None) if order is None else order
     return float(
-        collapsed_bound(
+        latent_collapsed_bound(
             kernel_of(name, problem),
             tf.constant(problem["mean"][order]),
             tf.constant(problem["variance"][order]) if variance is not None else None,
@@ -95,7 +95,7 @@ def test_blocks_of_rows_change_neither_bound_nor_gradient(name, problem, monkeyp
         with tf.GradientTape() as tape:
             tape.watch([mean, variance, inducing])
             noise = tf.constant(NOISE, tf.float64)
-            value = collapsed_bound(kernel_of(name, problem), mean, variance, inducing, noise, rows)
+            value = latent_collapsed_bound(kernel_of(name, problem), mean, variance, inducing, noise, rows)
         return value.numpy(), *(part.numpy() for part in tape.gradient(value, [mean, variance, inducing]))
 
     whole = evaluated()
@@ -180,7 +180,7 @@ def test_the_order_of_rows_and_of_columns_changes_nothing(problem):
 @pytest.mark.parametrize("name", kernels.KERNELS)
 def test_at_the_best_q_the_explicit_bound_is_the_collapsed_one(name, problem):
     noise = tf.constant(NOISE, tf.float64)
-    model = best_posterior(
+    model = best_inducing_posterior(
         kernel_of(name, problem),
         tf.constant(problem["mean"]),
         tf.constant(problem["variance"]),
@@ -213,7 +213,7 @@ def test_bounds_of_rows_sum_to_the_collapsed_bound_with_missing_values(problem):
     rows = seen_rows(y)
     tensors = [tf.constant(problem[key]) for key in ("mean", "variance", "inducing")]
     noise = tf.constant(NOISE, tf.float64)
-    posterior = best_posterior(kernel_of(name, problem), *tensors, noise, rows)
+    posterior = best_inducing_posterior(kernel_of(name, problem), *tensors, noise, rows)
     model = HeldModel(
         kernel_of(name, problem), problem["inducing"], NOISE, posterior, rows.group, is_point=False
     )
@@ -277,8 +277,8 @@ def test_points_under_a_linear_kernel_find_probabilistic_pca():
 def test_the_data_are_no_constant_of_the_graph():
     """A graph may hold no more than 2 GiB."""
     y = holed(np.random.default_rng(0).normal(size=(1000, 20)))
-    start = start_parameters(
+    start = latent_start_parameters(
         y, num_dimensions=1, num_inducing=3, kernel="rbf", is_point=False, rng=np.random.default_rng(0)
     )
-    graph = Objective(start, seen_rows(y))._compiled.get_concrete_function().graph
+    graph = LatentObjective(start, seen_rows(y))._compiled.get_concrete_function().graph
     assert graph.as_graph_def().ByteSize() < 0.9 * y.nbytes

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from gpmodels.gplvm.bounds import InducingPosterior
 from gpmodels.gplvm.data import column_groups, equal_patterns, seen_rows
-from gpmodels.gplvm.inference import Starts, infer, mixed, rows_at_once
+from gpmodels.gplvm.inference import Starts, infer, mixed_positions, rows_at_once
 from gpmodels.gplvm.kernels import LatentKernel
 from gpmodels.gplvm.rows import HeldModel, reconstruct
 
@@ -93,7 +93,7 @@ def test_components_that_coincide_count_once_and_separate_ones_add_up():
     mean = np.array([[[0.0], [0.0], [0.0]], [[0.0], [50.0], [100.0]], [[0.0], [0.0], [50.0]]])
     variance, bound = np.ones_like(mean), np.tile([-1.0, -1.0, -2.0], (3, 1))
     bound[0] = -1.0
-    found = mixed(mean, variance, bound)
+    found = mixed_positions(mean, variance, bound)
     assert found.bound[0] == pytest.approx(-1.0)
     assert found.bound[1] == pytest.approx(np.log(np.exp([-1.0, -1.0, -2.0]).sum()))
     assert found.bound[2] == pytest.approx(np.log(np.exp([-1.0, -2.0]).sum()))
@@ -104,20 +104,20 @@ def test_components_that_coincide_count_once_and_separate_ones_add_up():
 
 def test_the_best_place_is_the_best_though_two_starts_share_its_weight():
     mean = np.array([[[0.0], [0.0], [50.0]]])
-    found = mixed(mean, np.ones_like(mean), np.array([[-1.0, -1.0, -1.2]]))
+    found = mixed_positions(mean, np.ones_like(mean), np.array([[-1.0, -1.0, -1.2]]))
     assert found.weight[0, 2] > found.weight[0, 0]
     assert found.best()[0].tolist() == [[0.0]]
 
 
 def test_starts_that_were_given_up_have_no_weight():
-    found = mixed(np.zeros((1, 2, 1)), np.ones((1, 2, 1)), np.array([[-1.0, -np.inf]]))
+    found = mixed_positions(np.zeros((1, 2, 1)), np.ones((1, 2, 1)), np.array([[-1.0, -np.inf]]))
     assert found.weight.tolist() == [[1.0, 0.0]]
     assert found.bound.tolist() == [-1.0]
 
 
 def test_where_two_positions_are_as_likely_the_deviation_says_so():
     mean, variance = np.array([[[-2.0], [2.0]]]), np.full((1, 2, 1), 0.01)
-    best, deviation = mixed(mean, variance, np.zeros((1, 2))).best()
+    best, deviation = mixed_positions(mean, variance, np.zeros((1, 2))).best()
     assert abs(best[0, 0]) == 2.0
     assert deviation[0, 0] == pytest.approx(np.sqrt(0.5 * 16 + 0.01))
 

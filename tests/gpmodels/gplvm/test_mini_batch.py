@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpmodels.gplvm.bounds import InducingPosterior, best_posterior
+from gpmodels.gplvm.bounds import InducingPosterior, best_inducing_posterior
 from gpmodels.gplvm.data import column_groups, seen_rows
 from gpmodels.gplvm.mini_batch import Adam, GroupedPosterior, explicit_bound, fit_mini_batches, regrouped
-from gpmodels.gplvm.training import held_model, maximise, start_parameters
+from gpmodels.gplvm.training import held_model, latent_start_parameters, maximise
 
 ONE_GROUP = np.zeros(3, np.intp)
 
@@ -18,7 +18,7 @@ def trained():
     angle = rng.uniform(0, 2 * np.pi, 60)
     y = np.column_stack([np.cos(angle), np.sin(angle), np.cos(2 * angle)]) + 0.05 * rng.normal(size=(60, 3))
     y -= y.mean(axis=0)
-    start = start_parameters(
+    start = latent_start_parameters(
         y, num_dimensions=2, num_inducing=12, kernel="rbf", is_point=False, rng=np.random.default_rng(0)
     )
     found = maximise(start, seen_rows(y), max_iterations=60, tolerance=0.0, iteration_done=lambda *_: None)
@@ -67,7 +67,7 @@ def test_whole_batches_with_full_steps_keep_the_best_q(trained, monkeypatch, mis
     )
     noise = tf.exp(tf.constant(found.log_noise))
     variance = tf.exp(tf.constant(found.log_variances))
-    best = best_posterior(
+    best = best_inducing_posterior(
         found.kernel(), tf.constant(found.mean), variance, tf.constant(found.inducing), noise, seen_rows(y)
     )
     np.testing.assert_allclose(model.posterior.mean, best.mean, atol=0.02)

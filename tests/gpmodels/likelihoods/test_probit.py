@@ -11,7 +11,7 @@ from scipy import special, stats
 from gpmodels.likelihoods.probit import (
     bernoulli_entropy,
     expected_entropy,
-    expected_log_likelihood,
+    expected_log_probit,
     log_normal_cdf,
     predictive_probability,
 )
@@ -67,7 +67,7 @@ def test_expected_log_likelihood_equals_adaptive_quadrature(label):
         if variance > 4.0:  # 20 nodes, as in GPflow, lose the bend at 0 in a wide Gaussian
             continue
         exact = reference.expected_log_likelihood(mean, variance, label)
-        value = float(expected_log_likelihood(*map(tf.constant, (mean, variance, label))))
+        value = float(expected_log_probit(*map(tf.constant, (mean, variance, label))))
         assert value == pytest.approx(exact, rel=1e-5, abs=1e-5)
 
 
@@ -75,7 +75,7 @@ def test_expected_log_likelihood_equals_adaptive_quadrature(label):
 def test_expected_log_likelihood_of_a_wide_gaussian_is_close(label):
     for mean in MEANS:
         exact = reference.expected_log_likelihood(mean, 100.0, label)
-        value = float(expected_log_likelihood(*map(tf.constant, (mean, 100.0, label))))
+        value = float(expected_log_probit(*map(tf.constant, (mean, 100.0, label))))
         assert value == pytest.approx(exact, rel=0.01, abs=0.02)
 
 
@@ -90,15 +90,13 @@ def test_expected_log_likelihood_equals_gpflow():
     theirs = likelihood.variational_expectations(
         None, mean[:, None], variance[:, None], tf.constant(labels[:, None], tf.float64)
     )
-    np.testing.assert_allclose(
-        expected_log_likelihood(mean, variance, tf.constant(labels)), theirs, rtol=1e-8
-    )
+    np.testing.assert_allclose(expected_log_probit(mean, variance, tf.constant(labels)), theirs, rtol=1e-8)
 
 
 def test_label_may_have_any_dtype():
     mean, variance = arrays([(0.3, 1.0), (0.3, 1.0)])
     values = [
-        expected_log_likelihood(mean, variance, tf.constant([0, 1], dtype)) for dtype in ("int64", "float32")
+        expected_log_probit(mean, variance, tf.constant([0, 1], dtype)) for dtype in ("int64", "float32")
     ]
     np.testing.assert_array_equal(*values)
 
@@ -153,7 +151,7 @@ def test_mutual_information_is_never_negative(pairs):
 def test_extreme_marginals_give_finite_values(mean, variance, dtype):
     pair = tf.constant([mean], dtype), tf.constant([variance], dtype)
     values = [
-        expected_log_likelihood(*pair, tf.constant([1])),
+        expected_log_probit(*pair, tf.constant([1])),
         predictive_probability(*pair),
         bernoulli_entropy(predictive_probability(*pair)),
         expected_entropy(*pair),

@@ -7,7 +7,7 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 
 from pipelines.explore.settings import ExploreSettings
-from pipelines.explore.steps import Inputs, explore
+from pipelines.explore.steps import ExploredInputs, explore
 
 QUICK = ExploreSettings(size=(8, 8), num_dimensions=4, max_iterations=30, shown=6, neighbours=7)
 WRONG = ("three/wrong & <b>bold<b>.png", "zero/wrong.png")
@@ -38,5 +38,5 @@ def explored(digits, tmp_path_factory):
     rows = [f"{digits}/zero/{number:02d}.png,zero,0.{90 - number}" for number in range(20)]
     rows += [f"{digits}/three/{number:02d}.png,zero,0.8" for number in range(2)]
     predictions.write_text("\n".join(["file,label,probability of zero", *rows]) + "\n", encoding="utf-8")
-    explore(QUICK, Inputs(data=digits, predictions=predictions), out=out, console=Console(quiet=True))
+    explore(QUICK, ExploredInputs(data=digits, predictions=predictions), out=out, console=Console(quiet=True))
     return out

@@ -22,7 +22,7 @@ from data_prep.video.features import (
     write_features_manifest,
     write_video_features,
 )
-from data_prep.video.manifest import LearnedVideos, TrunkFacts, VideoManifest
+from data_prep.video.manifest import LearnedVideos, VideoManifest, VideoTrunkFacts
 from data_prep.video.prepare import prepare_video
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command import remote
@@ -163,7 +163,7 @@ def test_cached_features_of_clips_have_the_pictures_of_their_videos(clips, tmp_p
         picture = cv2.imencode(".png", np.full((6, 9, 3), 10 * number, np.uint8))[1].tobytes()
         values = np.full((len(names), 5), number, np.float32)
         write_video_features(tmp_path / file, names, VideoFeatures(values, picture), "network")
-    facts = TrunkFacts(width=1, num_features=5, sha256="0" * 64)
+    facts = VideoTrunkFacts(width=1, num_features=5, sha256="0" * 64)
     learned = LearnedVideos()
     write_features_manifest(tmp_path, manifest, files, trunk=facts, learned=learned, prepared_sha256="f" * 64)
     found = read(tmp_path)

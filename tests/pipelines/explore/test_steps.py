@@ -21,10 +21,10 @@ from data_prep.errors import ClusterLost, InputError
 from data_prep.prepared.workers import Cluster
 from pipelines.cli import make_app
 from pipelines.explore import reading
-from pipelines.explore.latent import make_model
+from pipelines.explore.latent import make_latent_model
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
-from pipelines.explore.steps import Inputs, explore
+from pipelines.explore.steps import ExploredInputs, explore
 from pipelines.trunks import features
 from pipelines.trunks.weights import load_trunk, save_trunk
 
@@ -161,13 +161,13 @@ def test_noise_is_said_to_have_nothing_in_common(tmp_path, recwarn):
 def test_a_folder_whose_name_is_not_utf8_is_looked_at(digits, tmp_path):
     folder = shutil.copytree(digits / "three", os.fsdecode(os.fsencode(tmp_path) + b"/b\xe4d"))
     quick = QUICK.model_copy(update={"size": (2, 2), "max_iterations": 2})
-    explore(quick, Inputs(data=Path(folder)), out=tmp_path / "out", console=QUIET)
+    explore(quick, ExploredInputs(data=Path(folder)), out=tmp_path / "out", console=QUIET)
     assert "<h1>A look at b?d</h1>" in (tmp_path / "out" / "explore.html").read_text(encoding="utf-8")
 
 
 def test_tables_that_are_too_large_are_refused_before_the_fit():
     with pytest.raises(InputError, match=r"20000 examples with 20000 numbers each take 3\.0 GiB"):
-        make_model((20_000, 20_000), "common", QUICK)
+        make_latent_model((20_000, 20_000), "common", QUICK)
 
 
 def test_of_many_examples_some_are_drawn(digits):
@@ -284,7 +284,7 @@ def test_a_folder_that_it_did_not_write_is_not_replaced(digits, tmp_path, name):
     result = run("--data", digits, "--out", tmp_path, "--overwrite", expected=2)
     assert "was not written by `explore`" in result.output
     with pytest.raises(InputError, match="was not written by `explore`"):
-        explore(QUICK, Inputs(data=digits), out=tmp_path, overwrite=True, console=QUIET)
+        explore(QUICK, ExploredInputs(data=digits), out=tmp_path, overwrite=True, console=QUIET)
     assert (tmp_path / name).exists()
 
 
@@ -301,7 +301,7 @@ def test_a_folder_that_holds_input_or_lies_in_it_is_not_replaced(digits, tmp_pat
 
     assert "or holds it" in refused(out, "--predictions", table)
     with pytest.raises(InputError, match="or holds it"):
-        explore(QUICK, Inputs(data=digits, predictions=table), out=out, overwrite=True, console=QUIET)
+        explore(QUICK, ExploredInputs(data=digits, predictions=table), out=out, overwrite=True, console=QUIET)
     assert table.exists()
 
 

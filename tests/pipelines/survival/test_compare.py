@@ -18,10 +18,10 @@ from data_prep.errors import InputError
 from data_prep.histopathology.prepare import prepare_histopathology
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.stains import REFERENCE_STAINS, from_density
-from pipelines.survival.compare import cross_validate, survival
+from pipelines.survival.compare import compare_survival, cross_validate
 from pipelines.survival.data import Mask, SurvivalData, patient_splits
-from pipelines.survival.models import Months, Projected, average, predict_months, project
-from pipelines.survival.report import scores_table, survival_figure, write_report
+from pipelines.survival.models import Months, ProjectedPatches, average, predict_months, project_patches
+from pipelines.survival.report import scores_table, survival_figure, write_survival_report
 from pipelines.survival.results import few_events, judged_months, summarise, write_predictions
 from pipelines.survival.scores import (
     concordance,
@@ -124,7 +124,7 @@ def test_every_model_finds_the_signal_in_patients_it_has_not_seen(
 ) -> None:
     settings = SurvivalSettings(models=(model,), components=4, max_iterations=30, cox_penalty=0.1)
     split = next(patient_splits(simulated, settings))
-    projected = project(simulated, split.train, settings.components)
+    projected = project_patches(simulated, split.train, settings.components)
     months = predict_months(model, simulated, projected, split.train, settings)
     test = split.test
     own = None if months.deviation is None else months.deviation[test]
@@ -154,7 +154,7 @@ def test_nothing_of_the_judged_patients_reaches_the_models(simulated: SurvivalDa
     )
     for name in settings.models:
         expected, found = (
-            predict_months(name, data, project(data, split.train, 3), split.train, settings)
+            predict_months(name, data, project_patches(data, split.train, 3), split.train, settings)
             for data in (simulated, other)
         )
         np.testing.assert_allclose(found.mean[split.train], expected.mean[split.train], rtol=1e-5)
@@ -163,7 +163,7 @@ def test_nothing_of_the_judged_patients_reaches_the_models(simulated: SurvivalDa
 def test_censored_patients_are_no_targets_of_regression(simulated: SurvivalData) -> None:
     settings = SurvivalSettings(models=("constant", "cox"), folds=3)
     split = next(patient_splits(simulated, settings))
-    projected = project(simulated, split.train, 4)
+    projected = project_patches(simulated, split.train, 4)
     constant = predict_months("constant", simulated, projected, split.train, settings)
     assert constant.mean[0] == pytest.approx(simulated.months[split.train & simulated.event].mean())
     longer = np.where(simulated.event, simulated.months, 200.0)
@@ -176,7 +176,7 @@ def test_a_cox_model_without_penalty_of_too_many_components_is_refused(simulated
     settings = SurvivalSettings(folds=12, train_on_one=True, components=9, cox_penalty=0)
     train = np.arange(PATIENTS) < 6
     with pytest.raises(InputError, match="6 patients with 9 components did not converge with cox_penalty 0"):
-        predict_months("cox", simulated, project(simulated, train, 9), train, settings)
+        predict_months("cox", simulated, project_patches(simulated, train, 9), train, settings)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_regression_that_fails_numerically_is_told(
     monkeypatch.setattr("pipelines.survival.models.make_regressor", lambda *_: Failing())
     settings = SurvivalSettings(components=3)
     split = next(patient_splits(simulated, settings))
-    projected = project(simulated, split.train, 3)
+    projected = project_patches(simulated, split.train, 3)
     with pytest.raises(InputError, match=r"svgp of \d+ patches could not be fitted: No bound\. Use fewer"):
         predict_months("svgp", simulated, projected, split.train, settings)
 
@@ -217,7 +217,9 @@ def test_a_model_that_cannot_be_fitted_in_a_division_ends_nothing(
     settings = SurvivalSettings(models=("constant", "cox"), folds=3, components=3)
     second = list(patient_splits(simulated, settings))[1]
 
-    def fail_once(name: str, data: SurvivalData, projected: Projected, train: Mask, *others: Any) -> Months:
+    def fail_once(
+        name: str, data: SurvivalData, projected: ProjectedPatches, train: Mask, *others: Any
+    ) -> Months:
         if name == "cox" and (train == second.train).all():
             raise InputError("did not converge")
         return predict_months(name, data, projected, train, *others)
@@ -251,7 +253,7 @@ def test_the_report_shows_the_weights_of_the_views(simulated: SurvivalData, tmp_
     settings = SurvivalSettings(models=("constant", "dfgp_mkl"), folds=3, components=3, max_iterations=3)
     results = cross_validate(simulated, settings)
     weights = [one.months.view_weights["b"] for one in results["dfgp_mkl"]]
-    write_report(tmp_path / "report.md", simulated, settings, results)
+    write_survival_report(tmp_path / "report.md", simulated, settings, results)
     expected = f"| b | {np.mean(weights):.2f} ± {np.std(weights, ddof=1):.2f} |"
     assert expected in (tmp_path / "report.md").read_text()
     content = summarise(simulated, results)["methods"]
@@ -289,7 +291,7 @@ def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: 
     console = Console(file=io.StringIO(), width=100)
     settings = SurvivalSettings(models=("constant", "linear"), folds=3, components=10)
     out = tmp_path / "out"
-    survival(settings, data=prepared, out=out, console=console)
+    compare_survival(settings, data=prepared, out=out, console=console)
     assert {path.name for path in out.iterdir()} == FILES
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["data"] == {"patients": 12, "events": 10, "patches": 72}
@@ -314,9 +316,9 @@ def test_the_step_from_a_prepared_folder_to_its_files(prepared: Path, tmp_path: 
     assert "](kaplan_meier.svg)" in report
     assert all(warning in report for warning in metrics["warnings"])
     with pytest.raises(InputError, match="already exists"):
-        survival(settings, data=prepared, out=out, console=console)
+        compare_survival(settings, data=prepared, out=out, console=console)
     (out / "earlier").touch()
-    survival(settings, data=prepared, out=out, overwrite=True, console=console)
+    compare_survival(settings, data=prepared, out=out, overwrite=True, console=console)
     assert {path.name for path in out.iterdir()} == FILES
 
 
@@ -330,7 +332,7 @@ def test_what_cannot_be_written_leaves_no_folder(
     settings = SurvivalSettings(models=("constant",), folds=3, components=2)
     before = set(tmp_path.iterdir())
     with pytest.raises(InputError, match="No space left"):
-        survival(settings, data=prepared, out=tmp_path / "out", console=Console(quiet=True))
+        compare_survival(settings, data=prepared, out=tmp_path / "out", console=Console(quiet=True))
     assert set(tmp_path.iterdir()) == before
 
 
@@ -343,6 +345,6 @@ def test_folders_without_survival_times_are_refused(tmp_path: Path) -> None:
     settings = HistopathologyPrepareSettings(patch_size=16, size=(8, 8))
     prepare_histopathology(tmp_path / "images", tmp_path / "prepared", settings)
     with pytest.raises(InputError, match="without survival times"):
-        survival(
+        compare_survival(
             SurvivalSettings(), data=tmp_path / "prepared", out=tmp_path / "out", console=Console(quiet=True)
         )

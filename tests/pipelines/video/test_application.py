@@ -27,7 +27,7 @@ from pipelines.video.application import VIDEO, PreparedFeatures, clip_strip, kep
 from pipelines.video.extraction import Extraction, ExtractionRecipe, extract_features
 from pipelines.video.features import cache_features
 from pipelines.video.settings import FeaturesSettings, TrainSettings, VideoRun
-from pipelines.video.trunk import save_trunk, trunk_facts
+from pipelines.video.trunk import save_video_trunk, video_trunk_facts
 
 SETTINGS = VideoPrepareSettings(frames=2, size=(16, 16), resize=(16, 20), clip_seconds=0.5)
 
@@ -138,12 +138,12 @@ def test_a_cluster_extracts_what_one_process_extracts(clips, extracted, cluster,
 @pytest.mark.slow
 def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp_path, monkeypatch):
     path = tmp_path / "trunk.safetensors"
-    save_trunk(trunk(0), path)
+    save_video_trunk(trunk(0), path)
     recipe = ExtractionRecipe(
         data=clips,
         prepared_sha256=file_sha256(clips / "manifest.json"),
         trunk=path,
-        facts=trunk_facts(trunk(0), open_videos(clips).manifest.clip_settings),
+        facts=video_trunk_facts(trunk(0), open_videos(clips).manifest.clip_settings),
         precision="bfloat16",
         clips_at_once=3,
     )
@@ -151,7 +151,7 @@ def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp
     assert recipe.open().compute_dtype == "bfloat16"
     with pytest.raises(InputError, match=r"manifest\.json: a worker sees something else"):
         replace(recipe, prepared_sha256="0" * 64).open()
-    save_trunk(trunk(1), path)
+    save_video_trunk(trunk(1), path)
     with pytest.raises(InputError, match=r"trunk\.safetensors: a worker sees something else"):
         recipe.open()
 
@@ -196,7 +196,7 @@ def test_heads_are_not_judged_by_what_their_network_learned_from(clips, tmp_path
 
 def test_weights_to_begin_with_are_read_before_anything_is_written(clips, tmp_path):
     settings = TrainSettings(width=3, weights=tmp_path / "narrow.safetensors")
-    save_trunk(trunk(0), settings.weights)
+    save_video_trunk(trunk(0), settings.weights)
     arguments = {"data": clips, "console": Console(file=StringIO())}
     with pytest.raises(InputError, match="but a network of width 3 needs"):
         head_training.train(VIDEO, settings, out=tmp_path / "run", resume=False, **arguments)
@@ -215,7 +215,7 @@ def test_a_run_keeps_the_network_of_its_features(extracted, tmp_path):
     shutil.copyfile(extracted / "trunk.safetensors", tmp_path / "trunk.safetensors")
     run = RUN.model_copy(update={"trunk": manifest.trunk, "clips": manifest.clip_settings})
     assert kept_trunk(tmp_path, run).width == 2
-    save_trunk(trunk(1), tmp_path / "trunk.safetensors")
+    save_video_trunk(trunk(1), tmp_path / "trunk.safetensors")
     with pytest.raises(InputError, match="is not the network"):
         kept_trunk(tmp_path, run)
 
@@ -223,7 +223,7 @@ def test_a_run_keeps_the_network_of_its_features(extracted, tmp_path):
 @pytest.mark.slow
 def test_features_replace_nothing(clips, tmp_path):
     out, weights = tmp_path / "features", tmp_path / "weights.safetensors"
-    save_trunk(trunk(0), weights)
+    save_video_trunk(trunk(0), weights)
 
     def features(out: Path, *, resume: bool) -> Extraction:
         console = Console(file=StringIO())

@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 from data_prep.errors import InputError
 from data_prep.video.settings import ClipSettings
 from gpmodels.networks.res3d import res3d, torchvision_state
-from pipelines.video.trunk import load_trunk, save_trunk, start_from, trunk_facts
+from pipelines.video.trunk import load_video_trunk, save_video_trunk, start_from, video_trunk_facts
 
 CLIP = np.random.default_rng(0).uniform(0, 255, (1, 2, 16, 16, 3)).astype(np.float32)
 
@@ -31,33 +31,33 @@ def test_files_of_a_user_are_read_whatever_their_width(trunk, tmp_path, suffix):
         np.savez(path, **state)
     else:
         save_file(state, path)
-    loaded = load_trunk(path)
+    loaded = load_video_trunk(path)
     assert loaded.width == 2
     np.testing.assert_array_equal(loaded(CLIP, training=False), trunk(CLIP, training=False))
 
 
 def test_what_is_written_is_read_again(trunk, tmp_path):
-    save_trunk(trunk, tmp_path / "trunk.safetensors")
+    save_video_trunk(trunk, tmp_path / "trunk.safetensors")
     other = res3d(2)
     other.build((None, *CLIP.shape[1:]))
     other.stem.convolution.kernel.assign_add(1e-6 * tf.ones_like(other.stem.convolution.kernel))
     clips = ClipSettings()
-    assert trunk_facts(other, clips) != trunk_facts(trunk, clips)
+    assert video_trunk_facts(other, clips) != video_trunk_facts(trunk, clips)
     start_from(other, tmp_path / "trunk.safetensors")
-    assert trunk_facts(other, clips) == trunk_facts(trunk, clips)
+    assert video_trunk_facts(other, clips) == video_trunk_facts(trunk, clips)
     # Features depend on how clips are cut as well.
-    assert trunk_facts(trunk, ClipSettings(frames=16)) != trunk_facts(trunk, clips)
+    assert video_trunk_facts(trunk, ClipSettings(frames=16)) != video_trunk_facts(trunk, clips)
 
 
 def test_a_full_disk_is_told_and_others_may_read_the_file(trunk, tmp_path, monkeypatch):
-    save_trunk(trunk, tmp_path / "trunk.safetensors")
+    save_video_trunk(trunk, tmp_path / "trunk.safetensors")
     (tmp_path / "other").touch()
     assert (tmp_path / "trunk.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
     monkeypatch.setattr("data_prep.files.atomic._temporary_sibling", lambda _: full)
     full = tmp_path / "full.safetensors"
     full.symlink_to("/dev/full")
     with pytest.raises(InputError, match="cannot be written"):
-        save_trunk(trunk, tmp_path / "trunk.safetensors")
+        save_video_trunk(trunk, tmp_path / "trunk.safetensors")
 
 
 def test_files_that_hold_something_else_are_refused(trunk, tmp_path):
@@ -80,8 +80,8 @@ def test_files_that_hold_something_else_are_refused(trunk, tmp_path):
     }
     for name, message in expected.items():
         with pytest.raises(InputError, match=message):
-            load_trunk(tmp_path / name)
-    save_trunk(trunk, tmp_path / "narrow.safetensors")
+            load_video_trunk(tmp_path / name)
+    save_video_trunk(trunk, tmp_path / "narrow.safetensors")
     wide = res3d(3)
     wide.build((None, *CLIP.shape[1:]))
     with pytest.raises(InputError, match="but a network of width 3 needs"):
