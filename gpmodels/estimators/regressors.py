@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from gpmodels.estimators.base import (
@@ -23,6 +25,7 @@ from gpmodels.estimators.fitted import all_or_nothing
 from gpmodels.estimators.grouped import checked_groups
 from gpmodels.estimators.leave_one_out import LeavesOneOutRegressor
 from gpmodels.estimators.rows import checked_rows
+from gpmodels.heads.joint import joint_covariance
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -101,8 +104,75 @@ class _GPRegressor(RegressorMixin, SparseGPEstimator):
         return outputs["mean"]
 
 
+class _JointRegressor(_GPRegressor):
+    """A regressor of sparse GP units, whose joint posterior is known."""
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean of the target, and on request its standard deviation or covariance, noise included.
+
+        The covariance says how the targets of several rows vary together, which the uncertainty of their sum,
+        mean or maximum needs. Its diagonal is the square of the standard deviation.
+
+        Args:
+            X: Inputs, `[N, D]`.
+            return_std: Return `(mean, standard deviation)`.
+            return_cov: Return `(mean, covariance [N, N])`.
+
+        Raises:
+            ValueError: Both are asked for.
+        """
+        if not return_cov:
+            return super().predict(X, return_std)
+        if return_std:
+            raise ValueError("At most one of return_std and return_cov can be requested.")
+        outputs, covariance = self._joint(X)
+        noise = outputs["variance"] - outputs["latent_variance"]
+        return outputs["mean"], covariance + np.diag(noise)
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, noise: bool = True
+    ) -> FloatArray:
+        """Draw targets of all rows together, or functions at these rows.
+
+        Args:
+            X: Inputs, `[N, D]`.
+            n_samples: Number of draws.
+            random_state: Seed of the draws, or a `RandomState`.
+            noise: Whether each target has its noise; False draws the functions beneath.
+
+        Returns:
+            The draws, `[N, n_samples]`.
+
+        Example:
+            >>> from sklearn.datasets import load_diabetes
+            >>> X, y = load_diabetes(return_X_y=True)
+            >>> model = SVGPRegressor(num_inducing=10, max_iterations=20, random_state=0).fit(X, y)
+            >>> model.sample_y(X[:4], 3).shape
+            (4, 3)
+        """
+        outputs, covariance = self._joint(X)
+        if noise:
+            covariance = covariance + np.diag(outputs["variance"] - outputs["latent_variance"])
+        draws = check_random_state(random_state).multivariate_normal(
+            outputs["mean"], covariance, n_samples, check_valid="ignore"
+        )
+        return np.asarray(draws).T
+
+    def _joint(self, X: Any) -> tuple[dict[str, npt.NDArray[Any]], FloatArray]:
+        """Return `predict_distribution`, and the covariance of the mean of the targets, `[N, N]`."""
+        outputs = self.predict_distribution(X)
+        x = checked_rows(self, X, reset=False, dtype=[np.float64, np.float32])
+        engine = self._engine(self.n_features_in_)
+        engine.set_weights(self.weights_)
+        features = tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype)
+        covariance = joint_covariance(engine.head, features, tf.constant(outputs["expert"], tf.int32))[0]
+        return outputs, covariance.numpy().astype(np.float64) * self.target_scale_**2
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
-class HGPRegressor(LeavesOneOutRegressor, HierarchicalEstimator, _GPRegressor):
+class HGPRegressor(LeavesOneOutRegressor, HierarchicalEstimator, _JointRegressor):
     """Hierarchical Gaussian process regressor: a global sparse GP refined by gated local experts.
 
     Args:
@@ -162,7 +232,7 @@ class HGPRegressor(LeavesOneOutRegressor, HierarchicalEstimator, _GPRegressor):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class SVGPRegressor(LeavesOneOutRegressor, _GPRegressor, ConjugateEstimator):
+class SVGPRegressor(LeavesOneOutRegressor, _JointRegressor, ConjugateEstimator):
     """Sparse variational Gaussian process regressor.
 
     Parameters as for `HGPRegressor`, without those of the experts.

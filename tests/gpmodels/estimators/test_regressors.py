@@ -76,3 +76,31 @@ def test_accuracy_on_diabetes(cls):
 def test_score_on_diabetes_by_default_size():
     X, y = load_diabetes(return_X_y=True)
     assert make(HGPRegressor, num_inducing="auto", max_iterations=40).fit(X, y).score(X, y) > 0.35
+
+
+@pytest.mark.parametrize("cls", REGRESSORS)
+def test_the_joint_posterior_agrees_with_the_marginals_and_with_its_draws(cls):
+    x, y = data()
+    estimator, new = make(cls).fit(x, 100.0 * y + 7.0), np.linspace(-1.5, 1.5, 5)[:, None]
+    mean, deviation = estimator.predict(new, return_std=True)
+    joint_mean, covariance = estimator.predict(new, return_cov=True)
+    np.testing.assert_array_equal(joint_mean, mean)
+    np.testing.assert_allclose(np.diag(covariance), deviation**2, rtol=1e-6)
+    draws = estimator.sample_y(new, 20_000, random_state=0)
+    assert draws.shape == (5, 20_000)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.05 * deviation.max())
+    np.testing.assert_allclose(np.cov(draws), covariance, atol=0.05 * deviation.max() ** 2)
+    functions = estimator.sample_y(new, 20_000, random_state=0, noise=False)
+    latent = estimator.predict_distribution(new)["latent_variance"]
+    np.testing.assert_allclose(functions.var(axis=1), latent, rtol=0.1)
+    np.testing.assert_array_equal(estimator.sample_y(new, 2), estimator.sample_y(new, 2))
+
+
+def test_neighbours_vary_together_and_both_uncertainties_at_once_are_refused():
+    x, y = data()
+    estimator = make(SVGPRegressor).fit(x, y)
+    _, covariance = estimator.predict([[0.0], [0.02], [1.9]], return_cov=True)
+    near, far = covariance[0, 1], covariance[0, 2]
+    assert near > 10.0 * abs(far)
+    with pytest.raises(ValueError, match="At most one of return_std and return_cov"):
+        estimator.predict(x, return_std=True, return_cov=True)

@@ -1,0 +1,65 @@
+"""The joint covariance of latent functions against NumPy twins of the formulas, unit by unit."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gpmodels import HGPHead, SVGPHead, VMGPHead
+from gpmodels.heads.joint import joint_covariance
+from tests.gpmodels import reference
+from tests.gpmodels.head_twin import points
+from tests.gpmodels.random_units import as_reference, random_head, randomize_head
+
+
+def parts(unit: reference.Unit, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """κ(x, x') - aᵀK a' and aᵀS a' of all pairs, with a = K⁻¹k."""
+    a = np.stack([unit.weights(point) for point in x])
+    _, covariance = unit.posterior()
+    return unit.covariance(x, x) - a @ unit.inducing_covariance @ a.T, a @ covariance @ a.T
+
+
+@pytest.mark.parametrize("kernel", ["squared_exponential", "matern32"])
+def test_a_single_unit_is_its_twin(kernel):
+    head = SVGPHead(num_inducing=4, kernel=kernel, mean="none", dtype="float64")
+    head.build((None, 2))
+    randomize_head(head)
+    x = points(7)
+    found = joint_covariance(head, tf.constant(x), head.assign(tf.constant(x)))[0]
+    (unit,) = as_reference(head.global_unit, kernel)
+    np.testing.assert_allclose(found, sum(parts(unit, x)), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("expert_variance", ["full", "thesis"])
+def test_experts_share_the_global_unit_and_nothing_else(expert_variance):
+    head = random_head(3, expert_variance=expert_variance)
+    x = points(9)
+    expert = head.assign(tf.constant(x)).numpy()
+    assert len(set(expert)) > 1
+    found = joint_covariance(head, tf.constant(x), tf.constant(expert))[0]
+    (shared,) = as_reference(head.global_unit)
+    experts = as_reference(head.experts)
+    conditional, expected = parts(shared, x)
+    expected = expected + conditional if expert_variance == "full" else expected
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if expert[i] == expert[j]:
+                expected[i, j] += sum(parts(experts[expert[i]], x[[i, j]]))[0, 1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("head_class", "settings"),
+    [
+        (HGPHead, {"num_classes": 3, "class_kernels": "separate"}),
+        (HGPHead, {"num_classes": 3, "mean": "linear"}),
+        (VMGPHead, {}),
+    ],
+)
+def test_the_diagonal_is_the_variance_of_the_marginals(head_class, settings):
+    head = random_head(3, head_class=head_class, **settings)
+    x = tf.constant(points(9))
+    covariance = joint_covariance(head, x, head.assign(x))
+    np.testing.assert_allclose(
+        tf.linalg.diag_part(covariance), tf.transpose(head.latent(x).variance), rtol=1e-6
+    )
+    assert np.linalg.eigvalsh(covariance).min() > -1e-8
