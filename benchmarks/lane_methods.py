@@ -40,6 +40,7 @@ from pipelines.evaluation.evaluate import evaluate
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import TrainSettings
 from pipelines.runs.settings import EvaluateSettings
+from pipelines.runs.train import train
 
 SURFACES = {"walkable": (3, 4), "pavement": (4,)}
 """Values of the masks that are lane: road and pavement, or pavement alone."""
@@ -147,21 +148,21 @@ def run_record(task: Mapping[str, Any]) -> dict[str, Any]:
     logging.disable(logging.WARNING)
     data, out, console = Path(task["data"]), Path(task["out"]), Console(quiet=True)
     size = (int(task["size"][0]), int(task["size"][1]))
-    train, val = (prepared(data, out, task["surface"], part, size) for part in ("train", "val"))
+    trained_on, judged = (prepared(data, out, task["surface"], part, size) for part in ("train", "val"))
     values = {**SHARED, **NETWORKS[task["network"]], "seed": task["seed"], **task["changes"]}
     folder = run_folder(out, task)
     application = _application(task["network"])
     run = train(
         application,
         TrainSettings.model_validate(values),
-        data=train,
+        data=trained_on,
         out=folder,
         resume=folder.exists(),
         console=console,
     )
     with tempfile.TemporaryDirectory() as work:
         evaluation = Path(work) / "evaluation"
-        evaluate(application, EvaluateSettings(), data=val, model=folder, out=evaluation, console=console)
+        evaluate(application, EvaluateSettings(), data=judged, model=folder, out=evaluation, console=console)
         metrics = json.loads((evaluation / METRICS).read_text(encoding="utf-8"))
     methods = {
         name: {key: method["scores"][key] for key in COLUMNS} for name, method in metrics["methods"].items()

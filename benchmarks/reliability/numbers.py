@@ -181,7 +181,11 @@ def new_estimator(problem: Problem) -> Any:
 
 
 def tells_nothing(x: FloatArray) -> bool:
-    """Return whether the column that labels follow is constant, or columns are more than different rows."""
+    """Return whether nothing can be learned: no signal, or too few different rows.
+
+    Labels follow the first column, which is constant without a signal. Of as few different rows as columns,
+    or of two rows, a fit may say nothing that the mean of the labels does not.
+    """
     rows, columns = np.unique(x, axis=0).shape
     return bool(np.ptp(x[:, 0]) == 0.0 or rows <= max(2, columns))
 

@@ -24,7 +24,7 @@ from pipelines.runs.train import train
 RIDGE = "ridge_linear"
 _FEWEST_RESAMPLES = 100
 _RECORDS = {"histopathology": "TISSUE"}
-"""Names of the records of applications that are called otherwise than their rooms."""
+"""Names of the records that differ from the names of their rooms."""
 
 
 def run_cell(cell: Cell, data: Path | None, shared: Path) -> Record:

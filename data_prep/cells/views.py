@@ -97,13 +97,13 @@ def candidates_of(surveyed: SurveyedSequence, settings: CandidateSettings) -> It
         current = grey_levels(levels, surveyed.level_range)
         if previous is not None:
             for candidate in by_frame.get(number, ()):
-                yield describe_candidates(candidate, before, previous, current, settings.patch)
+                yield describe_candidate(candidate, before, previous, current, settings.patch)
         if number >= last:
             return
         before, previous = previous, current
 
 
-def describe_candidates(
+def describe_candidate(
     candidate: Candidate, before: Grey | None, previous: Grey, current: Grey, side: int
 ) -> DescribedCandidate:
     """Cut a candidate's patches and compute its views.

@@ -332,6 +332,16 @@ def encode_picture(picture: npt.NDArray[Any], suffix: str = ".png", parameters: 
     return bytes(cv2.imencode(suffix, ordered, list(parameters))[1].tobytes())
 
 
+def stored_size(path: Path) -> tuple[int, int]:
+    """Return height and width of an image file in pixels, by its header alone.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    with _opened_image(path) as image:
+        return image.height, image.width
+
+
 @contextmanager
 def _opened_image(path: Path) -> Iterator[ImageFile.ImageFile]:
     """Open an image file whose pixels are not loaded yet; whatever fails meanwhile is taken for its fault."""

@@ -116,8 +116,8 @@ class SonarPrepareSettings(ImageSplitSettings):
             raise ValueError("background_name and clutter_name are the same; give each its own name")
         return self
 
-    def without_use(self, annotations: Path | None) -> list[str]:
-        """Say which settings were changed although nothing heeds them for this kind of data.
+    def unused_warnings(self, annotations: Path | None) -> list[str]:
+        """Return a warning that names the changed settings without effect on data of this kind.
 
         Args:
             annotations: File or folder of annotations; None for a folder of snapshots.

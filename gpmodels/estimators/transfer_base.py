@@ -35,7 +35,7 @@ from gpmodels.transfer.judged import JudgedTransfer
 from gpmodels.transfer.nodes import MixingGrid, fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.parameters import FORMS
 from gpmodels.transfer.rows import DomainRows, TransferRows, mean_distance
-from gpmodels.transfer.score_scale import ScaleComparison, compare_scales
+from gpmodels.transfer.score_scale import SourceComparison, compare_with_sources
 from gpmodels.transfer.training import train_transfer
 
 CLASS_NOISE = 0.1
@@ -144,7 +144,7 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         exact = alone if not parts[:-1] else self._fitted(transfer, groups, seed)
         self.model_: ExactTransfer | JudgedTransfer = self._best(exact, transfer, seed)
         densities = [fit.left_out_densities(transfer) for fit in (self.model_, alone)]
-        found = compare_scales(densities[0], densities[1], transfer.target.weight, groups)
+        found = compare_with_sources(densities[0], densities[1], transfer.target.weight, groups)
         self._set_found(self._transfer_weights(transfer), found.in_units(self._unit))
         self._say_harm()
         self._log()
@@ -155,7 +155,7 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         """What the target's values are divided by before they are fitted; 1 of classes."""
         return 1.0
 
-    def _set_found(self, transfer_weight: FloatArray, comparison: ScaleComparison) -> None:
+    def _set_found(self, transfer_weight: FloatArray, comparison: SourceComparison) -> None:
         """Set what a user asks of the model: the shares of the sources, and what they gave.
 
         Args:

@@ -31,7 +31,7 @@ from gpmodels.transfer.exact import ExactTransfer
 from gpmodels.transfer.features import DomainFeatures
 from gpmodels.transfer.judged import JudgedTransfer
 from gpmodels.transfer.rows import LeftOut
-from gpmodels.transfer.score_scale import ScaleComparison
+from gpmodels.transfer.score_scale import SourceComparison
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -118,7 +118,7 @@ def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arra
         )
         estimator.model_ = JudgedTransfer(trained, judged, numbers["score_scale"], numbers["nll"])
     scores = (numbers[name] for name in ("nll_with_sources", "nll_without_sources", "standard_error"))
-    estimator._set_found(finite_array(arrays, "transfer_weight", (count - 1,)), ScaleComparison(*scores))
+    estimator._set_found(finite_array(arrays, "transfer_weight", (count - 1,)), SourceComparison(*scores))
     if is_classifier(estimator):
         estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
         if len(estimator.classes_) != num_outputs:

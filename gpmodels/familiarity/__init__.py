@@ -1,1 +1,1 @@
-"""How familiar an input is, and what that says of it."""
+"""How familiar an input is, and which inputs are flagged as unfamiliar."""

@@ -166,14 +166,14 @@ def check_labels(labels: npt.NDArray[Any], head: Head) -> None:
         )
 
 
-class PlaceOfValue(NamedTuple):
+class NotFiniteValue(NamedTuple):
     """Where a value is: the row, and what a message says of it."""
 
     row: int
     text: str
 
 
-def first_not_finite(inputs: Any) -> PlaceOfValue | None:
+def first_not_finite(inputs: Any) -> NotFiniteValue | None:
     """Return where the first NaN or infinity of inputs is; None where all are finite.
 
     Args:
@@ -195,7 +195,7 @@ def first_not_finite(inputs: Any) -> PlaceOfValue | None:
             row, *place = (int(index) for index in np.argwhere(~finite)[0])
             row += start
             where = f", column {place[0]}" if len(place) == 1 else f", at {tuple(place)}" if place else ""
-            return PlaceOfValue(row, f"row {row}{where}")
+            return NotFiniteValue(row, f"row {row}{where}")
     return None
 
 

@@ -136,10 +136,10 @@ class BoundModel(keras.Model):
     def _scaled(self, loss: tf.Tensor) -> tf.Tensor:
         """Return a loss in nats as a step takes it: with the slope that a dense layer's usual loss has.
 
-        A head that counts a label several times is divided by that number. That of real targets is multiplied
-        by twice the noise variance, held constant: a squared error has the same slope 2 (f - y) from the
-        first step to the last, where that of a Gaussian log-likelihood grows as the noise falls, by which a
-        rate of SGD that suits a dense layer would be many times too large. The optimum is the same.
+        The loss is divided by how often the head counts a label. For real targets it is also multiplied by
+        twice the noise variance, held constant: a squared error keeps the slope 2 (f - y) from the first step
+        to the last, but the slope of a Gaussian log-likelihood grows as the noise falls, so that a rate of
+        SGD that suits a dense layer would become many times too large. The optimum is the same.
         """
         loss = loss / self.head.label_weight
         likelihood = getattr(self.head, "likelihood", None)

@@ -19,7 +19,7 @@ from gpmodels.transfer.exact import ExactTransfer, fit_exact
 from gpmodels.transfer.features import placed_rows
 from gpmodels.transfer.nodes import MixingGrid, fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.rows import DomainRows, FloatArray, TransferRows, class_codes, mean_distance
-from gpmodels.transfer.score_scale import compare_scales
+from gpmodels.transfer.score_scale import compare_with_sources
 
 
 @keras.saving.register_keras_serializable("gpimaging")
@@ -149,7 +149,7 @@ class ATLDGPHead(LinearHead):
         alone = fit_exact(rows.without_sources(), prior_nodes(0, concentration), **options)
         self._take(model, scaled[-1])
         densities = [fit.left_out_densities(rows) for fit in (model, alone)]
-        comparison = compare_scales(
+        comparison = compare_with_sources(
             densities[0],
             densities[1],
             rows.target.weight,

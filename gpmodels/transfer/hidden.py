@@ -130,7 +130,7 @@ def mixed(projections: Sequence[HiddenMarginal], moments: MixingMoments) -> Laye
     )
 
 
-def joined_layers(projections: Sequence[HiddenMarginal]) -> LayerMoments:
+def joined_units(projections: Sequence[HiddenMarginal]) -> LayerMoments:
     """Return the moments where the values of all domains' units are joined, `[N, J R]`."""
     joined = [tf.concat(parts, axis=1) for parts in zip(*projections, strict=True)]
     return plain(HiddenMarginal(*joined))
@@ -145,7 +145,7 @@ def target_layer(parameters: TransferParameters, x: tf.Tensor, *, symmetric: boo
         symmetric: Whether units stand side by side instead of being mixed.
     """
     projections = [project(domain, x) for domain in parameters.domains]
-    return joined_layers(projections) if symmetric else mixed(projections, mixing_moments(parameters))
+    return joined_units(projections) if symmetric else mixed(projections, mixing_moments(parameters))
 
 
 def layers(

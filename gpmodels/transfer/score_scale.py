@@ -115,7 +115,7 @@ def left_out_log_densities(
     return np.sum(-0.5 * (np.log(2.0 * np.pi * variance) + residual**2 / variance), axis=1)
 
 
-class ScaleComparison(NamedTuple):
+class SourceComparison(NamedTuple):
     """Mean negative log density of target rows that were left out, nats.
 
     Attributes:
@@ -133,12 +133,12 @@ class ScaleComparison(NamedTuple):
         """Whether the sources make it worse, by more than a standard error and than `HARM`."""
         return self.with_sources > self.without_sources + max(HARM, self.standard_error)
 
-    def in_units(self, unit: float) -> ScaleComparison:
+    def in_units(self, unit: float) -> SourceComparison:
         """Return what is said of real targets that were divided by a unit: densities are that much smaller.
 
         Example:
-            >>> ScaleComparison(1.0, 2.0, 0.5).in_units(1.0)
-            Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.5)
+            >>> SourceComparison(1.0, 2.0, 0.5).in_units(1.0)
+            SourceComparison(with_sources=1.0, without_sources=2.0, standard_error=0.5)
         """
         shift = float(np.log(unit))
         return self._replace(
@@ -146,12 +146,12 @@ class ScaleComparison(NamedTuple):
         )
 
 
-def compare_scales(
+def compare_with_sources(
     with_sources: FloatArray,
     without: FloatArray,
     weight: FloatArray,
     groups: npt.NDArray[np.intp] | None = None,
-) -> ScaleComparison:
+) -> SourceComparison:
     """Return what log densities of left-out rows, with and without the sources, say of these.
 
     Args:
@@ -161,9 +161,9 @@ def compare_scales(
         groups: Group of each row, `[N]`: the error is over groups, whose rows are alike. None: over rows.
 
     Example:
-        >>> compare_scales(np.array([-1.0, -1.0]), np.array([-2.0, -2.0]), np.ones(2))
-        Comparison(with_sources=1.0, without_sources=2.0, standard_error=0.0)
+        >>> compare_with_sources(np.array([-1.0, -1.0]), np.array([-2.0, -2.0]), np.ones(2))
+        SourceComparison(with_sources=1.0, without_sources=2.0, standard_error=0.0)
     """
     share = weight / weight.sum()
     error = paired_gain(with_sources, without, weight, groups).standard_error
-    return ScaleComparison(-float(share @ with_sources), -float(share @ without), error)
+    return SourceComparison(-float(share @ with_sources), -float(share @ without), error)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.transfer.hidden import hidden_basis, joined_layers, project
+from gpmodels.transfer.hidden import hidden_basis, joined_units, project
 from gpmodels.transfer.parameters import DomainParameters, ModelKind, TransferParameters
 from gpmodels.transfer.rows import DomainRows, FloatArray, TransferRows
 
@@ -182,7 +182,7 @@ def _with_latent_means(
             continue
         projections = [project(domain, tf.constant(data.x, tf.float64)) for domain in domains]
         if symmetric:
-            mean = joined_layers(projections).mean.numpy()
+            mean = joined_units(projections).mean.numpy()
         else:
             means = [projection.mean.numpy() for projection in projections]
             mean = np.tensordot(mixing, np.stack(means), 1)

@@ -1,6 +1,6 @@
-"""Commands of an application: what `train`, `evaluate` and `export` are called with is the same for all.
+"""The commands of an application: `train`, `evaluate` and `export` take the same arguments in all of them.
 
-The application is named, and TensorFlow imported when a command runs, so that help answers at once.
+The application is given as text, so that help answers without importing TensorFlow.
 """
 
 from collections.abc import Mapping

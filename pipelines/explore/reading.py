@@ -19,6 +19,7 @@ from data_prep.errors import InputError
 from data_prep.explore.folders import THUMBNAIL_SIDE, find_image_files, read_fitted_images
 from data_prep.files.depth import find_levels
 from data_prep.files.fitting import fit_image, fit_within
+from data_prep.files.images import stored_size
 from data_prep.files.split_folders import split_note
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.labelled.dataset import labelled_records, require_stored_shape
@@ -44,7 +45,7 @@ from pipelines.labelled.data import PreparedImages
 from pipelines.scores.pictures import Picture
 from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk, through_trunk
 from pipelines.trunks.features import TrunkFeatures, features_of_images
-from pipelines.trunks.weights import RANDOM
+from pipelines.trunks.weights import RANDOM, packaged_file
 
 _MANIFESTS: dict[str, type[LabelledManifest]] = {
     "histopathology": HistopathologyManifest,
@@ -64,6 +65,13 @@ class _Trunk:
     smallest_side: int
     seed: int
     unfreeze_blocks: int = 0
+
+
+NETWORK = "efficientnet_lite0"
+"""The network that `auto` takes where it is installed: it sees more in photographs than pixels say."""
+
+_LEAST_SIDE, _LOOKED_AT = 64, 20
+"""Shorter side of images that have enough for a network to see, and how many files are measured for it."""
 
 
 def read_examples(folder: Path, settings: ExploreSettings, *, jobs: Workers, console: Console) -> Examples:
@@ -94,6 +102,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
             f"{MANIFEST_NAME}."
         )
     files, skipped = find_image_files(folder)
+    settings = _chosen(settings, _typical_side([file.path for file in files]))
     through_network = settings.features not in OWN_FEATURES
     size = (LARGE_ENOUGH, LARGE_ENOUGH) if through_network else settings.size or PIXEL_SIZE
     chosen = [files[row] for row in drawn_rows(len(files), settings)]
@@ -220,6 +229,8 @@ def _features(
             "--features: grey, colour or a network."
         )
     names = [manifest.examples[row].name for row in rows]
+    settings = _chosen(settings, min(manifest.size))
+    wanted = settings.features
     if wanted in OWN_FEATURES:
         size = settings.size or PIXEL_SIZE
         shrunk = [_fitted(image, size, settings) for image in _images(folder, manifest, names)]
@@ -239,6 +250,25 @@ def _fitted(image: NDArray[np.uint8], size: tuple[int, int], settings: ExploreSe
     if image.ndim == 4:
         return np.stack([fit_image(frame, size, settings.fit) for frame in image])
     return fit_image(image, size, settings.fit)
+
+
+def _chosen(settings: ExploreSettings, side: int) -> ExploreSettings:
+    """Return the settings with a network in the place of `auto`, where images of this side suit it."""
+    is_open = settings.features == "auto" and settings.size is None and settings.weights == "imagenet"
+    if not is_open or side < _LEAST_SIDE or packaged_file() is None:
+        return settings
+    return settings.model_copy(update={"features": NETWORK})
+
+
+def _typical_side(paths: Sequence[Path]) -> int:
+    """Return the median of the shorter sides of some of the images, 0 where none of them can be read."""
+    sides = []
+    for path in paths[:: max(len(paths) // _LOOKED_AT, 1)]:
+        try:
+            sides.append(min(stored_size(path)))
+        except InputError:  # it is listed when all are read
+            continue
+    return int(np.median(sides)) if sides else 0
 
 
 def _trunk(settings: ExploreSettings) -> _Trunk:

@@ -38,8 +38,9 @@ class ExploreSettings(BaseModel):
         default="auto",
         description="What an example is described by: views for the handmade features of a prepared folder, "
         "grey or colour for its pixels, or the features of a network that learned from photographs, "
-        "such as efficientnet_lite0. auto takes views where the folder has them, else colour where the "
-        "images have any, else grey.",
+        "such as efficientnet_lite0. auto takes views where the folder has them, else that network where it "
+        "is installed, images are of 64 pixels at least and no size is given, else colour where the images "
+        "have any, else grey.",
     )
     size: tuple[int, int] | None = Field(
         default=None,

@@ -162,7 +162,7 @@ def mosaic(patches: Sequence[tuple[HistopathologyExample, NDArray[np.uint8]]]) -
     return picture
 
 
-# The two applications
+# The applications
 
 
 def patch_settings(run: HistopathologyRun) -> dict[str, Any]:
@@ -266,17 +266,20 @@ def tissue_variant(settings: TrainSettings, console: Console) -> tuple[TissueApp
     The default heads that weigh views are left out for a trunk.
     """
     if settings.network is None:
-        return tissue_application(settings.features), settings
+        return replace(tissue_application(settings.features), judge_for=chosen_judge), settings
+    towers_or_trunk = replace(TISSUE_TOWERS, judge_for=chosen_judge)
     if settings.heads != TrainSettings().heads:
-        return TISSUE_TOWERS, settings
+        return towers_or_trunk, settings
     left = [name for name in settings.heads if head_family(name).needs_views]
     console.print(f"{', '.join(left)} is left out: the features of a trunk come in one piece")
     heads = tuple(name for name in settings.heads if name not in left)
-    return TISSUE_TOWERS, settings.model_copy(update={"heads": heads})
+    return towers_or_trunk, settings.model_copy(update={"heads": heads})
 
 
 def chosen_judge(settings: EvaluateSettings, data: TissueData) -> ClassJudge[Any]:
-    """Return the judge of patches, images or patients; of images where each has one class.
+    """Return the judge of patches, images or patients.
+
+    Without `by` images are judged, or patches where an image has several classes.
 
     Raises:
         InputError: Images or patients are to be judged that have patches of several classes.
@@ -293,7 +296,7 @@ def chosen_judge(settings: EvaluateSettings, data: TissueData) -> ClassJudge[Any
 def is_of_one_class(manifest: HistopathologyManifest, by: Judged) -> bool:
     """Whether every patch, image or patient has patches of one class only, to be judged by.
 
-    Images have not where masks gave the labels, nor have patients with images of several classes.
+    This is false of images whose labels come from masks, and of patients with images of several classes.
 
     Args:
         manifest: Manifest of the prepared folder.
@@ -304,5 +307,5 @@ def is_of_one_class(manifest: HistopathologyManifest, by: Judged) -> bool:
     return len({(pool(example), example.label) for example in manifest.examples}) == len(pools)
 
 
-TISSUE: TissueApplication = replace(TISSUE_TOWERS, variant=tissue_variant, judge_for=chosen_judge)
+TISSUE: TissueApplication = replace(TISSUE_TOWERS, variant=tissue_variant)
 """What the command works with: its settings choose how patches are seen, and what is judged."""

@@ -392,10 +392,11 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
         pooled: For each kind of pools of examples that may be judged as one, in the plural, the function that
             returns the name of an example's pool; empty where each example is judged by itself.
         before_training: Called before each training; None where nothing is to be done.
-        variant: Returns the application that settings of a training choose, and the settings that go with it,
-            from the settings and a console; None where there is but one.
-        judge_for: Returns the judge that settings of an evaluation choose, from these and the data; None
-            where there is but `judge`.
+        variant: Takes the settings of a training and a console, and returns the application that these
+            settings choose, with the settings to use; None where the application has no variants. All other
+            fields are then those of the variant.
+        judge_for: Takes the settings of an evaluation and the data, and returns the judge that they ask for;
+            None where `judge` always judges.
     """
 
     name: str
@@ -415,6 +416,9 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
     variant: Callable[[SettingsKind, Console], tuple[Self, SettingsKind]] | None = None
     judge_for: Callable[[Any, DataKind], Judge[DataKind]] | None = None
 
-    def chosen_by(self, settings: SettingsKind, console: Console) -> tuple[Self, SettingsKind]:
-        """Return the application that settings choose, and the settings that go with it; see `variant`."""
+    def variant_for(self, settings: SettingsKind, console: Console) -> tuple[Self, SettingsKind]:
+        """Return the application that settings choose, and the settings to use; see `variant`.
+
+        A variant may say on the console what it leaves out.
+        """
         return (self, settings) if self.variant is None else self.variant(settings, console)

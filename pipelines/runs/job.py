@@ -113,7 +113,7 @@ def trained_job(
     run = load_run(folder, application.run)
     if not run.heads:
         raise InputError(f"{folder} has no trained head yet. Continue its training with --resume.")
-    application, settings = application.chosen_by(
+    application, settings = application.variant_for(
         load_settings(application.settings, config=folder / CONFIG_NAME), console
     )
     return Job(application=application, settings=settings, run=run, folder=folder, console=console)

@@ -111,6 +111,8 @@ def _used(label: tf.Tensor, weight: Sequence[tf.Tensor]) -> NDArray[np.bool_]:
 def worth(logits: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any], groups: NDArray[Any]) -> float:
     """Return N_eff / N of points by the residuals of their predictions.
 
+    See `gpmodels.statistics.effective_sample`.
+
     Args:
         logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.
         labels: Classes `[N]`.

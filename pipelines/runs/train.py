@@ -49,7 +49,7 @@ from pipelines.training.stages import (
     save_fitted,
     train_stage,
 )
-from pipelines.training.strategies import training_place
+from pipelines.training.strategies import training_context
 from pipelines.training.tensorboard import TensorBoardHook
 
 
@@ -85,23 +85,23 @@ def train(  # noqa: PLR0913 - the last three have defaults
         ProcessLost: Another process of a training on several machines did not come, or ended.
     """
     require_no_run(out, resume=resume)
-    application, settings = application.chosen_by(settings, console)
+    application, settings = application.variant_for(settings, console)
     if application.before_training is not None:
         application.before_training()
     if resume and not (out / RUN).exists():
         console.print(f"{out} holds no run to resume: starting from the beginning", markup=False)
-    with training_place(strategy, out=out, resume=resume, console=console) as place:
-        if resume and place.is_chief and (out / RUN).exists():
+    with training_context(strategy, out=out, resume=resume, console=console) as context:
+        if resume and context.is_chief and (out / RUN).exists():
             remove_partial(out)  # of a process that was killed
         training = HeadTraining(
             application,
             settings,
             data=data,
-            out=place.folder,
+            out=context.folder,
             resume=resume,
-            console=place.console,
+            console=context.console,
             former=former,
-            replicas=place.replicas,
+            replicas=context.replicas,
             cluster=cluster,
         )
         make_deterministic(settings.seed)
@@ -111,7 +111,7 @@ def train(  # noqa: PLR0913 - the last three have defaults
             f"Run written to {out}. Judge it with: gpimaging {application.name} evaluate {evaluate}",
             soft_wrap=True,
         )
-        if place.is_chief:
+        if context.is_chief:
             training.train_rivals()
         training.train_ensemble()
     return run

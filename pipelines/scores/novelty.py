@@ -11,7 +11,7 @@ import scipy.stats
 from pipelines.scores.definitions import FloatArray
 
 STRANGENESS = "strangeness"
-"""Output of a model that is judged; bundles have the familiarity alone."""
+"""Output of a model, see `gpmodels.familiarity.nearest`; bundles have the familiarity alone."""
 
 SCORE_TITLES: Mapping[str, str] = {
     "predictive_entropy": "Entropy",

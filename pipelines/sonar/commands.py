@@ -51,7 +51,7 @@ def prepare(
         )
     manifest = result.manifest
     written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
-    facts = describe_classes(result, manifest.examples, call.settings.without_use(annotations))
+    facts = describe_classes(result, manifest.examples, call.settings.unused_warnings(annotations))
     say_prepared(written, facts, result.skipped, out, call.console)
 
 

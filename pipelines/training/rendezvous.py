@@ -26,7 +26,7 @@ _LONGEST_LINE: Final = 1000
 _GREETING_SECONDS: Final = 5.0  # for whoever comes: the others wait meanwhile
 
 
-def meet(task: ClusterTask, *, seconds: float = WAIT_SECONDS) -> None:
+def wait_for_processes(task: ClusterTask, *, seconds: float = WAIT_SECONDS) -> None:
     """Return when all processes of a training have reported to its chief.
 
     Args:
@@ -39,7 +39,7 @@ def meet(task: ClusterTask, *, seconds: float = WAIT_SECONDS) -> None:
         ProcessLost: Some did not come in time.
 
     Example:
-        >>> meet(ClusterTask(("127.0.0.1:1",), number=0, name="worker 0"))  # alone
+        >>> wait_for_processes(ClusterTask(("127.0.0.1:1",), number=0, name="worker 0"))  # alone
     """
     if len(task.addresses) == 1:
         return

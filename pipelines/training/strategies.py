@@ -18,7 +18,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from pipelines.command.strategies import ClusterTask, StrategyName, read_task
 from pipelines.errors import ProcessLost
-from pipelines.training.rendezvous import meet
+from pipelines.training.rendezvous import wait_for_processes
 from pipelines.training.replicas import Replicas
 
 _LOST: Final = (
@@ -51,10 +51,10 @@ class TrainingContext:
 
 
 @contextmanager
-def training_place(
+def training_context(
     name: StrategyName, *, out: Path, resume: bool, console: Console
 ) -> Iterator[TrainingContext]:
-    """Start a strategy, and enter the place where this process trains.
+    """Start a strategy, and yield where this process trains.
 
     Only the chief writes to the folder of the run. The other processes train the same, so that all have the
     same weights, and write to a temporary folder, which begins as a copy of a run that is to be resumed.
@@ -78,7 +78,7 @@ def training_place(
         yield TrainingContext(replicas, out, console)
         return
     task = read_task()
-    meet(task)
+    wait_for_processes(task)
     with _one_message(task), tempfile.TemporaryDirectory(prefix="gpimaging-") as temporary:
         replicas = Replicas(_multi_worker_strategy(), task)
         folder, own_console = out, console

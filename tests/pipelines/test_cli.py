@@ -83,8 +83,8 @@ def steps(monkeypatch) -> Recorder:
     recorder = Recorder()
     replaced: dict[str, object] = {
         "runs.train": recorder,
-        "runs.evaluate": recorder,
-        "runs.export": recorder,
+        "evaluation.evaluate": recorder,
+        "evaluation.export": recorder,
         "lane.application": SimpleNamespace(LANE="the application"),
         "lane.predict": recorder,
         "lane.demo": recorder,

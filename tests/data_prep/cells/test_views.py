@@ -14,7 +14,7 @@ from data_prep.cells.views import (
     VIEWS,
     candidates_of,
     cut_patch,
-    describe_candidates,
+    describe_candidate,
     difference_levels,
     grey_levels,
 )
@@ -39,7 +39,7 @@ def test_eight_views_of_270_features_at_each_time_point() -> None:
 def test_each_time_point_has_its_frame_and_its_difference() -> None:
     before, previous, current = with_spots(still_frames(3), [(1, 40, 40), (2, 60, 40)])
     candidate = Candidate(2, 39.5, 49.5, 64)
-    described = describe_candidates(candidate, before, previous, current, 52)
+    described = describe_candidate(candidate, before, previous, current, 52)
     assert {name: len(values) for name, values in described.views.items()} == VIEWS
     patches = [frame[14:66, 24:76] for frame in (before, previous, current)]
     changes = [difference_levels(patches[0], patches[1]), difference_levels(patches[1], patches[2])]
@@ -49,7 +49,7 @@ def test_each_time_point_has_its_frame_and_its_difference() -> None:
         np.testing.assert_array_equal(
             described.views[f"{time}_difference_histogram"], intensity_histogram(change)
         )
-    first = describe_candidates(candidate, None, previous, current, 52)  # nothing is known of a change
+    first = describe_candidate(candidate, None, previous, current, 52)  # nothing is known of a change
     histogram = first.views["previous_difference_histogram"]
     assert histogram[NO_CHANGE * 26 // 256] == 1
     np.testing.assert_array_equal(first.views["current_lbp"], described.views["current_lbp"])

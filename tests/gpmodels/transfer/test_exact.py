@@ -12,7 +12,7 @@ from gpmodels.transfer.exact import fit_exact
 from gpmodels.transfer.features import MAX_EXACT_ROWS, place
 from gpmodels.transfer.nodes import fixed_mixing, prior_concentration, prior_nodes
 from gpmodels.transfer.rows import DomainRows, LeftOut, TransferRows, class_codes, mean_distance
-from gpmodels.transfer.score_scale import balanced_parts, compare_scales, fit_score_scale, own_scale
+from gpmodels.transfer.score_scale import balanced_parts, compare_with_sources, fit_score_scale, own_scale
 
 NOISE = 0.2
 
@@ -213,8 +213,8 @@ def test_weights_change_certainty_as_repetitions_do():
 
 def test_the_error_of_a_difference_is_over_groups():
     gain = np.repeat([1.0, -1.0, 2.0, 0.0], 5)
-    by_row = compare_scales(gain, np.zeros(20), np.ones(20))
-    by_group = compare_scales(gain, np.zeros(20), np.ones(20), np.repeat(np.arange(4), 5))
+    by_row = compare_with_sources(gain, np.zeros(20), np.ones(20))
+    by_group = compare_with_sources(gain, np.zeros(20), np.ones(20), np.repeat(np.arange(4), 5))
     assert by_group.standard_error == pytest.approx(by_row.standard_error * np.sqrt(5.0))
     assert by_row.standard_error == pytest.approx(np.std(gain) / np.sqrt(20.0))
 

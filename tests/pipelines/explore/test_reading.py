@@ -26,6 +26,7 @@ from data_prep.video.manifest import LearnedVideos, VideoManifest, VideoTrunkFac
 from data_prep.video.prepare import prepare_video
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command import remote
+from pipelines.explore import reading
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
 from pipelines.trunks import application, features
@@ -120,6 +121,29 @@ def pictures(tmp_path):
         cv2.imwrite(str(tmp_path / "pictures" / f"{number}.png"), rng.integers(0, 256, (9, 9, 3), np.uint8))
     (tmp_path / "pictures" / "3.png").write_bytes(b"no image")
     return tmp_path / "pictures"
+
+
+@pytest.mark.parametrize(
+    ("side", "installed", "settings", "words"),
+    [
+        (70, True, {}, "3 features of efficientnet_lite0"),
+        (70, False, {}, "grey levels of 32 x 32 pixels"),
+        (60, True, {}, "grey levels of 32 x 32 pixels"),
+        (70, True, {"size": (8, 8)}, "grey levels of 8 x 8 pixels"),
+        (70, True, {"features": "grey"}, "grey levels of 32 x 32 pixels"),
+    ],
+)
+def test_a_network_that_is_installed_looks_at_images_that_are_large_enough(
+    side, installed, settings, words, tmp_path, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        levels = rng.integers(0, 256, (side, side + 9), np.uint8)
+        cv2.imwrite(str(tmp_path / f"{number}.png"), levels)
+    (tmp_path / "0.png").write_bytes(b"no image")
+    monkeypatch.setattr(application, "load_trunk", lambda *_, **__: ThreeMeans())
+    monkeypatch.setattr(reading, "packaged_file", lambda: tmp_path if installed else None)
+    assert read(tmp_path, **settings).features.words == words
 
 
 @pytest.mark.parametrize("kind", ["tissue", "clips", "pictures"])

@@ -1,17 +1,20 @@
 """Which parts of tissue can be judged, and how they are shown."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from data_prep.errors import InputError
 from data_prep.histopathology.features import EXTRACTOR, VIEWS
 from data_prep.histopathology.manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.view_manifest import FEATURES_NAME
 from data_prep.splits.divide import Splits
-from pipelines.histopathology.application import is_of_one_class, mosaic, tissue_application
-from pipelines.histopathology.settings import TrainSettings
+from pipelines.histopathology.application import TISSUE, is_of_one_class, mosaic, tissue_application
+from pipelines.histopathology.settings import EvaluateSettings, TrainSettings
 from pipelines.runs.application import Prepared
 
 
@@ -73,6 +76,23 @@ def test_patches_are_pooled_by_what_is_judged(features, by, number):
     application = tissue_application(features, by)
     assert len({application.judge.pools.name_of(one) for one in BY_IMAGE.examples}) == number
     assert application.judge.judged == {"patch": "patches", "image": "images", "patient": "patients"}[by]
+
+
+@pytest.mark.parametrize("changes", [{}, {"features": "cnn"}, {"network": "efficientnet_lite0"}])
+def test_every_variant_is_judged_by_what_the_settings_ask_for(changes):
+    settings = TrainSettings(**changes)
+    console = Console(file=io.StringIO(), width=200)
+    application, used = TISSUE.variant_for(settings, console)
+    assert (application.rivals == ()) == bool(changes)  # support vector machines on handmade features alone
+    left_out = set(settings.heads) - set(used.heads)
+    assert all(name in console.file.getvalue() for name in left_out)
+    assert bool(left_out) == ("network" in changes)
+    data = Prepared(Path("folder"), BY_IMAGE)
+    judged = {by: application.judge_for(EvaluateSettings(by=by), data).judged for by in ("patch", None)}
+    assert judged == {"patch": "patches", None: "images"}
+    with pytest.raises(InputError, match="folder: by=patient, but here one patient may have"):
+        application.judge_for(EvaluateSettings(by="patient"), data)
+    assert application.judge_for(EvaluateSettings(), Prepared(Path(), BY_MASK)).judged == "patches"
 
 
 def test_a_mosaic_shows_patches_where_they_lie():

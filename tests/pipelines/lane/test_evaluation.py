@@ -15,12 +15,12 @@ from data_prep.lane.manifest import LaneManifest
 from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.divide import Splits, manifest_splits
 from gpmodels import HGPHead, LinearHead, SVGPHead
+from pipelines.evaluation import evaluate as head_evaluation
 from pipelines.evaluation.evaluate import judge
 from pipelines.lane import application as lane_application
 from pipelines.lane.application import LANE
 from pipelines.lane.pictures import LanePanels, select_gallery
 from pipelines.lane.settings import LaneRun, TrainSettings
-from pipelines.runs import evaluate as head_evaluation
 from pipelines.runs.application import JudgedExample, Prepared
 from pipelines.runs.description import load_run
 from pipelines.runs.models import load_model, make_head, make_model, momentum_for, run_predictors

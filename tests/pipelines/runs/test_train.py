@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from data_prep.prepared.manifest import file_sha256, load_manifest
 from data_prep.splits.divide import manifest_splits
 from gpmodels import HybridModel, LinearHead
 from pipelines.errors import TrainingDiverged
+from pipelines.evaluation.warnings import evaluation_warnings, group_warnings, head_epochs
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
-from pipelines.runs import evaluate as head_evaluation
 from pipelines.runs import train as head_training
 from pipelines.runs.description import load_run
 from pipelines.runs.models import load_model
@@ -390,14 +391,12 @@ def test_heads_of_an_earlier_command_are_judged_too(lane_data, copy):
 def test_heads_with_different_epochs_are_no_fair_comparison(copy):
     path = copy / "heads" / "hgp" / "state.json"
     run = load_run(copy, LaneRun)
-    assert head_evaluation.head_epochs(copy, run) == {"linear": 2, "hgp": 2}
+    assert head_epochs(copy, run) == {"linear": 2, "hgp": 2}
     path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 9}))
-    epochs = head_evaluation.head_epochs(copy, run)
-    (warning,) = head_evaluation.evaluation_warnings("test", seen_fold=None, head_epochs=epochs)
+    epochs = head_epochs(copy, run)
+    (warning,) = evaluation_warnings("test", seen_fold=None, head_epochs=epochs)
     assert "different numbers of epochs (linear 2, hgp 9)" in warning
-    assert (
-        head_evaluation.evaluation_warnings("test", seen_fold=None, head_epochs={"linear": 2, "hgp": 2}) == ()
-    )
+    assert evaluation_warnings("test", seen_fold=None, head_epochs={"linear": 2, "hgp": 2}) == ()
 
 
 # Data that cannot be used -----------------------------------------------------------------------------------
@@ -496,7 +495,18 @@ def test_few_selection_examples_are_warned_of():
 
 
 def test_few_groups_are_warned_of():
-    (warning,) = head_evaluation.group_warnings(240, 3, "candidates")
+    (warning,) = group_warnings(240, 3, "candidates")
     assert "240 candidates are of 3 groups" in warning
-    assert head_evaluation.group_warnings(12, 12, "images") == ()
-    assert head_evaluation.group_warnings(240, 80, "images") == ()
+    assert group_warnings(12, 12, "images") == ()
+    assert group_warnings(240, 80, "images") == ()
+
+
+def test_settings_choose_the_application_before_anything_is_read(tmp_path):
+    called = []
+    variant = replace(LANE, before_training=lambda: called.append("variant"))
+    chooses = replace(LANE, variant=lambda settings, _: (variant, settings))
+    with pytest.raises(InputError):
+        head_training.train(
+            chooses, SETTINGS, data=tmp_path / "none", out=tmp_path / "run", resume=False, console=quiet()
+        )
+    assert called == ["variant"]

@@ -25,7 +25,7 @@ from gpmodels.networks.batch_normalization import FusedBatchNormalization
 from pipelines.command.strategies import StrategyName
 from pipelines.training.replicas import Replicas, Replication
 from pipelines.training.stages import StageData, StageSettings, make_deterministic, train_stage
-from pipelines.training.strategies import training_place
+from pipelines.training.strategies import training_context
 
 # Five steps, the last one of fewer examples, of which the replicas have one and two.
 EXAMPLES, PER_BATCH, SIDE, STEPS = 31, 7, 3, 5
@@ -123,7 +123,7 @@ def main() -> None:
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [half, half])
     with (
-        training_place(strategy, out=out, resume=False, console=Console(stderr=True)) as place,
+        training_context(strategy, out=out, resume=False, console=Console(stderr=True)) as place,
         tempfile.TemporaryDirectory() as temporary,
     ):
         make_deterministic(0)

@@ -10,7 +10,7 @@ from data_prep.errors import InputError
 from pipelines.command.strategies import ClusterTask
 from pipelines.errors import ProcessLost
 from pipelines.training import rendezvous
-from pipelines.training.rendezvous import meet
+from pipelines.training.rendezvous import wait_for_processes
 
 
 def addresses(count: int) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def outcomes(tasks: list[ClusterTask], *, seconds: float = 20.0) -> list[Excepti
 
     def run(place: int) -> None:
         try:
-            meet(tasks[place], seconds=seconds)
+            wait_for_processes(tasks[place], seconds=seconds)
         except (InputError, ProcessLost) as error:
             found[place] = error
 
@@ -153,4 +153,4 @@ def test_a_port_in_use_is_named():
     with socket.create_server(("", 0)) as taken:
         task = ClusterTask((f"127.0.0.1:{taken.getsockname()[1]}", "127.0.0.1:1"), 0, "worker 0")
         with pytest.raises(InputError, match=r"cannot listen on port .* Choose a free port in TF_CONFIG"):
-            meet(task)
+            wait_for_processes(task)

@@ -164,8 +164,8 @@ import time
 from pathlib import Path
 from rich.console import Console
 from pipelines.command.strategies import StrategyName
-from pipelines.training.strategies import training_place
-with training_place(StrategyName.MULTI_WORKER, out=Path("out"), resume=False, console=Console(quiet=True)):
+from pipelines.training.strategies import training_context
+with training_context(StrategyName.MULTI_WORKER, out=Path("out"), resume=False, console=Console(quiet=True)):
     print("ready", flush=True)
     time.sleep(60)
 """

@@ -34,9 +34,9 @@ def test_settings_that_do_nothing_are_named(tmp_path: Path) -> None:
         (table, "context, mask_names"),
         (tmp_path, "context"),
     ):
-        assert [text.split(":")[0] for text in changed.without_use(annotations)] == [names]
+        assert [text.split(":")[0] for text in changed.unused_warnings(annotations)] == [names]
     for annotations in (None, table, tmp_path):
-        assert SonarPrepareSettings(size=(8, 8)).without_use(annotations) == []
+        assert SonarPrepareSettings(size=(8, 8)).unused_warnings(annotations) == []
 
 
 @pytest.mark.slow
