@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
+from data_prep.explore.quality import Quality, measure_quality
 from data_prep.files.class_folders import is_text
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
@@ -49,11 +50,13 @@ class FittedImage:
         file: Where it comes from.
         image: uint8 [height, width, 3].
         thumbnail: uint8, the whole image with its own proportions, at most `THUMBNAIL_SIDE` long.
+        quality: Measures of the whole image.
     """
 
     file: ImageFile
     image: npt.NDArray[np.uint8]
     thumbnail: npt.NDArray[np.uint8]
+    quality: Quality
 
 
 def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
@@ -142,7 +145,8 @@ def read_fitted_image(
         image = read_at_levels(file.path, levels)
     except InputError as error:
         return Skipped(file.path, str(error))
-    return FittedImage(file, fit_image(image, size, fit), fit_within(image, THUMBNAIL_SIDE))
+    thumbnail = fit_within(image, THUMBNAIL_SIDE)
+    return FittedImage(file, fit_image(image, size, fit), thumbnail, measure_quality(image))
 
 
 def _of_classes(found: Sequence[ImageFile], skipped: list[Skipped]) -> list[ImageFile]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import cv2
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError, Skipped
+from data_prep.explore.quality import Quality, poor_images
 from pipelines.explore.settings import ExploreSettings
 from pipelines.scores.pictures import Picture
 
@@ -54,6 +56,7 @@ class Examples:
         groups: Group of each; None where the data have none.
         pictures: Picture of each, at most `data_prep.explore.folders.THUMBNAIL_SIDE` long.
         features: What they are compared by.
+        qualities: Measures of each image; None where the data are features without images.
         skipped: What was left out.
         notes: What a person should know of how they were read, in whole sentences.
     """
@@ -63,8 +66,14 @@ class Examples:
     groups: tuple[str, ...] | None
     pictures: Sequence[Picture]
     features: Features
+    qualities: Sequence[Quality] | None = None
     skipped: Sequence[Skipped] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def poor(self) -> Mapping[str, list[int]]:
+        """Rows of the images that may be poor, by what may be wrong with them, the worst first."""
+        return {} if self.qualities is None else poor_images(self.qualities)
 
 
 def drawn_rows(number: int, settings: ExploreSettings) -> list[int]:

@@ -109,6 +109,10 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
         ],
         odd=[_card(findings, row) for row in findings.oddest[: settings.shown]],
         suspects=[_card(findings, row) for row in suspects],
+        poor=[
+            (way, len(rows), [_card(findings, row) for row in rows[: settings.shown]])
+            for way, rows in findings.examples.poor.items()
+        ],
         data=_page_data(findings, ways),
         ways=ways,
         scale=png_uri(colour_scale(_SCALE_COLOURS)),
@@ -133,6 +137,8 @@ def facts(findings: Findings, row: int) -> list[tuple[str, str]]:
     said.append(("oddness", f"rank {latent.oddness_rank[row]} of {len(latent.score)}"))
     if findings.suspicion is not None and examples.classes is not None:
         said.append(("neighbours", _neighbours(findings.suspicion, examples.classes, row)))
+    if ways := [way for way, rows in examples.poor.items() if row in rows]:
+        said.append(("image", ", ".join(ways)))
     if findings.predicted is not None:
         label = findings.predicted.label[row]
         error = format_number(float(findings.predicted.error[row]), 2)

@@ -17,6 +17,7 @@ from data_prep.cells.manifest import CellsManifest
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.errors import InputError
 from data_prep.explore.folders import THUMBNAIL_SIDE, find_image_files, read_fitted_images
+from data_prep.explore.quality import Quality, measure_quality
 from data_prep.files.depth import find_levels
 from data_prep.files.fitting import fit_image, fit_within
 from data_prep.files.images import stored_size
@@ -126,6 +127,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
         classes=classes if any(classes) else None,
         groups=None,
         pictures=[one.thumbnail for one in images],
+        qualities=[one.quality for one in images],
         features=_network_features(stacked, settings, _cluster(settings, jobs))
         if through_network
         else pixel_features(stacked, settings.features, size),
@@ -146,11 +148,13 @@ def _prepared_examples(folder: Path, settings: ExploreSettings, jobs: Workers, c
     examples = [manifest.examples[row] for row in rows]
     names = [example.name for example in examples]
     groups = tuple(example.group for example in examples)
+    pictures, qualities = _pictures(folder, manifest, names)
     return Examples(
         files=tuple(names),
         classes=tuple(manifest.class_names[example.label] for example in examples),
         groups=groups if len(set(groups)) < len(groups) else None,
-        pictures=_pictures(folder, manifest, names),
+        pictures=pictures,
+        qualities=qualities,
         features=_features(folder, manifest, rows, settings, _cluster(settings, jobs), console),
         notes=drawing_note(len(manifest.examples), settings),
     )
@@ -173,12 +177,18 @@ def _manifest_kind(folder: Path) -> type[LabelledManifest]:
     return _MANIFESTS[application]
 
 
-def _pictures(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> list[Picture]:
-    """Return a picture of each example: its image, the middle frame of its clip, or that of its video."""
+def _pictures(
+    folder: Path, manifest: LabelledManifest, names: Sequence[str]
+) -> tuple[list[Picture], list[Quality] | None]:
+    """Return a picture of each example, and measures of it; None for pictures that stand for a video.
+
+    The picture is the example's image, the middle frame of its clip, or that of its video.
+    """
     if isinstance(manifest, FeaturesManifest):
         rows = manifest.rows(names)
-        return [_thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows]
-    return [_thumbnail(_middle(image)) for image in _images(folder, manifest, names)]
+        return [_thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows], None
+    images = [_middle(image) for image in _images(folder, manifest, names)]
+    return list(map(_thumbnail, images)), list(map(measure_quality, images))
 
 
 def _images(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:

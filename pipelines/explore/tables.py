@@ -17,7 +17,7 @@ EMBEDDING = "embedding.csv"
 
 
 def write_embedding(path: Path, findings: Findings) -> None:
-    """Write a row for each example: file, class, group, position, deviation, score, rank and suspicion.
+    """Write a row for each example: file, class, group, position, score, suspicion and more.
 
     Positions and deviations are those of all dimensions, the most relevant first. A cell is empty where the
     data have no classes or groups, or where there are no neighbours or predictions.
@@ -30,7 +30,7 @@ def write_embedding(path: Path, findings: Findings) -> None:
         *("file", "class", "group"),
         *(f"position_{number}" for number in dimensions),
         *(f"std_{number}" for number in dimensions),
-        *("score", "oddness_rank", "suspicion", "neighbours_class", "predicted", "model_error"),
+        *("score", "oddness_rank", "suspicion", "neighbours_class", "predicted", "model_error", "poor"),
     ]
     write_table(path, header, _rows(findings))
 
@@ -38,6 +38,7 @@ def write_embedding(path: Path, findings: Findings) -> None:
 def _rows(findings: Findings) -> Iterator[list[object]]:
     examples, latent, suspicion = findings.examples, findings.latent, findings.suspicion
     names = sorted(set(examples.classes or ()))
+    poor = {way: frozenset(rows) for way, rows in examples.poor.items()}
     for row, file in enumerate(examples.files):
         suggested = -1 if suspicion is None else int(suspicion.suggested[row])
         yield [
@@ -52,6 +53,7 @@ def _rows(findings: Findings) -> Iterator[list[object]]:
             None if suggested < 0 else names[suggested],
             None if findings.predicted is None else findings.predicted.label[row],
             None if findings.predicted is None else _known(float(findings.predicted.error[row])),
+            "; ".join(way for way, rows in poor.items() if row in rows) or None,
         ]
 
 
@@ -87,6 +89,7 @@ def metrics(findings: Findings, settings: ExploreSettings) -> dict[str, Any]:
         if suspicion is None
         else [examples.files[row] for row in suspicion.suspects[: settings.shown]],
         "num_suspects": None if suspicion is None else len(suspicion.suspects),
+        "poor": {way: len(rows) for way, rows in examples.poor.items()},
         "seconds": latent.seconds,
         "settings": settings.model_dump(mode="json"),
     }

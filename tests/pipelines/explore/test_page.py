@@ -1,6 +1,7 @@
 """What the page of an exploration holds: complete in itself, escaped, with what was found."""
 
 import base64
+import csv
 import io
 import json
 import re
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from data_prep.explore.quality import Quality
 from pipelines.command.folders import EXPLORE_PAGE
 from pipelines.explore.atlas import filling, make_atlas
 from pipelines.explore.colouring import MOST_KINDS, _by_kind
@@ -17,6 +19,7 @@ from pipelines.explore.examples import Examples, Features
 from pipelines.explore.latent import LatentMap
 from pipelines.explore.page import Findings, render_page
 from pipelines.explore.suspects import find_suspects
+from pipelines.explore.tables import metrics, write_embedding
 
 from .conftest import QUICK, SPECIAL, WRONG
 
@@ -101,6 +104,34 @@ def test_lists_relevance_and_what_they_mean_are_there_without_a_script(page):
     assert "Odd is not wrong" in odd
     assert "Files left out: 1" in page
     assert "lacks 38 of the examples" in page
+
+
+def unlabelled(qualities: list[Quality] | None) -> Findings:
+    """Findings of six examples without classes, as they are before any fit."""
+    picture, values = np.zeros((4, 4, 3), np.uint8), np.random.default_rng(0).normal(size=(6, 2))
+    features = Features(values, "common", "numbers")
+    examples = Examples(tuple("abcdef"), None, None, [picture] * 6, features, qualities)
+    latent = LatentMap(
+        position=values, std=np.ones((6, 2)), relevance=np.ones(2), score=np.arange(6.0), seconds=0.0
+    )
+    return Findings(examples, latent, None, None)
+
+
+def test_poor_images_are_listed_on_the_page_and_in_the_table(tmp_path):
+    good = Quality(100, 100, brightest=0.9, darkest=0.1, information=7.0, sharpness=0.5)
+    dark_and_narrow = good._replace(brightest=0.2, width=30)
+    findings = unlabelled([good, good, dark_and_narrow, good, good, good._replace(brightest=0.1)])
+    page = render_page("Page", findings, QUICK)
+    assert re.findall("<h3>(.*?)</h3>", page) == ["Dark: 2", "Odd shape: 1"]
+    listed = page[page.index('id="poor"') : page.index('id="meaning"')]
+    assert re.findall("#file=(.)", listed) == ["f", "c", "c"]
+    assert metrics(findings, QUICK)["poor"] == {"dark": 2, "odd shape": 1}
+    write_embedding(tmp_path / "embedding.csv", findings)
+    with (tmp_path / "embedding.csv").open(encoding="utf-8", newline="") as file:
+        poor = {row["file"]: row["poor"] for row in csv.DictReader(file)}
+    assert poor == {**dict.fromkeys("abde", ""), "c": "dark; odd shape", "f": "dark"}
+    for qualities in ([good] * 6, None):
+        assert 'id="poor"' not in render_page("Page", unlabelled(qualities), QUICK)
 
 
 def test_of_one_group_alone_the_page_says_that_there_are_no_others():

@@ -143,7 +143,10 @@ def test_a_network_that_is_installed_looks_at_images_that_are_large_enough(
     (tmp_path / "0.png").write_bytes(b"no image")
     monkeypatch.setattr(application, "load_trunk", lambda *_, **__: ThreeMeans())
     monkeypatch.setattr(reading, "packaged_file", lambda: tmp_path if installed else None)
-    assert read(tmp_path, **settings).features.words == words
+    found = read(tmp_path, **settings)
+    assert found.features.words == words
+    assert [(one.height, one.width) for one in found.qualities] == [(side, side + 9)] * 11
+    assert found.poor == {}
 
 
 @pytest.mark.parametrize("kind", ["tissue", "clips", "pictures"])
