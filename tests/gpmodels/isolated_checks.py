@@ -49,12 +49,13 @@ def check_replicas(head: dict[str, Any], strategy: tf.distribute.Strategy) -> di
     """Five epochs of stochastic gradient descent on two devices and on one, from the same weights."""
     single = make_model(head)
     single.initialize(batches(head, 0))
-    single.compile(optimizer=keras.optimizers.SGD(0.2))
+    rate = 0.1 * single.head.label_weight  # by which a step of HybridModel divides
+    single.compile(optimizer=keras.optimizers.SGD(rate))
     single.fit(batches(head, 0), verbose=0, shuffle=False)  # away from q = prior, where some gradients vanish
     start = single.get_weights()
     with strategy.scope():
         mirrored = make_model(head)
-        mirrored.compile(optimizer=keras.optimizers.SGD(0.2))
+        mirrored.compile(optimizer=keras.optimizers.SGD(rate))
         mirrored.set_weights(start)
     for model in (single, mirrored):
         model.head.reset_assignments()
