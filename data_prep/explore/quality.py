@@ -24,13 +24,17 @@ _LITTLE_INFORMATION = 2.0
 """Bits of the grey levels' entropy: an image of four equally frequent levels has two."""
 
 _NARROW = 0.35
-"""Shorter side through longer side."""
+"""Shorter side through longer side; in a set of narrow images, half of what is usual there."""
 
 _BLURRED = 0.55
 """Sharpness through the median of the set."""
 
+_FEW_EDGES = 0.05
+"""Mean step between neighbours along an axis through that along the other, below which it has no edges."""
+
 _ODD_SIZE = 3.0
-"""Quartile distances of log size beyond the nearer quartile, and at least a factor of two."""
+"""An odd size is farther beyond the nearer quartile of log size than so many interquartile ranges, and than a
+factor of two."""
 
 POOR = ("dark", "over-exposed", "little information", "blurred", "odd shape", "odd size")
 """What an image can be, in the order in which a page shows it."""
@@ -43,9 +47,10 @@ class Quality(NamedTuple):
         height: Pixels.
         width: Pixels.
         brightest: Grey level from 0 to 1 that 99 % of the pixels do not exceed.
-        darkest: Grey level from 0 to 1 that 95 % of the pixels exceed.
+        darkest: Grey level from 0 to 1 that 95 % of the pixels reach.
         information: Entropy of the grey levels, bits, 0 to 8.
-        sharpness: 1 less the blur metric of Crété-Roffet et al. (2007), 0 to 1; 0 of one grey level.
+        sharpness: 1 less the blur metric of Crété-Roffet et al. (2007), 0 to 1; NaN of an image without edges
+            or of too few pixels.
     """
 
     height: int
@@ -61,7 +66,7 @@ def measure_quality(image: npt.NDArray[np.uint8]) -> Quality:
 
     Example:
         >>> measure_quality(np.zeros((4, 6, 3), np.uint8))
-        Quality(height=4, width=6, brightest=0.0, darkest=0.0, information=0.0, sharpness=0.0)
+        Quality(height=4, width=6, brightest=0.0, darkest=0.0, information=0.0, sharpness=nan)
     """
     height, width = image.shape[:2]
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
@@ -83,9 +88,14 @@ def _sharpness(grey: npt.NDArray[Any]) -> float:
     if shrink < 1.0:
         size = [max(round(side * shrink), 1) for side in grey.shape]
         grey = np.asarray(cv2.resize(grey, size[::-1], interpolation=cv2.INTER_AREA), np.uint8)
-    if min(grey.shape) <= _BLUR_SIZE or grey.min() == grey.max():
-        return 0.0
-    return 1.0 - float(blur_effect(grey, h_size=_BLUR_SIZE))  # type: ignore[no-untyped-call]
+    if min(grey.shape) <= _BLUR_SIZE:
+        return np.nan
+    edges = np.array([np.abs(np.diff(grey.astype(float), axis=axis)).mean() for axis in (0, 1)])
+    if not edges.any():
+        return np.nan
+    blur = np.array(blur_effect(grey, h_size=_BLUR_SIZE, reduce_func=None))  # type: ignore[no-untyped-call]
+    # Stripes are sharp across, and have nothing along them that could be blurred.
+    return 1.0 - float(blur[edges > _FEW_EDGES * edges.max()].max())
 
 
 def poor_images(qualities: Sequence[Quality]) -> Mapping[str, list[int]]:
@@ -101,16 +111,17 @@ def poor_images(qualities: Sequence[Quality]) -> Mapping[str, list[int]]:
     """
     values = {name: np.array([getattr(one, name) for one in qualities], float) for name in Quality._fields}
     shape = np.minimum(values["height"] / values["width"], values["width"] / values["height"])
-    # One level has no edges to be sharp: it is said to have little information.
-    typical = float(np.median(values["sharpness"]))
-    sharpness = np.where(values["information"] < _LITTLE_INFORMATION, np.inf, values["sharpness"])
+    # What has hardly any levels is said to have little information, and its edges mean nothing.
+    is_measured = np.isfinite(values["sharpness"]) & (values["information"] >= _LITTLE_INFORMATION)
+    sharpness = np.where(is_measured, values["sharpness"], np.inf)
+    typical = float(np.median(sharpness[is_measured])) if is_measured.any() else 0.0
     # The larger the value the worse, and above 0 it counts.
     badness = {
         "dark": _DARK - values["brightest"],
         "over-exposed": values["darkest"] - _LIGHT,
         "little information": _LITTLE_INFORMATION - values["information"],
         "blurred": _BLURRED * typical - sharpness,
-        "odd shape": _NARROW - shape,
+        "odd shape": min(_NARROW, 0.5 * float(np.median(shape))) - shape,
         "odd size": _size_badness(np.sqrt(values["height"] * values["width"])),
     }
     rows = {

@@ -113,7 +113,7 @@ class _JointRegressor(_GPRegressor):
         """Return the mean of the target, and on request its standard deviation or covariance, noise included.
 
         The covariance says how the targets of several rows vary together, which the uncertainty of their sum,
-        mean or maximum needs. Its diagonal is the square of the standard deviation.
+        mean or maximum needs. Its diagonal is the square of the standard deviation. Memory grows with N².
 
         Args:
             X: Inputs, `[N, D]`.
@@ -128,13 +128,15 @@ class _JointRegressor(_GPRegressor):
         if return_std:
             raise ValueError("At most one of return_std and return_cov can be requested.")
         outputs, covariance = self._joint(X)
-        noise = outputs["variance"] - outputs["latent_variance"]
-        return outputs["mean"], covariance + np.diag(noise)
+        np.fill_diagonal(covariance, outputs["variance"])
+        return outputs["mean"], covariance
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0, *, noise: bool = True
     ) -> FloatArray:
         """Draw targets of all rows together, or functions at these rows.
+
+        Time grows with N³: draw for some thousand rows at most.
 
         Args:
             X: Inputs, `[N, D]`.
@@ -154,7 +156,7 @@ class _JointRegressor(_GPRegressor):
         """
         outputs, covariance = self._joint(X)
         if noise:
-            covariance = covariance + np.diag(outputs["variance"] - outputs["latent_variance"])
+            np.fill_diagonal(covariance, outputs["variance"])
         draws = check_random_state(random_state).multivariate_normal(
             outputs["mean"], covariance, n_samples, check_valid="ignore"
         )
@@ -168,7 +170,9 @@ class _JointRegressor(_GPRegressor):
         engine.set_weights(self.weights_)
         features = tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype)
         covariance = joint_covariance(engine.head, features, tf.constant(outputs["expert"], tf.int32))[0]
-        return outputs, covariance.numpy().astype(np.float64) * self.target_scale_**2
+        covariance = covariance.numpy() * self.target_scale_**2
+        np.fill_diagonal(covariance, outputs["latent_variance"])  # which is bounded below against rounding
+        return outputs, covariance
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

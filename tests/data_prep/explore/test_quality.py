@@ -66,9 +66,28 @@ def test_images_of_any_size_have_finite_measures(shape, level):
     flat = np.full((*shape, 3), level, np.uint8)
     noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
     qualities = [measure_quality(image) for image in (flat, noise)]
-    assert np.isfinite(np.array(qualities)).all()
+    assert np.isfinite([one._replace(sharpness=0.0) for one in qualities]).all()
+    assert np.isnan(qualities[0].sharpness)
     assert qualities[0].brightest == qualities[0].darkest == pytest.approx(level / 255)
-    poor_images(qualities)
+    good = [measure_quality(image) for image in good_images()]
+    assert "blurred" not in poor_images([*good, *qualities])  # what cannot be measured is not blurred
+
+
+def test_what_varies_along_one_direction_alone_is_as_sharp_as_its_edges():
+    stripes = np.tile(np.repeat([40, 200], 20), (120, 4))[..., None].repeat(3, 2).astype(np.uint8)
+    blurred = cv2.GaussianBlur(stripes, (0, 0), 6.0)
+    good = [measure_quality(image) for image in good_images()]
+    found = poor_images([*good, *(measure_quality(one) for one in (stripes, stripes.transpose(1, 0, 2)))])
+    assert "blurred" not in found
+    assert measure_quality(blurred).sharpness < 0.3 * measure_quality(stripes).sharpness
+
+
+def test_a_set_of_narrow_images_of_one_size_has_none_of_odd_shape():
+    images = [image[:60] for image in good_images()]
+    qualities = [measure_quality(image)._replace(height=30, width=100) for image in images]
+    assert not {"odd shape", "odd size"} & poor_images(qualities).keys()
+    qualities[4] = qualities[4]._replace(height=10)
+    assert poor_images(qualities)["odd shape"] == [4]
 
 
 def test_measures_are_those_of_the_levels():

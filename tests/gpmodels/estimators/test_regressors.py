@@ -102,5 +102,9 @@ def test_neighbours_vary_together_and_both_uncertainties_at_once_are_refused():
     _, covariance = estimator.predict([[0.0], [0.02], [1.9]], return_cov=True)
     near, far = covariance[0, 1], covariance[0, 2]
     assert near > 10.0 * abs(far)
+    latent = estimator.predict_distribution([[0.0], [0.02]])["latent_variance"]
+    assert near == pytest.approx(
+        np.sqrt(latent.prod()), rel=0.1
+    )  # almost one function value, whose variance it is
     with pytest.raises(ValueError, match="At most one of return_std and return_cov"):
         estimator.predict(x, return_std=True, return_cov=True)

@@ -52,14 +52,34 @@ def test_experts_share_the_global_unit_and_nothing_else(expert_variance):
     [
         (HGPHead, {"num_classes": 3, "class_kernels": "separate"}),
         (HGPHead, {"num_classes": 3, "mean": "linear"}),
+        (HGPHead, {"kernel": "matern12"}),
+        (HGPHead, {"kernel": "arc_cosine1"}),
+        (HGPHead, {"dtype": "float32"}),
         (VMGPHead, {}),
     ],
 )
 def test_the_diagonal_is_the_variance_of_the_marginals(head_class, settings):
     head = random_head(3, head_class=head_class, **settings)
+    single = settings.get("dtype") == "float32"
+    x = tf.constant(np.concatenate([points(9), 300.0 + points(3)]), head.compute_dtype)
+    covariance = joint_covariance(head, x, head.assign(x)).numpy()
+    variance = head.latent(x).variance.numpy().T
+    found = np.diagonal(covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(found, variance, rtol=1e-4 if single else 1e-6)
+    assert np.linalg.eigvalsh(covariance).min() > -(1e-4 if single else 1e-8) * variance.max()
+
+
+def test_an_expert_that_was_dropped_is_not_read():
+    head = random_head(3)
+    head.drop_experts(np.array([1]))
+    for parameter in head.experts.posterior_parameters:
+        broken = parameter.unconstrained_variable.numpy()
+        broken[1] = np.nan
+        parameter.unconstrained_variable.assign(broken)
     x = tf.constant(points(9))
-    covariance = joint_covariance(head, x, head.assign(x))
+    expert = head.assign(x)
+    assert set(expert.numpy()) == {0, 2}
+    covariance = joint_covariance(head, x, expert)
     np.testing.assert_allclose(
-        tf.linalg.diag_part(covariance), tf.transpose(head.latent(x).variance), rtol=1e-6
+        tf.linalg.diag_part(covariance), tf.transpose(head.latent(x, expert).variance), rtol=1e-6
     )
-    assert np.linalg.eigvalsh(covariance).min() > -1e-8

@@ -149,6 +149,22 @@ def test_a_network_that_is_installed_looks_at_images_that_are_large_enough(
     assert found.poor == {}
 
 
+def test_where_the_network_cannot_be_loaded_pixels_are_compared_unless_it_was_asked_for(
+    tmp_path, monkeypatch
+):
+    for number in range(6):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), np.full((70, 70, 3), 30 * number, np.uint8))
+
+    def load(*_, **__):
+        raise InputError("damaged weights")
+
+    monkeypatch.setattr(application, "load_trunk", load)
+    monkeypatch.setattr(reading, "packaged_file", lambda: tmp_path)
+    assert read(tmp_path).features.words == "grey levels of 32 x 32 pixels"
+    with pytest.raises(InputError, match="damaged weights"):
+        read(tmp_path, features="efficientnet_lite0")
+
+
 @pytest.mark.parametrize("kind", ["tissue", "clips", "pictures"])
 @pytest.mark.parametrize("weights", ["imagenet", "none"])
 def test_a_cluster_computes_the_features_of_a_network_that_one_process_computes(
