@@ -103,7 +103,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
             f"{MANIFEST_NAME}."
         )
     files, skipped = find_image_files(folder)
-    settings = _chosen(settings, _typical_side([file.path for file in files]))
+    settings, choice = _chosen(settings, _typical_side([file.path for file in files]))
     through_network = settings.features not in OWN_FEATURES
     size = (LARGE_ENOUGH, LARGE_ENOUGH) if through_network else settings.size or PIXEL_SIZE
     chosen = [files[row] for row in drawn_rows(len(files), settings)]
@@ -132,7 +132,7 @@ def _folder_examples(folder: Path, settings: ExploreSettings, jobs: Workers, con
         if through_network
         else pixel_features(stacked, settings.features, size),
         skipped=skipped,
-        notes=(*split_note(folder), *found.notes, *drawing_note(len(files), settings)),
+        notes=(*choice, *split_note(folder), *found.notes, *drawing_note(len(files), settings)),
     )
 
 
@@ -148,6 +148,9 @@ def _prepared_examples(folder: Path, settings: ExploreSettings, jobs: Workers, c
     examples = [manifest.examples[row] for row in rows]
     names = [example.name for example in examples]
     groups = tuple(example.group for example in examples)
+    choice: tuple[str, ...] = ()
+    if not isinstance(manifest, FeaturesManifest | ViewsManifest):
+        settings, choice = _chosen(settings, min(manifest.size))
     pictures, qualities = _pictures(folder, manifest, names)
     return Examples(
         files=tuple(names),
@@ -156,7 +159,7 @@ def _prepared_examples(folder: Path, settings: ExploreSettings, jobs: Workers, c
         pictures=pictures,
         qualities=qualities,
         features=_features(folder, manifest, rows, settings, _cluster(settings, jobs), console),
-        notes=drawing_note(len(manifest.examples), settings),
+        notes=(*choice, *drawing_note(len(manifest.examples), settings)),
     )
 
 
@@ -189,8 +192,9 @@ def _pictures(
         return [_thumbnail(_decoded(read_picture(folder, manifest.examples[row]))) for row in rows], None
     pictures, qualities = [], []
     for image in _images(folder, manifest, names):  # one in memory at a time
-        pictures.append(_thumbnail(_middle(image)))
-        qualities.append(measure_quality(_middle(image)))
+        shown = _middle(image)
+        pictures.append(_thumbnail(shown))
+        qualities.append(measure_quality(shown))
     return pictures, qualities
 
 
@@ -242,8 +246,6 @@ def _features(
             "--features: grey, colour or a network."
         )
     names = [manifest.examples[row].name for row in rows]
-    settings = _chosen(settings, min(manifest.size))
-    wanted = settings.features
     if wanted in OWN_FEATURES:
         size = settings.size or PIXEL_SIZE
         shrunk = [_fitted(image, size, settings) for image in _images(folder, manifest, names)]
@@ -266,20 +268,20 @@ def _fitted(image: NDArray[np.uint8], size: tuple[int, int], settings: ExploreSe
     return fit_image(image, size, settings.fit)
 
 
-def _chosen(settings: ExploreSettings, side: int) -> ExploreSettings:
-    """Return the settings with a network in the place of `auto`, where images of this side suit it.
+def _chosen(settings: ExploreSettings, side: int) -> tuple[ExploreSettings, tuple[str, ...]]:
+    """Return the settings with a network in place of `auto`, where images of this side suit it, and notes.
 
-    Nobody asked for the network: one that cannot be loaded is none.
+    Nobody asked for the network, so that pixels are compared, and a note says why, where it cannot be loaded.
     """
     is_open = settings.features == "auto" and settings.size is None and settings.weights == "imagenet"
     if not is_open or side < _LEAST_SIDE or packaged_file() is None:
-        return settings
+        return settings, ()
     chosen = settings.model_copy(update={"features": NETWORK})
     try:
         loaded_trunk(_trunk(chosen), chosen.weights, (LARGE_ENOUGH, LARGE_ENOUGH))
-    except InputError:
-        return settings
-    return chosen
+    except InputError as error:
+        return settings, (f"Pixels are compared, since {NETWORK} cannot be loaded: {error}",)
+    return chosen, ()
 
 
 def _typical_side(paths: Sequence[Path]) -> int:

@@ -160,7 +160,9 @@ def test_where_the_network_cannot_be_loaded_pixels_are_compared_unless_it_was_as
 
     monkeypatch.setattr(application, "load_trunk", load)
     monkeypatch.setattr(reading, "packaged_file", lambda: tmp_path)
-    assert read(tmp_path).features.words == "grey levels of 32 x 32 pixels"
+    found = read(tmp_path)
+    assert found.features.words == "grey levels of 32 x 32 pixels"
+    assert found.notes[0] == "Pixels are compared, since efficientnet_lite0 cannot be loaded: damaged weights"
     with pytest.raises(InputError, match="damaged weights"):
         read(tmp_path, features="efficientnet_lite0")
 
