@@ -65,8 +65,8 @@ from data_prep.splits.stratified import stratified_parts
 from gpmodels.likelihoods.categorical import categorical_entropy
 from pipelines.bundles.serving import per_class
 from pipelines.histopathology.application import (
+    HISTOPATHOLOGY,
     POOL_OF,
-    TISSUE,
     Judged,
     TissueApplication,
     is_of_one_class,
@@ -197,7 +197,9 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
         key = "network" if is_trunk(cell.features) else "features"
         settings = TrainSettings.model_validate({**changes, key: cell.features, "seed": cell.seed})
         console = Console(quiet=True)
-        run = train_run(TISSUE, settings, data=split, out=Path(folder) / "run", resume=False, console=console)
+        run = train_run(
+            HISTOPATHOLOGY, settings, data=split, out=Path(folder) / "run", resume=False, console=console
+        )
         manifest = load_manifest(split, HistopathologyManifest)
         bys = [by for by in JUDGED if is_of_one_class(manifest, by)]
 

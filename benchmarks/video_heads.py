@@ -75,7 +75,7 @@ def prepared(videos: Path, work: Path) -> tuple[Path, VideoManifest]:
 
 def run_cell(data: Path, folder: Path, seed: int, fold: int) -> None:
     """Train trunk and heads without a group; store what they predict of its videos."""
-    from pipelines.runs.job import trained_job  # noqa: PLC0415 - likewise
+    from pipelines.runs.job import trained_job  # noqa: PLC0415 - TensorFlow, which the process of a cell sets up
     from pipelines.runs.models import run_predictors  # noqa: PLC0415 - likewise
     from pipelines.runs.train import train  # noqa: PLC0415 - likewise
     from pipelines.video.application import VIDEO, open_videos  # noqa: PLC0415 - likewise

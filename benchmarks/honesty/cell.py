@@ -27,7 +27,7 @@ from data_prep.files.atomic import atomic_file
 from data_prep.prepared.manifest import MANIFEST_NAME
 from pipelines.command.folders import METRICS
 from pipelines.evaluation.evaluate import evaluate
-from pipelines.histopathology.application import TISSUE
+from pipelines.histopathology.application import HISTOPATHOLOGY
 from pipelines.histopathology.settings import EvaluateSettings as TissueEvaluateSettings
 from pipelines.histopathology.settings import TrainSettings as TissueTrainSettings
 from pipelines.lane.application import LANE
@@ -64,7 +64,7 @@ _FEW_STEPS = {"pretraining_epochs": 5, "head_epochs": 5}
 """500 and 500 training steps of fifty images, instead of 2000 and 2000, for the many cells."""
 
 _TISSUE = Room(
-    TISSUE,
+    HISTOPATHOLOGY,
     TissueTrainSettings,
     # Every image is dozens of patches, each of which goes through the trunk once for each shift.
     TissueEvaluateSettings(by="image", shifted_examples=8),

@@ -57,8 +57,8 @@ def _evaluations(x: FloatArray) -> dict[str, Any]:
 
 
 def _own_start(x: FloatArray) -> tuple[Any, Any]:
-    from gpmodels.gplvm.data import seen_rows  # noqa: PLC0415
-    from gpmodels.gplvm.training import latent_start_parameters  # noqa: PLC0415
+    from gpmodels.gplvm.data import seen_rows  # noqa: PLC0415 - after the number of threads is set
+    from gpmodels.gplvm.training import latent_start_parameters  # noqa: PLC0415 - after the number of threads is set
 
     parameters = latent_start_parameters(
         x,
@@ -72,7 +72,7 @@ def _own_start(x: FloatArray) -> tuple[Any, Any]:
 
 
 def _own_evaluation(x: FloatArray) -> Callable[[], Any]:
-    from gpmodels.gplvm.training import LatentObjective  # noqa: PLC0415
+    from gpmodels.gplvm.training import LatentObjective  # noqa: PLC0415 - after the number of threads is set
 
     parameters, rows = _own_start(x)
     objective, flat = LatentObjective(parameters, rows), parameters.flat()
@@ -138,7 +138,7 @@ def own_time_to(target: float, x: FloatArray, max_iterations: int = 3000) -> dic
         x: Standardised rows.
         max_iterations: Iterations after which training ends, the target reached or not.
     """
-    from gpmodels.gplvm.training import maximise  # noqa: PLC0415
+    from gpmodels.gplvm.training import maximise  # noqa: PLC0415 - after the number of threads is set
 
     started = time.process_time()
     parameters, rows = _own_start(x)

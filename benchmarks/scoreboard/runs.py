@@ -23,8 +23,6 @@ from pipelines.runs.train import train
 
 RIDGE = "ridge_linear"
 _FEWEST_RESAMPLES = 100
-_RECORDS = {"histopathology": "TISSUE"}
-"""Names of the records that differ from the names of their rooms."""
 
 
 def run_cell(cell: Cell, data: Path | None, shared: Path) -> Record:
@@ -37,7 +35,7 @@ def run_cell(cell: Cell, data: Path | None, shared: Path) -> Record:
     """
     logging.disable(logging.WARNING)
     kind, console = cell.setting.kind, Console(quiet=True)
-    application: Any = resolve_name(f"pipelines.{kind}.application:{_RECORDS.get(kind, kind.upper())}")
+    application: Any = resolve_name(f"pipelines.{kind}.application:{kind.upper()}")
     room: Any = importlib.import_module(f"pipelines.{kind}.settings")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

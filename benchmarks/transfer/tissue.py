@@ -65,8 +65,8 @@ def load_tissue(data: Path, out: Path, organ: str) -> Tissue:
         organ: `"breast"` or `"colon"`.
     """
     from benchmarks.histopathology import prepared_once  # noqa: PLC0415 - imports TensorFlow
-    from data_prep.histopathology.manifest import HistopathologyManifest  # noqa: PLC0415
-    from pipelines.labelled.data import open_views  # noqa: PLC0415
+    from data_prep.histopathology.manifest import HistopathologyManifest  # noqa: PLC0415 - likewise
+    from pipelines.labelled.data import open_views  # noqa: PLC0415 - likewise
 
     views = open_views(prepared_once(data, out, organ, "handmade"), HistopathologyManifest)
     examples = views.manifest.examples

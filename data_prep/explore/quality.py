@@ -93,6 +93,7 @@ def _sharpness(grey: npt.NDArray[Any]) -> float:
     edges = np.array([np.abs(np.diff(grey.astype(float), axis=axis)).mean() for axis in (0, 1)])
     if not edges.any():
         return np.nan
+    # scikit-image has no types here.
     blur = np.array(blur_effect(grey, h_size=_BLUR_SIZE, reduce_func=None))  # type: ignore[no-untyped-call]
     # Stripes are sharp across, and have nothing along them that could be blurred.
     return 1.0 - float(blur[edges > _FEW_EDGES * edges.max()].max())

@@ -307,5 +307,5 @@ def is_of_one_class(manifest: HistopathologyManifest, by: Judged) -> bool:
     return len({(pool(example), example.label) for example in manifest.examples}) == len(pools)
 
 
-TISSUE: TissueApplication = replace(TISSUE_TOWERS, variant=tissue_variant)
+HISTOPATHOLOGY: TissueApplication = replace(TISSUE_TOWERS, variant=tissue_variant)
 """What the command works with: its settings choose how patches are seen, and what is judged."""

@@ -82,7 +82,7 @@ def predict(
 
 
 COMMANDS = application_commands(
-    "pipelines.histopathology.application:TISSUE",
+    "pipelines.histopathology.application:HISTOPATHOLOGY",
     prepare=Command(HistopathologyPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     train_off_cluster=train_off_cluster,

@@ -13,7 +13,7 @@ from data_prep.histopathology.manifest import HistopathologyExample, Histopathol
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.view_manifest import FEATURES_NAME
 from data_prep.splits.divide import Splits
-from pipelines.histopathology.application import TISSUE, is_of_one_class, mosaic, tissue_application
+from pipelines.histopathology.application import HISTOPATHOLOGY, is_of_one_class, mosaic, tissue_application
 from pipelines.histopathology.settings import EvaluateSettings, TrainSettings
 from pipelines.runs.application import Prepared
 
@@ -82,7 +82,7 @@ def test_patches_are_pooled_by_what_is_judged(features, by, number):
 def test_every_variant_is_judged_by_what_the_settings_ask_for(changes):
     settings = TrainSettings(**changes)
     console = Console(file=io.StringIO(), width=200)
-    application, used = TISSUE.variant_for(settings, console)
+    application, used = HISTOPATHOLOGY.variant_for(settings, console)
     assert (application.rivals == ()) == bool(changes)  # support vector machines on handmade features alone
     left_out = set(settings.heads) - set(used.heads)
     assert all(name in console.file.getvalue() for name in left_out)
