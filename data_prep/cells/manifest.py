@@ -54,7 +54,7 @@ class CellsManifest(ViewsManifest):
         )
 
     def describe_reachable(self) -> str:
-        """Say how many annotated events have a candidate: what bounds the recall of every classifier."""
+        """Return a sentence on how many annotated events have a candidate, which bounds every recall."""
         annotated = sum(sequence.annotations for sequence in self.sequences)
         matched = sum(sequence.matched for sequence in self.sequences)
         return (

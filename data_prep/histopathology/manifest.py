@@ -43,7 +43,7 @@ class HistopathologyManifest(ViewsManifest):
         return self.examples[0].months is not None
 
     def patient_warnings(self) -> tuple[str, ...]:
-        """Return a warning where no image is known to share its patient with another one."""
+        """Return a warning if the data do not say which images belong to the same patient."""
         if any(example.group != example.source for example in self.examples):
             return ()
         alone = (

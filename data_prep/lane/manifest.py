@@ -27,12 +27,12 @@ class LaneManifest(Manifest):
     examples: tuple[LaneExample, ...] = Field(description="The examples in the order of their names.")
 
     def describe_examples(self) -> str:
-        """Say how the examples are divided and how much of them is lane, in one line."""
+        """Return a line on how the examples are divided and on the share of lane pixels."""
         tested = sum(example.split == "test" for example in self.examples)
         parts = (
             f"{self.num_folds} folds"
             if self.num_folds
-            else f"{self.num_examples - tested} for training, {tested} to judge by"
+            else f"{self.num_examples - tested} for training, {tested} for judging"
         )
         lane = sum(example.lane_pixels for example in self.examples)
         labelled = sum(example.labelled_pixels for example in self.examples)

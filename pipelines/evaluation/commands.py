@@ -38,7 +38,7 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
     """Return the commands of an application.
 
     Args:
-        application: Where its record is, for example `"pipelines.lane.application:LANE"`.
+        application: Path of its record, for example `"pipelines.lane.application:LANE"`.
         prepare: The command with the options of the application's kind of data.
         train: Class of the train step's settings.
         evaluate: Class of the evaluate step's settings.
@@ -48,7 +48,7 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
         train_off_cluster: `Command.off_cluster` of the train step; None where no training has use for a
             cluster.
         evaluate_off_cluster: Likewise of the evaluate step.
-        purpose: What the help says of the train command.
+        purpose: Help text of the train command.
     """
 
     def run_train(

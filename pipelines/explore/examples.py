@@ -72,7 +72,7 @@ class Examples:
 
     @cached_property
     def poor(self) -> Mapping[str, list[int]]:
-        """Rows of the images that may be poor, by what may be wrong with them, the worst first."""
+        """For each way in which images can be poor the rows of those that may be, the worst first."""
         return {} if self.qualities is None else poor_images(self.qualities)
 
 

@@ -107,7 +107,7 @@ def test_lists_relevance_and_what_they_mean_are_there_without_a_script(page):
 
 
 def unlabelled(qualities: list[Quality] | None) -> Findings:
-    """Findings of six examples without classes, as they are before any fit."""
+    """Return findings of six examples that have no classes and lie at random places."""
     picture, values = np.zeros((4, 4, 3), np.uint8), np.random.default_rng(0).normal(size=(6, 2))
     features = Features(values, "common", "numbers")
     examples = Examples(tuple("abcdef"), None, None, [picture] * 6, features, qualities)
