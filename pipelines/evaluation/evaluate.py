@@ -91,7 +91,7 @@ def _evaluate(
     *,
     data: DataKind,
     out: Path,
-    cluster: Cluster | None = None,
+    cluster: Cluster | None,
 ) -> Evaluation:
     """Judge every head of a run as `evaluate` does, by the job's judge, on a folder that is open already.
 

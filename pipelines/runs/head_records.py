@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Generic
 
 import numpy as np
 
 from gpmodels import HybridModel
+from gpmodels.heads.base import Gift
 from gpmodels.registry import head_family
 from pipelines.runs.application import DataKind, RunKind, SettingsKind
 from pipelines.runs.choosing import choose_head, judge_selection
@@ -16,6 +18,7 @@ from pipelines.runs.familiarity import is_measured, measure_familiarity, save_fa
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, view_text
 from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points
+from pipelines.runs.sources import gift_text
 from pipelines.runs.temperatures import selection_temperature
 
 
@@ -33,6 +36,17 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
     def __init__(self, job: Job[DataKind, SettingsKind, RunKind]) -> None:
         self.job, self.keeps_familiarity = job, True
         self._losses: dict[str, GroupLosses] = {}  # of each head on the selection part
+
+    def _say_gift(self, name: str, gift: Gift, sources: Sequence[str]) -> None:
+        """Report and record what the sources of these names gave a head; warn where they do harm."""
+        text = gift_text(sources, gift)
+        self._update_run(gifts={**self.job.run.gifts, name: text})
+        self.job.say(f"What the sources gave: {text}")
+        if gift.do_harm:
+            self.job.say(
+                "Warning: left-out training examples are predicted better without the sources. Train without "
+                "--source, or with another one."
+            )
 
     def _fit_temperature(self, name: str, model: HybridModel) -> None:
         job = self.job

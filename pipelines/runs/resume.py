@@ -1,15 +1,17 @@
-"""How each stage of a run is trained, and what of that a resumed run may change."""
+"""How a run begins or is resumed: its description, its stages, and what a resumed run may change."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from data_prep.errors import InputError
+from data_prep.splits.divide import Splits
 from gpmodels.registry import families, head_family
 from pipelines.command.config import CONFIG_NAME, load_settings
-from pipelines.runs.application import DataKind, RunKind, SettingsKind
+from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import PRETRAINING, head_folder, load_run
 from pipelines.runs.job import Job
+from pipelines.runs.models import momentum_for
 from pipelines.runs.settings import HeadTrainSettings
 from pipelines.training.stages import StageSettings, has_checkpoint, require_same_schedule
 
@@ -38,6 +40,28 @@ def stage_settings(name: str, settings: HeadTrainSettings) -> StageSettings:
         settings.patience,
         head_rate_factor=settings.head_rate_factor if head_family(name).is_gaussian_process else 1.0,
         learning_rate_setting="head_epoch_learning_rate",
+    )
+
+
+def new_run(
+    application: Application[DataKind, SettingsKind, RunKind],
+    data: DataKind,
+    splits: Splits,
+    steps_per_epoch: int,
+) -> RunKind:
+    """Return the description of a run before its first step."""
+    return application.run(
+        application=application.name,
+        size=data.manifest.size,
+        batch_norm_momentum=momentum_for(steps_per_epoch),
+        counts={part: len(getattr(splits, part)) for part in ("train", "selection", "test")},
+        manifest_sha256=data.sha256,
+        temperature_by_groups=True,
+        weighs_every_fit=True,
+        starts_wide=True,
+        linear_means=True,
+        calibrates_pools=True,
+        **application.inputs.all_facts(data, splits),
     )
 
 

@@ -14,9 +14,8 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.atomic import remove_partial
 from data_prep.prepared.workers import Cluster
-from data_prep.splits.divide import Splits, manifest_splits
+from data_prep.splits.divide import manifest_splits
 from gpmodels import HybridModel
-from gpmodels.heads.base import Gift
 from gpmodels.heads.gp import GPHead
 from gpmodels.registry import head_family, in_order, starting_head
 from pipelines.command.config import CONFIG_NAME, dump_settings
@@ -28,10 +27,10 @@ from pipelines.runs.ensemble import member_job
 from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
-from pipelines.runs.models import load_model, make_head, make_model, momentum_for
+from pipelines.runs.models import load_model, make_head, make_model
 from pipelines.runs.observations import Grouped, count_observations
-from pipelines.runs.resume import continued_run, stage_settings
-from pipelines.runs.sources import gift_text, open_sources, with_transfer_heads
+from pipelines.runs.resume import continued_run, new_run, stage_settings
+from pipelines.runs.sources import open_sources, with_transfer_heads
 from pipelines.runs.training_digests import LEARNED_NAME, write_learned
 from pipelines.scores.results import much_selected_warnings, selection_warnings
 from pipelines.training.divergence import require_finite, step_errors
@@ -166,7 +165,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         checked = open_sources(application, settings, opened, splits, console, cluster)
         self.sources = tuple(one.source for one in checked)
         self.learned_from_sources = frozenset[str]().union(*(one.digests for one in checked))
-        described_run = described(application, opened, splits, self.steps_per_epoch)
+        described_run = new_run(application, opened, splits, self.steps_per_epoch)
         super().__init__(
             Job(
                 application=application,
@@ -412,7 +411,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         seconds = time.perf_counter() - started
         save_fitted(model, folder, seconds)
         if (gift := model.head.gift()) is not None:
-            self._say_gift(name, gift)
+            self._say_gift(name, gift, [source.rows.name for source in self.sources])
         self._update_run(seconds={**job.run.seconds, name: round(seconds, 1)})
         job.say(f"{name}: fitted on the network of the {stage} stage in one pass, {seconds:.1f} s")
 
@@ -425,17 +424,6 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             sources=[source.batches() for source in sources],
             seed=job.settings.seed,
         )
-
-    def _say_gift(self, name: str, gift: Gift) -> None:
-        """Say what the sources gave a head, and write it down; warn where they do harm."""
-        text = gift_text([source.rows.name for source in self.sources], gift)
-        self._update_run(gifts={**self.job.run.gifts, name: text})
-        self.job.say(f"What the sources gave: {text}")
-        if gift.do_harm:
-            self.job.say(
-                "Warning: left-out training examples are predicted better without the sources. Train without "
-                "--source, or with another one."
-            )
 
     def _start(self, name: str, model: HybridModel) -> None:
         """Put the head's units where the features lie, and train the head alone for a start."""
@@ -503,25 +491,3 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
                 model, job.data, job.splits.selection
             ),
         )
-
-
-def described(
-    application: Application[DataKind, SettingsKind, RunKind],
-    data: DataKind,
-    splits: Splits,
-    steps_per_epoch: int,
-) -> RunKind:
-    """Return what a run knows before it starts."""
-    return application.run(
-        application=application.name,
-        size=data.manifest.size,
-        batch_norm_momentum=momentum_for(steps_per_epoch),
-        counts={part: len(getattr(splits, part)) for part in ("train", "selection", "test")},
-        manifest_sha256=data.sha256,
-        temperature_by_groups=True,
-        weighs_every_fit=True,
-        starts_wide=True,
-        linear_means=True,
-        calibrates_pools=True,
-        **application.inputs.all_facts(data, splits),
-    )
