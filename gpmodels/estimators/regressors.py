@@ -169,8 +169,8 @@ class _JointRegressor(_GPRegressor):
         engine = self._engine(self.n_features_in_)
         engine.set_weights(self.weights_)
         features = tf.constant((x - self.input_mean_) / self.input_scale_, engine.dtype)
-        covariance = joint_covariance(engine.head, features, tf.constant(outputs["expert"], tf.int32))[0]
-        covariance = covariance.numpy() * self.target_scale_**2
+        covariance = joint_covariance(engine.head, features, outputs["expert"])[0]
+        covariance *= self.target_scale_**2
         np.fill_diagonal(covariance, outputs["latent_variance"])  # which is bounded below against rounding
         return outputs, covariance
 
