@@ -39,7 +39,7 @@ class UnitCovariance(NamedTuple):
 
 @check_shapes("x: [N, D]")
 def unit_covariance(units: SparseUnits, whitening: Whitening, unit: int, x: tf.Tensor) -> UnitCovariance:
-    """Return the joint covariance of one of the units at points, in float64: it is a difference.
+    """Return the joint covariance of one of the units at points, in float64, since it is a difference.
 
     Args:
         units: The units.
@@ -51,7 +51,7 @@ def unit_covariance(units: SparseUnits, whitening: Whitening, unit: int, x: tf.T
     b = tf.cast(b, tf.float64)  # [J, N, M]
     centre, inverse_lengthscales = whitening.centre[unit], whitening.inverse_lengthscales[unit]
     scaled = scaled_points(x[None], centre[None], inverse_lengthscales[None], units.kernel)[0]
-    correlation = units.kernel.gram(scaled)  # [J, N, N], its diagonal exact where the profile is steep at 0
+    correlation = units.kernel.gram(scaled)  # [J, N, N]; Matérn 1/2 loses digits at distance 0
     diagonal = tf.broadcast_to(tf.cast(units.kernel.diagonal(scaled), tf.float64), correlation.shape[:2])
     variance = tf.cast(whitening.variance[unit], tf.float64)
     prior = variance[:, None, None] * tf.linalg.set_diag(correlation, diagonal)
@@ -69,7 +69,7 @@ def joint_covariance(
 ) -> npt.NDArray[np.float64]:
     """Return the covariance of the latent functions between all pairs of points, float64.
 
-    Memory and time grow with N², and with N²M.
+    Memory grows with N², time with N²M.
 
     Args:
         head: A built head with a global unit, gated experts, or both.
