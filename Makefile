@@ -13,7 +13,7 @@ STAMP := $(VENV)/.gpimaging-installed
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
 	@echo 'make demo       install, render scenes, train a small model, write report, bundle and predictions'
-	@echo 'make test       the fast tests, in two processes: about 11 minutes (see CONTRIBUTING.md)'
+	@echo 'make test       the fast tests, in two processes: 4 to 5 minutes on two free cores (see CONTRIBUTING.md)'
 	@echo 'make test-changed  the fast tests that a change against main can break: three minutes at most'
 	@echo 'make test-slow  the other tests: up to an hour'
 	@echo 'make test-benchmarks  the tests of what benchmarks compare with: methods of other authors'

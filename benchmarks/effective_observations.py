@@ -39,8 +39,7 @@ from data_prep.prepared.manifest import load_manifest
 from data_prep.splits.stratified import stratified_parts
 from gpmodels import HybridModel, SVGPHead
 from gpmodels.networks.view_projection import ViewProjection
-from gpmodels.statistics.effective_sample import effective_observations
-from pipelines.runs.observations import worth
+from gpmodels.statistics.effective_sample import effective_fraction, effective_observations
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 
 COMPONENTS, STEPS, BATCH = 50, 250, 512
@@ -133,7 +132,7 @@ def scores(model: HybridModel, held_out: Patches, judged: Patches) -> list[float
     """NLL of patches and images, plain, then tempered as a run does it."""
     logits, labels = log_odds(model, held_out), held_out.labels
     weights = np.ones(len(labels))
-    weights *= worth(logits, labels, weights, held_out.patients)
+    weights *= effective_fraction(logits, labels, weights, held_out.patients)
     temperature = fit_temperature(logits, labels, weights, prior_deviation=LOG_ODDS_DEVIATION)
     found = log_odds(model, judged)
     return [*nll(found, judged), *nll(found / temperature, judged)]

@@ -12,7 +12,7 @@ Selection patches, which choose the best epoch and fit temperatures, and the par
 the linear and the RBF-SVM are of groups of their own where the training side has enough of them for each
 class, else of images of their own: two groups cannot be both. On handmade features three other models of
 several kernels see the same views as DFGP-MKL; they have no use for selection patches and are trained on
-these too, without the heads' weights for rare classes (`--set machines=[]` leaves them out). The SVM of
+these too, without the heads' weights for rare classes (`--set svms=[]` leaves them out). The SVM of
 averaged kernels is cross-validated by patches, as scikit-learn does: with whole groups Platt's scaling
 turned its classes round in some splits.
 
@@ -206,12 +206,12 @@ def run_cell(cell: Cell, prepared: Path, changes: Mapping[str, Any]) -> dict[str
         def predictors(application: TissueApplication) -> list[Predictor]:
             job = trained_job(application, Path(folder) / "run", console)
             trained = run_predictors(job)
-            if cell.features == "handmade" and settings.machines:
+            if cell.features == "handmade" and settings.svms:
                 trained += kernel_predictors(job.on(application.inputs.open(split), fold=0))
             return trained
 
         application = tissue_application("cnn" if is_trunk(cell.features) else settings.features, "patch")
-        data = application.inputs.seen(
+        data = application.inputs.encoded(
             application.inputs.open(split), settings, Path(folder) / "run", console
         )
         judged = judge(application, bys, data, predictors)

@@ -29,7 +29,8 @@ from benchmarks.common import host, median_and_spread, write_results
 from benchmarks.lane_methods import NETWORKS
 from benchmarks.peers.traditional.drawing import with_lane
 from benchmarks.peers.traditional.rivals import DETECTORS
-from data_prep.files.images import read_image, resize_image, write_picture
+from data_prep.files.images import read_image, write_picture
+from data_prep.files.resizing import resize_image
 from pipelines.bundles.prediction import open_bundle
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.evaluation.export import export as export_run

@@ -28,8 +28,8 @@ from benchmarks.peers.fgp import FGPRegressor
 from benchmarks.peers.fitc import FITCRegressor
 from benchmarks.peers.pic import PICRegressor
 from gpmodels import HGPRegressor
-from gpmodels.estimators.plots import expert_means
-from gpmodels.estimators.summary import describe
+from gpmodels.estimators.fitting.summary import describe
+from gpmodels.estimators.sparse.plots import expert_means
 
 Array = npt.NDArray[np.floating[Any]]
 

@@ -33,11 +33,10 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import host, write_results
 from data_prep.histopathology.manifest import HistopathologyManifest
+from gpmodels.statistics.effective_sample import effective_fraction
 from pipelines.labelled.data import open_views
 from pipelines.runs.choosing import pool_temperature
-from pipelines.runs.observations import worth
-from pipelines.runs.selection import SelectedPoints, SelectedPools, selected_pools
-from pipelines.runs.temperatures import selection_temperature
+from pipelines.runs.selection import SelectedPoints, SelectedPools, selected_pools, selection_temperature
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION
 from pipelines.scores.pool_calibration import pool_logits
 
@@ -90,7 +89,7 @@ def fitted_slope_and_offsets(pools: SelectedPools, deviation: float) -> FloatArr
     """Return 1/T and the offset of each class with the least NLL and their priors `[1 + C]`."""
     logits, labels = pool_logits(pools.probability), pools.labels.astype(np.intp)
     groups = np.unique(pools.groups, return_inverse=True)[1]
-    share = worth(logits, labels, np.ones(len(labels)), groups)
+    share = effective_fraction(logits, labels, np.ones(len(labels)), groups)
 
     def loss(parameters: FloatArray) -> float:
         slope, offsets = parameters[0], parameters[1:]

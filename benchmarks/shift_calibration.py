@@ -122,7 +122,7 @@ class Subject:
         if cell.subject in ("colon", "breast"):
             job = replace(job, application=replace(job.application, judge=tissue_judge("image")))
         inputs = job.application.inputs
-        opened = inputs.seen(inputs.open(prepared), job.settings, work / "run", console)
+        opened = inputs.encoded(inputs.open(prepared), job.settings, work / "run", console)
         self.job = job.on(opened, fold=job.settings.fold)
         self.predictors = run_predictors(self.job)
         self._early = self._early_familiarity()
@@ -138,7 +138,7 @@ class Subject:
         judge, data = self.job.application.judge, self.job.data
         seen = [
             replace(one, image=features, source=image)
-            for one, image, features in zip(examples, images, data.all_as_seen(images), strict=True)
+            for one, image, features in zip(examples, images, data.encode_all(images), strict=True)
         ]
         probability, strange = {}, []
         for predictor in self.predictors:

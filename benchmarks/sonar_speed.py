@@ -28,7 +28,7 @@ import tensorflow as tf
 from rich.console import Console
 
 from benchmarks.common import host, median_and_spread, write_results
-from data_prep.prepared.prefetching import prefetched
+from data_prep.prepared.shards import prefetched
 from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings
 from gpmodels import HGPHead, HybridModel, LinearHead, SVGPHead

@@ -41,7 +41,7 @@ def write_digits(folder: Path) -> None:
         Image.fromarray(picture).save(path)
 
 
-def say_found(out: Path) -> None:
+def print_found(out: Path) -> None:
     """Print how many of the hidden faults the lists of the page have."""
     metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
     with (out / "embedding.csv").open(newline="", encoding="utf-8") as file:
@@ -85,7 +85,7 @@ def main() -> None:
     console, settings = Console(), ExploreSettings(size=(8, 8))
     write_digits(folder / "digits")
     explore(settings, ExploredInputs(data=folder / "digits"), out=folder / "map", console=console)
-    say_found(folder / "map")
+    print_found(folder / "map")
     take_picture(folder / "map" / "explore.html", IMAGES / "explore_map.jpg", (1180, 2100))
 
 

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from pipelines.scores.figures import COLOURS, figure_style
-from pipelines.scores.risk_control import SelectiveErrors, referral_threshold
+from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 
 IMAGES = Path(__file__).parent / "images"
 MAX_ERROR = 0.02
 
 
-def promise_picture(path: Path) -> None:
+def guarantee_picture(path: Path) -> None:
     """Draw the error among the kept predictions on 1500 held-out and 20,000 new ones, and the threshold."""
     generator = np.random.default_rng(4)
     with figure_style(), mpl.rc_context({"svg.fonttype": "path"}):
@@ -34,9 +34,9 @@ def promise_picture(path: Path) -> None:
             risk = np.cumsum(wrong[order]) / np.arange(1, number + 1)
             axes.plot(np.arange(1, number + 1) / number, risk, color=colour, label=label, linewidth=1.6)
         judged = SelectiveErrors(uncertainty, wrong.astype(float), np.arange(number))
-        promise = referral_threshold(judged, MAX_ERROR)
-        axes.axhline(MAX_ERROR, color="#888888", linestyle="--", linewidth=1, label="promised: at most 2 %")
-        axes.axvline(promise.kept, color=COLOURS[3], linewidth=1.6, label="kept with the promise")
+        guarantee = referral_threshold(judged, MAX_ERROR)
+        axes.axhline(MAX_ERROR, color="#888888", linestyle="--", linewidth=1, label="guaranteed: at most 2 %")
+        axes.axvline(guarantee.kept, color=COLOURS[3], linewidth=1.6, label="kept with the guarantee")
         axes.set(xlabel="share kept, the most certain first", ylabel="wrong among the kept", ylim=(0, 0.08))
         axes.set_xlim(0, 1)
         for axis in (axes.xaxis, axes.yaxis):
@@ -63,5 +63,5 @@ def familiarity_picture(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    promise_picture(IMAGES / "promise.svg")
+    guarantee_picture(IMAGES / "guarantee.svg")
     familiarity_picture(IMAGES / "familiarity.svg")

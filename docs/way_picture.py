@@ -21,7 +21,7 @@ from data_prep.files.images import read_image
 from data_prep.lane.scene_materials import OBSTACLES
 from data_prep.lane.scenes import write_scenes
 from pipelines.lane.demo import UNSEEN_TEXTURE
-from pipelines.lane.predict import predict as lane_predict
+from pipelines.lane.prediction import LANE_PREDICTION
 from pipelines.lane.settings import PredictSettings
 from pipelines.scores.pictures import side_by_side
 
@@ -45,7 +45,7 @@ def main() -> None:
             )
             settings = PredictSettings(direction=True)
             console = Console(file=io.StringIO())
-            lane_predict(settings, inputs=[scenes / "images"], model=bundle, out=out, console=console)
+            LANE_PREDICTION(settings, inputs=[scenes / "images"], model=bundle, out=out, console=console)
             overlays.append([read_image(out / "overlays" / f"{name}.jpg") for name in names])
         picture = side_by_side([overlays[obstructed][number] for obstructed, number in SCENES])
         with atomic_file(PICTURE) as temporary:

@@ -43,6 +43,7 @@ class HeadTask:
         views: Columns of each view of the features; None where the features come in one piece.
         seed: Seed of what a head draws once and for all, as random features and masks.
         kernel_variance: σ² with which the global unit of a GP head starts; None takes the head's own choice.
+        mean_posterior: Whether the weights of a GP head's linear mean have a posterior.
         domain_rows: Training points of each source, then of the run's own data; empty without a source.
     """
 
@@ -51,6 +52,7 @@ class HeadTask:
     views: tuple[slice, ...] | None = None
     seed: int = 0
     kernel_variance: float | None = None
+    mean_posterior: bool = False
     domain_rows: tuple[int, ...] = ()
 
 
@@ -75,7 +77,7 @@ class HeadFamily:
         needs_views: Whether the head works only on features that come in views.
         takes_likelihood: Whether the head has a choice of likelihoods.
         needs_sources: Whether the head learns from sources besides the run's own data, and says what they
-            gave (`gift`).
+            gave (`source_contribution`).
         weighs_views: Whether the trained head says how much each view counts (`view_weights`).
         in_runs: Whether runs offer the family; one that is only compared with has estimators alone.
         continues_linear: Whether the head is a `LinearHead` that is trained further from the weights that the
@@ -84,8 +86,8 @@ class HeadFamily:
             (`Head.fit_to`), without epochs of its own: `"pretraining"`, or a head that goes before it in the
             order of reports and whose weights it takes. None for a head with epochs of its own.
         is_completed: Whether such a pass follows after the head's own epochs.
-        for_maps: Whether the head is for maps too, where every pixel is a point; the others are for labels of
-            images alone, most since their predictions take many times the work of an SVGP's.
+        for_segmentation: Whether the head is for maps too, where every pixel is a point; the others are for
+            labels of images alone, most since their predictions take many times the work of an SVGP's.
         has_posterior_of_weights: Whether the head, no Gaussian process, has a posterior that follows from how
             often points count, as Laplace's approximation has.
     """
@@ -107,7 +109,7 @@ class HeadFamily:
     continues_linear: bool = False
     fitted_on: str | None = None
     is_completed: bool = False
-    for_maps: bool = True
+    for_segmentation: bool = True
     has_posterior_of_weights: bool = False
 
     @property
@@ -119,11 +121,6 @@ class HeadFamily:
     def flat_keys(self) -> tuple[str, ...]:
         """Names of the family's settings among the flat settings of a run; none for a family with a table."""
         return () if self.own_table or self.settings is None else tuple(self.settings.model_fields)
-
-    @property
-    def run_keys(self) -> tuple[str, ...]:
-        """Names of the run's settings that a trained head depends on; a resumed run keeps their values."""
-        return (self.name,) if self.own_table and self.settings is not None else self.flat_keys
 
     def settings_of(self, run_settings: BaseModel) -> Any:
         """Return the family's part of a run's settings; its defaults where the run has no table of it."""
@@ -247,7 +244,7 @@ def _maker(
 _IN_PLACE_OF = {"width": "widths"}
 """Properties of settings that are arguments in the place of fields."""
 
-_LIKELIHOOD_OF_TASK = ("num_classes", "likelihood", "kernel_variance")
+_LIKELIHOOD_OF_TASK = ("num_classes", "likelihood", "kernel_variance", "mean_posterior")
 
 _LINEAR = _class_in("gpmodels.heads.linear", "LinearHead")
 _RIDGE = _class_in("gpmodels.ridge.head", "RidgeLinearHead")
@@ -365,7 +362,7 @@ register(
         head_class=_AUTOGP,
         settings=AutoGPSettings,
         takes_likelihood=True,
-        for_maps=False,
+        for_segmentation=False,
     )
 )
 register(
@@ -376,7 +373,7 @@ register(
         make=_maker("svdkl", _SVDKL, SVDKLSettings, ("num_classes", "seed")),
         head_class=_SVDKL,
         settings=SVDKLSettings,
-        for_maps=False,
+        for_segmentation=False,
     )
 )
 register(
@@ -415,7 +412,7 @@ register(
         head_class=_RANDOM_FEATURES,
         settings=RandomFeatureSettings,
         takes_likelihood=True,
-        for_maps=False,
+        for_segmentation=False,
     )
 )
 register(
@@ -427,7 +424,7 @@ register(
         head_class=_DEEP_GP,
         settings=DeepGPSettings,
         takes_likelihood=True,
-        for_maps=False,
+        for_segmentation=False,
     )
 )
 register(

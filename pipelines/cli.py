@@ -5,10 +5,10 @@ that help answers at once. Exit codes: 0 done, 1 failed, 2 bad usage or bad inpu
 """
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Final
 
 import typer
@@ -38,69 +38,53 @@ class CommandGroup:
     Attributes:
         name: The command, e.g. `lane`.
         purpose: One line for the help.
-        commands: Imports its commands and returns them.
+        own: Where its commands are: a module with all of their settings, imported when one is asked for.
+        further: Where there are others, which follow after its `prepare`; None without any.
     """
 
     name: str
     purpose: str
-    commands: Callable[[], Commands]
+    own: str
+    further: str | None = None
 
-
-def _lane() -> Commands:
-    from pipelines.lane.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
-
-    return COMMANDS
-
-
-def _classify() -> Commands:
-    from pipelines.classify.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
-
-    return COMMANDS
-
-
-def _sonar() -> Commands:
-    from pipelines.sonar.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
-
-    return COMMANDS
-
-
-def _video() -> Commands:
-    from pipelines.video.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
-
-    return COMMANDS
-
-
-def _histopathology() -> Commands:
-    from pipelines.histopathology.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
-    from pipelines.survival.commands import COMMANDS as SURVIVAL  # noqa: PLC0415 - likewise
-
-    return {"prepare": COMMANDS["prepare"], **SURVIVAL, **COMMANDS}
-
-
-def _cells() -> Commands:
-    from pipelines.cells.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
-
-    return COMMANDS
+    def commands(self) -> Commands:
+        """Import the commands and return them."""
+        own: Commands = resolve_name(self.own)
+        further: Commands = {} if self.further is None else resolve_name(self.further)
+        return {"prepare": own["prepare"], **further, **own}
 
 
 APPLICATIONS = (
-    CommandGroup("lane", "Find the walkable lane in photographs, with a map of the uncertainty.", _lane),
-    CommandGroup("classify", "Tell classes of images apart, with the uncertainty of each image.", _classify),
+    CommandGroup(
+        "lane",
+        "Find the walkable lane in photographs, with a map of the uncertainty.",
+        "pipelines.lane.commands:COMMANDS",
+    ),
+    CommandGroup(
+        "classify",
+        "Tell classes of images apart, with the uncertainty of each image.",
+        "pipelines.classify.commands:COMMANDS",
+    ),
     CommandGroup(
         "sonar",
         "Tell objects in sonar images from each other and from clutter, with their uncertainty.",
-        _sonar,
+        "pipelines.sonar.commands:COMMANDS",
     ),
     CommandGroup(
-        "video", "Tell what happens in videos over time, with the uncertainty of each moment.", _video
+        "video",
+        "Tell what happens in videos over time, with the uncertainty of each moment.",
+        "pipelines.video.commands:COMMANDS",
     ),
     CommandGroup(
         "histopathology",
         "Tell tumours from other tissue in patches of images and slides, with maps of both.",
-        _histopathology,
+        "pipelines.histopathology.commands:COMMANDS",
+        further="pipelines.survival.commands:COMMANDS",
     ),
     CommandGroup(
-        "cells", "Find dividing and dying cells in time-lapse microscopy, with their uncertainty.", _cells
+        "cells",
+        "Find dividing and dying cells in time-lapse microscopy, with their uncertainty.",
+        "pipelines.cells.commands:COMMANDS",
     ),
 )
 
@@ -163,7 +147,7 @@ def fetch(
 ) -> None:
     """Copy files from S3, Google Cloud or another address to a folder.
 
-    Run again, it copies what is missing or has changed.
+    Run again, it copies what is missing or has another size.
     """
     console = make_console()
     configure_logging(console)
@@ -181,8 +165,7 @@ def fetch(
             for entry in fetched.failed[:_NUM_SHOWN]:
                 show_error(entry.reason)
             if len(fetched.failed) > _NUM_SHOWN:
-                where = f"; see {fetched.skipped}" if fetched.skipped else "."
-                show_error(f"... and {len(fetched.failed) - _NUM_SHOWN} more{where}")
+                show_error(f"... and {len(fetched.failed) - _NUM_SHOWN} more.")
             raise typer.Exit(FAILED)
         console.print(
             f"Look at images with: gpimaging explore --data {shlex.quote(str(out))} --out look",
@@ -191,7 +174,7 @@ def fetch(
         )
 
 
-_NUM_SHOWN: Final = 10  # files that could not be fetched; the table has all
+_NUM_SHOWN: Final = 10  # files that could not be fetched
 
 
 def make_app() -> typer.Typer:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 180
 FOLDERS = ("gpmodels", "data_prep", "pipelines", "benchmarks", "examples", "tests")
 PEERS = "tests/benchmarks_peers/"  # they have a command of their own
-EVERYTHING = {"pyproject.toml", "constraints.txt", "tests/conftest.py"}
+EVERYTHING = {"pyproject.toml", "gpmodels/__init__.pyi", "constraints.txt", "tests/conftest.py"}
 
 
 def git(*arguments: str) -> list[str]:
@@ -35,6 +35,13 @@ def changed_files(revision: str) -> set[str]:
     return {*git("diff", "--name-only", base), *git("ls-files", "--others", "--exclude-standard")}
 
 
+def handed_on(stub: Path) -> dict[str, str]:
+    """Return the module of each name that the roof of a package hands on, by the stub that lists them."""
+    body = ast.parse(stub.read_text(encoding="utf-8")).body if stub.exists() else []
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    return {name.name: f"{stub.parent.name}.{node.module}" for node in imports for name in node.names}
+
+
 class Imports:
     """What each Python file of a checkout needs of the others."""
 
@@ -43,10 +50,7 @@ class Imports:
         self.texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
         self.files = {name.removesuffix(".py").replace("/", "."): name for name in self.texts}
         # Where the names live that the roof of a package hands on.
-        self.handed_on = {
-            folder: dict(re.findall(r'"(\w+)": "([\w.]+)"', self.texts.get(f"{folder}/__init__.py", "")))
-            for folder in FOLDERS
-        }
+        self.handed_on = {folder: handed_on(root / folder / "__init__.pyi") for folder in FOLDERS}
         self.needed = {name: self._needed(name) for name in self.texts}
 
     def _file(self, dotted: str) -> str | None:

@@ -7,7 +7,8 @@ import pytest
 from tests.changed import files_to_run
 
 FILES = {
-    "gpmodels/__init__.py": '_MODULES = {"Head": "gpmodels.heads.base"}',
+    "gpmodels/__init__.py": "",
+    "gpmodels/__init__.pyi": "from .heads.base import Head\n",
     "gpmodels/heads/__init__.py": '"""Heads."""',
     "gpmodels/heads/base.py": '"""See gpmodels.units.groups."""\nfrom gpmodels.units import sparse\n',
     "gpmodels/units/sparse.py": "import numpy\n",

@@ -147,7 +147,7 @@ def test_every_step_and_every_public_name_is_documented():
     for command in own_commands():
         assert f"<!-- generated: settings gpimaging {command} -->" in configuration
     # Read, not imported: gpmodels takes TensorFlow along.
-    tree = ast.parse((ROOT / "gpmodels" / "__init__.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "gpmodels" / "__init__.pyi").read_text(encoding="utf-8"))
     (public,) = (
         ast.literal_eval(node.value)
         for node in tree.body

@@ -48,6 +48,9 @@ ROOMS = {
 }
 """Rooms of each package: one imports those before it, and never one beside it."""
 
+INNER_ROOMS = {"gpmodels.estimators": ({"fitting"}, {"sparse"}, {"autogp", "deep", "latent", "transfer"})}
+"""Rooms within a room, which import each other by the same rule; none of its files is outside them."""
+
 FORBIDDEN = {
     "gpmodels": {"data_prep", "pipelines"},
     "data_prep": {"gpmodels", "pipelines"},
@@ -98,6 +101,21 @@ def test_a_room_imports_those_below_it_alone(package):
             if other[0] != package or other[1] == parts[1]:
                 continue
             assert height[other[1]] < height[parts[1]], f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("room", INNER_ROOMS)
+def test_an_inner_room_imports_those_below_it_alone(room):
+    height = {inner: number for number, rooms in enumerate(INNER_ROOMS[room]) for inner in rooms}
+    for path in sorted((ROOT / room.replace(".", "/")).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        inner = name.removeprefix(f"{room}.").partition(".")[0]
+        if inner == "__init__":
+            continue
+        assert inner in height, f"{name}: {inner} has no place in the order of rooms of {room}"
+        for module in imported(path):
+            other = module.removeprefix(f"{room}.").partition(".")[0]
+            if module.startswith(f"{room}.") and other != inner:
+                assert height[other] < height[inner], f"{name} imports {module}"
 
 
 @pytest.mark.parametrize("package", ROOMS)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from benchmarks.cell_runner import Cell
 from benchmarks.common import peak_memory, resident_memory
-from gpmodels.estimators.engine import Engine
+from gpmodels.estimators.fitting.engine import Engine
 from gpmodels.likelihoods import softmax
 from gpmodels.likelihoods.softmax import SoftmaxLikelihood
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.cell_runner import Cell
-from gpmodels.estimators.engine import Engine
+from gpmodels.estimators.fitting.engine import Engine
 
 ROUNDS, STEPS = 15, 10
 ROWS, COLUMNS, CLASSES = 1000, 20, 10

@@ -18,7 +18,7 @@ from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
 from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 
 from gpmodels.deep_gp.layers import INNER_ROOT
-from gpmodels.estimators.deep_gp import START_NOISE_VARIANCE
+from gpmodels.estimators.deep.deep_gp import START_NOISE_VARIANCE
 from gpmodels.units.placement import place_global
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.deep_gp.plan import BATCH, INDUCING, MNIST_STEPS, MNIST_WIDTH, Cell
-from gpmodels.estimators.deep_gp import SOFTMAX_VARIANCE
-from gpmodels.estimators.engine import Engine
-from gpmodels.estimators.mini_batch import Rows, fit_mini_batch
-from gpmodels.estimators.monitoring import FitMonitor
-from gpmodels.estimators.natural_gradient import NaturalGradientSteps, natural_gradient_step
+from gpmodels.estimators.deep.deep_gp import SOFTMAX_VARIANCE
+from gpmodels.estimators.deep.natural_gradient import NaturalGradientSteps, natural_gradient_step
+from gpmodels.estimators.fitting.engine import Engine
+from gpmodels.estimators.fitting.mini_batch import Rows, fit_mini_batch
+from gpmodels.estimators.fitting.monitoring import FitMonitor
 
 PLACEMENT_ROWS = 10_000
 

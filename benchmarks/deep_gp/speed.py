@@ -13,8 +13,8 @@ import tensorflow as tf
 from benchmarks.common import median_and_spread
 from benchmarks.deep_gp.plan import BATCH, INDUCING, Cell
 from benchmarks.deep_gp.regression import gpytorch_peer, load
-from gpmodels.estimators.engine import Engine
-from gpmodels.estimators.natural_gradient import natural_gradient_step
+from gpmodels.estimators.deep.natural_gradient import natural_gradient_step
+from gpmodels.estimators.fitting.engine import Engine
 
 WARM_UP, REPEATS = 20, 100
 

@@ -68,7 +68,7 @@ _TISSUE = Room(
     TissueTrainSettings,
     # Every image is dozens of patches, each of which goes through the trunk once for each shift.
     TissueEvaluateSettings(by="image", shifted_examples=8),
-    {**_FEW_STEPS, "machines": []},  # support vector machines need more patients than the fewest
+    {**_FEW_STEPS, "svms": []},  # support vector machines need more patients than the fewest
 )
 _SONAR = Room(SONAR, SonarTrainSettings, EvaluateSettings(shifted_examples=100), _FEW_STEPS)
 _LANE = Room(
@@ -174,7 +174,7 @@ def method_record(
         "details": dict(result.details),
         "unfamiliar": metrics["unfamiliar"],
         "shifted": metrics["shifted"],
-        "promises": [] if metrics["promise"] is None else metrics["promise"]["rows"],
+        "guarantees": [] if metrics["guarantee"] is None else metrics["guarantee"]["rows"],
     }
 
 

@@ -60,7 +60,7 @@ def write_report(out: Path, records: Iterable[Record]) -> None:
     if curves:
         parts.append("## Photographs of other things: AUROC for telling them\n\n" + unknown_table(curves))
         parts.append("## ECE under the strongest shift, with the most examples\n\n" + shift_table(curves))
-        parts.append("## Promised and real error among kept predictions\n\n" + promise_table(curves))
+        parts.append("## Guaranteed and real error among kept predictions\n\n" + guarantee_table(curves))
         parts.append("## Milliseconds to predict one example\n\n" + cost_table(curves))
     with atomic_file(out / "report.md") as temporary:
         temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
@@ -184,12 +184,12 @@ def _is_shifted(record: Record) -> bool:
     return all(method["shifted"] for method in record["methods"].values())
 
 
-def promise_table(records: Sequence[Record]) -> str:
-    """Return how often each promise of an error was made, where it was at all, and how often it was kept."""
+def guarantee_table(records: Sequence[Record]) -> str:
+    """Return how often each guarantee was given, where it was at all, and how often it held."""
     counted: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for record in records:
         for name, method in record["methods"].items():
-            for row in method["promises"]:
+            for row in method["guarantees"]:
                 counts = counted[name, f"{row['max_error']:g}"]
                 counts[0] += 1
                 counts[1] += row["threshold"] is not None
@@ -197,9 +197,9 @@ def promise_table(records: Sequence[Record]) -> str:
                 counts[3] += row["threshold"] is not None and row["violated"] is None
     made = {key: counts for key, counts in sorted(counted.items()) if counts[1]}
     if not made:
-        return "Too few groups choose the thresholds for any promise."
+        return "Too few groups choose the thresholds for any guarantee."
     rows = [[name, error, *map(str, counts)] for (name, error), counts in made.items()]
-    return markdown(["method", "largest error", "asked", "promised", "kept", "nothing to judge by"], rows)
+    return markdown(["method", "largest error", "asked", "guaranteed", "kept", "nothing to judge by"], rows)
 
 
 def cost_table(records: Sequence[Record]) -> str:

@@ -55,7 +55,7 @@ def compute(cell: Cell, data: Path) -> dict[str, Any]:
     """Score all rows by each method, fitted to all of them, and return how well odd ones stand out."""
     rows, is_odd = hidden(data, cell.setting, cell.seed)
     from gpmodels import BayesianGPLVM  # noqa: PLC0415 - imports TensorFlow
-    from gpmodels.estimators.gplvm_scores import held_out_scores  # noqa: PLC0415 - as above
+    from gpmodels.estimators.latent.scores import held_out_scores  # noqa: PLC0415 - as above
 
     started = time.process_time()
     model = BayesianGPLVM(num_dimensions=10, num_inducing=50, max_iterations=500, random_state=cell.seed).fit(

@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpmodels.estimators.fitted import all_or_nothing
+from gpmodels.estimators.fitting.fitted import all_or_nothing
 from gpmodels.units.numerics import precision
 
 Array = npt.NDArray[np.float64]

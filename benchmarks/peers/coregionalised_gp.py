@@ -39,7 +39,7 @@ from benchmarks.peers.transfer_base import (
     fit_score_scale,
     target_folds,
 )
-from gpmodels.estimators.fitted import all_or_nothing
+from gpmodels.estimators.fitting.fitted import all_or_nothing
 from gpmodels.transfer.rows import class_codes, mean_distance
 from gpmodels.transfer.score_scale import own_scale
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from benchmarks.peers.base import INITIAL_NOISE_VARIANCE, Array, Report, SparseRegressor, Trained
 from benchmarks.peers.lbfgs import LBFGS
 from benchmarks.peers.posterior import SparsePosterior
-from gpmodels.estimators.sizes import default_num_inducing
+from gpmodels.estimators.fitting.sizes import default_num_inducing
 from gpmodels.units.placement import place_global
 from gpmodels.units.transforms import exponential
 

@@ -35,7 +35,7 @@ from benchmarks.peers.base import (
 )
 from benchmarks.peers.lbfgs import LBFGS
 from benchmarks.peers.posterior import VARIANCE_FLOOR
-from gpmodels.estimators.sizes import default_num_inducing
+from gpmodels.estimators.fitting.sizes import default_num_inducing
 from gpmodels.likelihoods.probit import HALF_LOG_TWO_PI
 from gpmodels.units.kernels import make_kernel
 from gpmodels.units.numerics import precision

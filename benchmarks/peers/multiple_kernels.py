@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from benchmarks.peers.base import Array
-from gpmodels.estimators.fitted import all_or_nothing
+from gpmodels.estimators.fitting.fitted import all_or_nothing
 from gpmodels.units.placement import median_distance
 from gpmodels.units.views import normalised_views
 

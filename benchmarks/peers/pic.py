@@ -22,7 +22,7 @@ from benchmarks.peers.base import (
 )
 from benchmarks.peers.lbfgs import LBFGS
 from benchmarks.peers.posterior import VARIANCE_FLOOR, SparsePosterior, squared_exponential
-from gpmodels.estimators.sizes import default_num_inducing
+from gpmodels.estimators.fitting.sizes import default_num_inducing
 from gpmodels.units.numerics import inverse_cholesky, precision
 from gpmodels.units.placement import place_global, split_into_regions
 from gpmodels.units.transforms import exponential

@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpmodels.estimators.fitted import all_or_nothing
+from gpmodels.estimators.fitting.fitted import all_or_nothing
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]

@@ -235,7 +235,7 @@ _METADATA = {
     "preprocessing_settings": ({"fit": "../x"}, {"size": 10**9}, None, [], {"fit": 10**30}),
     "sha256": ({}, None, [], {"saved_model.pb": 0}),
     "sha256.*": ("", "0" * 64, None, 7),
-    "promise": ({}, 7, [], {"rows": [1e308]}),
+    "guarantee": ({}, 7, [], {"rows": [1e308]}),
 }
 
 BUNDLES: Mapping[str, Alter] = {

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 
 import gpmodels
-from gpmodels.estimators.transfer_base import TransferEstimator
+from gpmodels.estimators.transfer.base import TransferEstimator
 
 FloatArray = npt.NDArray[np.floating[Any]]
 

@@ -88,7 +88,7 @@ def _tissue(name: str, folder: str, features: str, size: int | None) -> Setting:
         name,
         minutes=3.0 if on_trunk else 5.0,
         size=size,
-        changes={"network": features} if on_trunk else {"machines": ()},
+        changes={"network": features} if on_trunk else {"svms": ()},
         ensemble=ENSEMBLE if on_trunk and size is None else 0,
         data=folder,
     )

@@ -11,7 +11,7 @@ from data_prep.cells.manifest import SequenceFacts
 from data_prep.cells.sequences import CellSequence, find_sequences
 from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.errors import InputError, Skipped
-from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES
 from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, with_complaints
@@ -76,7 +76,7 @@ def plan_cells(
     read = partial(
         read_name_list,
         folders=max(name.count("/") for name in names),
-        suffixes=IMAGE_SUFFIXES | VIDEO_SUFFIXES,
+        suffixes=PLAIN_IMAGE_SUFFIXES | VIDEO_SUFFIXES,
     )
     train, test = read_lists(settings.train_list, settings.test_list, read)
     groups = joined_groups(names, settings_groups(names, settings))  # may fail: before the long part

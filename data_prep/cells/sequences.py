@@ -17,8 +17,8 @@ import tifffile
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import is_text, listed
-from data_prep.files.entries import IMAGE_SUFFIXES, is_file
-from data_prep.files.images import TIFFFILE_ERRORS, has_several_pages, is_image_file, read_levels, read_pages
+from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES, is_file, is_visible_file
+from data_prep.files.images import TIFFFILE_ERRORS, has_several_pages, read_levels, read_pages
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.videos import VIDEO_SUFFIXES, Video
 from data_prep.splits.groups import natural_order
@@ -163,7 +163,7 @@ def _are_missing(numbers: range) -> str:
 
 def _of_folder(folder: Path, name: str, prefix: str) -> tuple[list[CellSequence], list[Skipped]]:
     images, files, entries = [], [], listed(folder)
-    skipped = unusable_entries(entries, IMAGE_SUFFIXES | VIDEO_SUFFIXES)
+    skipped = unusable_entries(entries, PLAIN_IMAGE_SUFFIXES | VIDEO_SUFFIXES)
     reported = {entry.file for entry in skipped}
     for entry in entries:
         if entry.name.startswith(".") or entry in reported or not is_file(entry):
@@ -172,7 +172,7 @@ def _of_folder(folder: Path, name: str, prefix: str) -> tuple[list[CellSequence]
             skipped.append(Skipped(entry, f"{entry}: the name is not valid UTF-8. Rename the file."))
         elif entry.suffix.lower() in VIDEO_SUFFIXES or _is_stack(entry):
             files.append(entry)
-        elif is_image_file(entry):
+        elif is_visible_file(entry, PLAIN_IMAGE_SUFFIXES):
             images.append(entry)
     sequences = [_of_file(file, prefix) for file in files]
     if len(images) == 1:

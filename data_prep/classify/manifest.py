@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from data_prep.files.image_settings import KEPT_DESCRIPTION, LevelRange
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.prepared.manifest import LabelledManifest
 
 
@@ -14,7 +14,8 @@ class ClassifyManifest(LabelledManifest):
     application: Literal["classify"] = Field(
         default="classify", description="The application the folder was prepared for."
     )
-    levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    kinds: ImageKinds = Field(default=(), description=KINDS_DESCRIPTION)
     notes: tuple[str, ...] = Field(
         default=(), description="What a person should know of the images, such as two labels of one image."
     )

@@ -1,7 +1,6 @@
 """Which images can be read, which classes there are, and what belongs together."""
 
-import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,28 +14,30 @@ from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import class_folder_names
 from data_prep.files.depth import find_levels, read_at_levels
-from data_prep.files.image_settings import LevelRange
+from data_prep.files.fitting import mostly_cut_off
+from data_prep.files.identical import pixel_digest, require_different
+from data_prep.files.image_settings import ImageKinds, KeptLevels
+from data_prep.files.kinds import is_grey
 from data_prep.files.split_folders import split_note
 from data_prep.labelled.near_duplicates import (
+    LEAST_CORRELATION,
+    contradicted,
+    contradicting_pairs,
     difference_hashes,
     duplicate_pairs,
     small_grey,
+    split_by_near_duplicates,
 )
-from data_prep.labelled.preparing import CONTRADICTIONS, LabelledPlan
+from data_prep.labelled.preparing import LabelledPlan
 from data_prep.labelled.surveying import survey_images
 from data_prep.prepared.preparing import Progress, require_good
 from data_prep.prepared.workers import Workers
-from data_prep.splits.divide import read_lists, read_name_list
-from data_prep.splits.given import given_split
+from data_prep.splits.divide import given_split, read_lists, read_name_list
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 from data_prep.splits.settings import DUPLICATE_DISTANCE
 
-LEAST_CORRELATION = 0.95
-"""Images with similar hashes are near-duplicates if their small grey versions correlate at least so much.
-
-Hashes of 64 bits alone put 3,840 of 4,000 handwritten digits into one group, with this 375, all ones.
-"""
-
+_FEWEST = 5  # images of a class, and of the others, whose colours say something
+_GIVEN_AWAY = 0.8  # by so much more often one of them is grey
 _ALL_FOLDERS = 10_000  # of a path belong to the name, where a table gives paths
 
 
@@ -50,6 +51,7 @@ class SurveyedImage:
         digest: Digest of the pixels: equal for equal images, whatever their files.
         hashes: bool [4, 64], as `data_prep.labelled.near_duplicates.difference_hashes`.
         grey: float32 [16, 16], as `data_prep.labelled.near_duplicates.small_grey`.
+        is_grey: Whether it has no colours.
         complaints: None; a whole image can be used or not.
     """
 
@@ -58,6 +60,7 @@ class SurveyedImage:
     digest: bytes
     hashes: npt.NDArray[np.bool_]
     grey: npt.NDArray[np.float32]
+    is_grey: bool
     complaints: tuple[Skipped, ...] = ()
 
 
@@ -68,11 +71,13 @@ class ImagePlan:
     Attributes:
         labelled: Images, classes and groups.
         levels: Levels that become 0 and 255 in images of more than 8 bits per sample; None without any.
+        kinds: What all images are.
         notes: Whole sentences about the images.
     """
 
     labelled: LabelledPlan[SurveyedImage]
-    levels: LevelRange | None
+    levels: KeptLevels | None
+    kinds: ImageKinds
     notes: tuple[str, ...]
 
 
@@ -121,6 +126,7 @@ def plan_images(
         progress=progress,
         file_of=lambda source: source.path,
     )
+    require_different([one.digest for one in surveyed], images)
     classes = _classes(surveyed, images if table is None and judged_alone else None, settings)
     if len(classes) < 2:
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
@@ -137,7 +143,7 @@ def plan_images(
     # A split that is given stays as it is, but what it tears is said.
     looked_for = DUPLICATE_DISTANCE if settings.duplicate_distance is None and is_split else distance
     alike = _alike(surveyed, looked_for, equal=True) if is_split else pairs
-    torn = _torn(surveyed, alike)
+    named = [(one.source.name, one.source.class_name) for one in surveyed]
     plan = LabelledPlan(
         sources=tuple(surveyed),
         class_names=classes,
@@ -145,30 +151,49 @@ def plan_images(
         skipped=tuple(skipped),
         train=train,
         test=test,
-        contradictions=torn,
+        contradictions=contradicting_pairs(named, alike),
     )
     split_notes = () if table else split_note(images)
     notes = (
         *found.notes,
         *split_notes,
         *_contradictions(surveyed),
-        *_near_contradictions(_torn(surveyed, _differing(surveyed, alike))),
-        *_across(surveyed, alike, train, test),
+        *contradicted(contradicting_pairs(named, _differing(surveyed, alike))),
+        *split_by_near_duplicates([name for name, _ in named], alike, train, test),
         *_enlargements(surveyed, settings),
+        *mostly_cut_off({one.source.name: one.size for one in surveyed}, settings.size, settings.fit),
+        *_told_by_colours(surveyed),
     )
-    return ImagePlan(plan, found.range, notes)
+    kinds = found.kinds(are_all_grey=all(one.is_grey for one in surveyed))
+    return ImagePlan(plan, found.range, kinds, notes)
 
 
-def survey_image(source: ImageSource, levels: LevelRange | None) -> SurveyedImage | Skipped:
+def _told_by_colours(surveyed: Sequence[SurveyedImage]) -> tuple[str, ...]:
+    """Return a sentence about a class that its images' being grey, or not, gives away; none without."""
+    sizes = Counter(one.source.class_name for one in surveyed)
+    greys = Counter(one.source.class_name for one in surveyed if one.is_grey)
+    for name, size in sizes.items():
+        others, grey_others = sizes.total() - size, greys.total() - greys[name]
+        if min(size, others) >= _FEWEST and abs(greys[name] / size - grey_others / others) >= _GIVEN_AWAY:
+            note = (
+                f"{greys[name]} of {size} images of {name} are grey, and {grey_others} of {others} of the "
+                "other classes: a model can tell them by that alone. Unless colours belong to the classes, "
+                "convert all images to grey."
+            )
+            return (note,)
+    return ()
+
+
+def survey_image(source: ImageSource, levels: KeptLevels | None) -> SurveyedImage | Skipped:
     """Read one image, with a range of deep levels, or say why it cannot be used."""
     try:
         image = read_at_levels(source.path, levels)
     except InputError as error:
         return Skipped(source.path, str(error))
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
-    digest = hashlib.blake2b(repr(image.shape).encode() + image.tobytes(), digest_size=16)
     size = (image.shape[0], image.shape[1])
-    return SurveyedImage(source, size, digest.digest(), difference_hashes(grey), small_grey(grey))
+    hashes, small = difference_hashes(grey), small_grey(grey)
+    return SurveyedImage(source, size, pixel_digest(image), hashes, small, is_grey(image))
 
 
 def _read_list(path: Path, table: Path | None) -> tuple[str, ...]:
@@ -235,64 +260,10 @@ def _contradictions(surveyed: Sequence[SurveyedImage]) -> list[str]:
     return [note]
 
 
-def _torn(
-    surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]
-) -> tuple[tuple[str, str, str, str], ...]:
-    """Return name and class of both images of each pair that looks the same and has two classes."""
-    pairs = ((surveyed[one].source, surveyed[other].source) for one, other in alike)
-    return tuple(
-        sorted(
-            {
-                (one.name, one.class_name, other.name, other.class_name)
-                for one, other in pairs
-                if one.class_name != other.class_name
-            }
-        )
-    )
-
-
 def _differing(surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the pairs that are alike but not equal; another note names the equal ones."""
     unequal = [surveyed[one].digest != surveyed[other].digest for one, other in alike]
     return alike[np.array(unequal, bool)]
-
-
-def _near_contradictions(torn: Sequence[tuple[str, str, str, str]]) -> list[str]:
-    """Say how many pairs of near-duplicates have two classes."""
-    if not torn:
-        return []
-    one, class_name, other, other_class = torn[0]
-    note = (
-        f"{len(torn)} pairs of images look the same or nearly so and have different classes, such as {one} "
-        f"({class_name}) and {other} ({other_class}): look at them; {CONTRADICTIONS} lists all."
-    )
-    return [note]
-
-
-def _across(
-    surveyed: Sequence[SurveyedImage],
-    alike: npt.NDArray[np.int64],
-    train: Sequence[str] | None,
-    test: Sequence[str] | None,
-) -> list[str]:
-    """Say how many pairs of near-duplicates a given split tears: the numbers would flatter the model."""
-    if train is None and test is None:
-        return []
-    learned = None if train is None else set(train)
-    judged = {one.source.name for one in surveyed} - (learned or set()) if test is None else set(test)
-    names = [(surveyed[one].source.name, surveyed[other].source.name) for one, other in alike]
-    across = [
-        pair
-        for pair in names
-        if len(judged.intersection(pair)) == 1 and (learned is None or learned.intersection(pair))
-    ]
-    if not across:
-        return []
-    note = (
-        f"{len(across)} pairs of images look the same or nearly so and are on both sides of the given split, "
-        f"such as {' and '.join(across[0])}: the numbers will flatter the model. Remove them from one side."
-    )
-    return [note]
 
 
 def _enlargements(surveyed: Sequence[SurveyedImage], settings: ClassifyPrepareSettings) -> list[str]:

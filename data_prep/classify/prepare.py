@@ -10,7 +10,7 @@ from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError, Skipped
 from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
-from data_prep.files.image_settings import LevelRange
+from data_prep.files.image_settings import KeptLevels
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
@@ -67,7 +67,7 @@ def prepare_classify(
         origin=images,
         prepare_source=partial(prepare_image, levels=plan.levels),
         make_manifest=lambda fields: ClassifyManifest(
-            size=settings.size, levels=plan.levels, notes=plan.notes, **fields
+            size=settings.size, levels=plan.levels, kinds=plan.kinds, notes=plan.notes, **fields
         ),
         file_of=lambda image: image.source.path,
         jobs=jobs,
@@ -81,7 +81,7 @@ def prepare_image(
     settings: ClassifyPrepareSettings,
     class_names: Sequence[str],
     *,
-    levels: LevelRange | None = None,
+    levels: KeptLevels | None = None,
 ) -> list[PreparedExample] | Skipped:
     """Bring one image to the prepared size, or say why it cannot be used.
 

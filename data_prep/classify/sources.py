@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import find_class_files
@@ -110,7 +110,9 @@ def _source(
             "by, too: `train` holds some of the training images out for that."
         )
     plain = PurePosixPath(file)
-    if plain.is_absolute() or ".." in plain.parts:
+    if plain.is_absolute() or PureWindowsPath(file).is_absolute():
+        return Skipped(table, f"{where}: {file!r} is absolute. Expected a path from {images} on.")
+    if ".." in plain.parts:
         return Skipped(table, f"{where}: {file!r} leads out of {images}. Expected a path inside that folder.")
     if plain.suffix.lower() not in IMAGE_SUFFIXES:
         expected = ", ".join(sorted(IMAGE_SUFFIXES))

@@ -14,7 +14,7 @@ from data_prep.files.class_folders import is_text
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
-from data_prep.files.image_settings import LevelRange
+from data_prep.files.image_settings import KeptLevels
 from data_prep.files.images import is_image_file
 from data_prep.files.split_folders import split_folders
 from data_prep.files.unusable import unusable_entries
@@ -104,7 +104,7 @@ def read_fitted_images(
     fit: Fit,
     skipped: list[Skipped],
     *,
-    levels: LevelRange | None = None,
+    levels: KeptLevels | None = None,
     jobs: Workers,
     progress: Progress | None,
 ) -> list[FittedImage]:
@@ -138,7 +138,7 @@ def read_fitted_images(
 
 
 def read_fitted_image(
-    file: ImageFile, size: tuple[int, int], fit: Fit, levels: LevelRange | None = None
+    file: ImageFile, size: tuple[int, int], fit: Fit, levels: KeptLevels | None = None
 ) -> FittedImage | Skipped:
     """Read one image, or say why it cannot be used."""
     try:

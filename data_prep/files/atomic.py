@@ -19,7 +19,7 @@ from pathlib import Path
 from data_prep.errors import InputError
 
 PARTIAL = ".partial-"  # what temporary names begin with
-_LONGEST_END = 200  # bytes of a name; most file systems take 255, of which the beginning needs a few
+_LONGEST_END = 200  # bytes of a name; most file systems take 255, and the beginning of the name needs a few
 
 _OWNED = re.compile(re.escape(PARTIAL) + r"[0-9a-f]{12}\.(?P<pid>\d+)-[0-9a-f]{8}-(?P<end>.*)", re.DOTALL)
 """Names of temporary folders."""
@@ -143,7 +143,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _owner(pid: int | str) -> str:
-    """Return what the name of a temporary folder says of who writes it; nothing where that cannot be told."""
+    """Return the part of a temporary name that identifies the process that writes it; empty if unknown."""
     space = _process_space()
     return "" if space is None else f"{space}.{pid}-"
 
@@ -194,7 +194,7 @@ def refusals_explained(path: Path) -> Iterator[None]:
     """Turn an `OSError` of writing into an `InputError` that names the destination.
 
     Args:
-        path: The destination, of which the block keeps nothing when it fails.
+        path: The destination. The block must leave nothing there when it fails.
 
     Raises:
         InputError: The system refuses to write (disk full, read-only folder, ...).

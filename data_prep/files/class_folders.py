@@ -1,5 +1,6 @@
 """Folders of files by class: a subfolder for each class."""
 
+import math
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,13 @@ from pathlib import Path
 from data_prep.errors import InputError, Skipped
 from data_prep.files.entries import is_folder, is_visible_file
 from data_prep.files.split_folders import Side, split_folders
+from data_prep.files.tables import table_number
 from data_prep.files.unusable import unusable_entries
+
+_MISSING = frozenset(
+    {"n/a", "#n/a", "na", "nan", "null", "none", "?", "missing", "unknown", "unlabelled", "unlabeled"}
+)
+"""How people write that there is no label."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ def find_class_files(
         suffixes: Suffixes of the files, in lower case with their dots.
         kind: Name of what they are, such as "image", for messages.
         instead: Name of what else could have been given, for messages.
-        judged_alone: Whether all is to be judged by, so that classes may be empty.
+        judged_alone: Whether the whole folder is for judging, so that classes may be empty.
 
     Returns:
         The files in the order of their names, and what cannot be used: folders without such a file, files
@@ -80,7 +87,7 @@ def class_folder_names(folder: Path) -> set[str]:
 
 
 def alike_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence about classes whose names differ by case, blanks or accents alone; none without.
+    """Return sentences about classes that may be one, or none: their names differ in how they are written.
 
     Args:
         names: Names of the classes.
@@ -89,15 +96,37 @@ def alike_names(names: Iterable[str]) -> tuple[str, ...]:
         >>> alike_names(["Rose", "rose ", "Tulip"])[0][:59]
         "the classes 'Rose' and 'rose ' differ by case, blanks or ac"
     """
-    by_letters: dict[str, list[str]] = {}
+    names = list(names)
+    alike: dict[str | float, list[str]] = {}
     for name in names:
-        plain = unicodedata.normalize("NFKD", name).casefold()
-        by_letters.setdefault("".join(filter(str.isalnum, plain)) or name, []).append(name)
-    return tuple(
-        f"the classes {' and '.join(map(repr, same))} differ by case, blanks or accents alone. If they are "
-        "one, give them one name."
-        for same in by_letters.values()
-        if len(same) > 1
+        alike.setdefault(_as_written_otherwise(name), []).append(name)
+    notes = []
+    for key, same in alike.items():
+        if len(same) > 1:
+            how = (
+                "are the same number" if isinstance(key, float) else "differ by case, blanks or accents alone"
+            )
+            listed_names = " and ".join(map(repr, same))
+            notes.append(f"the classes {listed_names} {how}. If they are one, give them one name.")
+    doubtful = {name for name in names if name.strip().casefold() in _MISSING}
+    remedy = "may mean that there is no label. If so, leave its images out."
+    return (*notes, *(f"the class {name!r} {remedy}" for name in sorted(doubtful)))
+
+
+def _as_written_otherwise(name: str) -> str | float:
+    """Return the number that a name is, or its letters without case, accents, blanks and lines."""
+    try:
+        number = table_number(name.strip())
+    except ValueError:
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    return (
+        "".join(
+            letter for letter in plain if letter not in "_-" and unicodedata.category(letter)[0] not in "CMZ"
+        )
+        or name
     )
 
 

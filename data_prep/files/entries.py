@@ -3,10 +3,16 @@
 from collections.abc import Collection
 from pathlib import Path
 
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
+PLAIN_IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff"})
+"""Suffixes, in lower case, of images for applications that do not read the grey levels of DICOM files."""
+
+DICOM_SUFFIXES = frozenset({".dcm", ".dicom", ".ima"})
+"""Suffixes, in lower case, of DICOM files."""
+
+IMAGE_SUFFIXES = PLAIN_IMAGE_SUFFIXES | DICOM_SUFFIXES
 """Suffixes, in lower case, of the files that `data_prep.files.images` reads."""
 
-MASK_SUFFIXES = IMAGE_SUFFIXES | {".gif"}
+MASK_SUFFIXES = PLAIN_IMAGE_SUFFIXES | {".gif"}
 """Suffixes, in lower case, of the files that `data_prep.files.images.read_mask` reads."""
 
 OTHER_IMAGE_SUFFIXES = frozenset({".avif", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jxl", ".pgm", ".ppm"})

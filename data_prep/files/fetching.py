@@ -1,32 +1,59 @@
 """Copies of the files below an address such as `s3://bucket/slides` in a folder.
 
 Readers of slides, videos and recordings need files in which they can go back and forth, so files are fetched
-once, and everything else reads the folder.
+once, and everything else reads the folder. Lists and transfers are fsspec's, which is imported when an
+address is opened, since it is optional. Names come from elsewhere: none may lead out of the folder.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Event, Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.addresses import Address, RemoteFile, TransferError, list_files, open_address
-from data_prep.files.atomic import atomic_file, remove_partial
-from data_prep.files.fetched import FetchedFolder, FetchRecord, open_folder, require_names
+from data_prep.files.atomic import PARTIAL, atomic_file, remove_partial
+from data_prep.files.class_folders import is_text
+from data_prep.files.json_files import parse_json
 from data_prep.files.sole_writer import sole_writer
 
-JOBS: Final = 8  # files at a time: what takes long is to wait for the other side
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
-_LOGGER = logging.getLogger(__name__)
+JOBS: Final = 8  # files at a time: most of the time goes into waiting for the server
+
+SOURCE: Final = "fetched.jsonl"
+"""File in the folder: `{"address": ADDRESS}`, without its secrets, then a line `{"path": PATH}` a file."""
+
+_UNTRANSLATED: Final = {
+    "aiohttp": "ClientError",
+    "botocore.exceptions": "BotoCoreError",
+    "gcsfs.retry": "HttpError",
+    "google.auth.exceptions": "GoogleAuthError",
+    "ftplib": "Error",
+    "lzma": "LZMAError",
+    "tarfile": "TarError",
+    "zipfile": "BadZipFile",
+    "zlib": "error",
+}
+"""Errors of packages behind file systems that these do not translate into an `OSError`."""
+
+_LONGEST_NAME: Final = 255  # bytes that file systems take
+
+_EXAMPLE: Final = "such as s3://bucket/slides"
+
+_BLOCK: Final = 8 * 2**20  # bytes that come with one request
 
 
 @dataclass(frozen=True)
@@ -35,18 +62,19 @@ class Fetched:
 
     Attributes:
         num_fetched: Number of files that were fetched.
-        num_there: Number of files that had been fetched before and have not changed.
+        num_there: Number of files that were there in their size at the address.
         num_bytes: Size of the files that were fetched.
         failed: Files that could not be fetched, each with the reason.
-        skipped: The table that has them, which is `skipped.csv` in the folder; None where there are none, or
-            where that is the name of a file at the address.
     """
 
     num_fetched: int
     num_there: int
     num_bytes: int
     failed: Sequence[Skipped]
-    skipped: Path | None
+
+
+class TransferError(Exception):
+    """What an address has cannot be read; the message says why."""
 
 
 class _StoppedError(Exception):
@@ -63,22 +91,19 @@ def fetch(
 ) -> Fetched:
     """Copy the files below an address into a folder, under the same paths.
 
-    The same call again fetches what is missing and what has changed. Whether a file has changed is told by
-    its size and by what its file system lists of its version: a generation, an ETag or a time, whichever is
-    there; by its size alone where it lists none. What is no longer at the address is kept. Memory grows with
-    the number of names, not with the sizes.
+    The same call again fetches files that are missing or have another size. What is no longer at the address
+    is kept.
 
     Args:
         address: Of a folder or a file, as fsspec reads it; of web servers, of a file.
         out: Folder to copy to: a new or an empty one, or one to which this address was fetched.
-        patterns: Patterns such as `*.tif`, of which the name of a file must match one; none for all files.
-        jobs: Number of files that are fetched at a time, where the file system may be read by several
-            threads: one of a store or of the web, of this machine or of memory. Of others, such as an archive
-            or FTP, and of chained addresses, it is one.
+        patterns: Patterns such as `*.tif`; files whose name matches one of them are fetched. None for all.
+        jobs: Number of files that are fetched at a time. It is one of archives, FTP and other file systems
+            that have one connection.
         progress: Is called with `"fetching"`, with the bytes that are done, and with all.
 
     Returns:
-        What was fetched, and what could not be after a second try.
+        What was fetched, and what could not be.
 
     Raises:
         InputError: The address or the folder cannot be used, the name of a file would lead out of the folder
@@ -88,58 +113,214 @@ def fetch(
         >>> fetch("s3://bucket/slides", Path("slides"), patterns=["*.svs"]).num_fetched  # doctest: +SKIP
         40
     """
-    opened = open_address(address)
-    _require_apart(opened, out)
-    listed = list_files(opened)
-    remotes = [remote for remote in listed if _matches(remote.path, patterns)]
+    fs, root, shown = _opened(address)
+    if getattr(fs, "local_file", False) and Path(os.path.realpath(out)).is_relative_to(
+        os.path.realpath(root)
+    ):
+        raise InputError(f"--out {out}: is in {shown}, which is fetched. Choose another --out.")
+    listed = _listed(fs, root, shown)
+    remotes = {path: info for path, info in listed.items() if _matches(path, patterns)}
+    if not listed:
+        raise InputError(f"{shown}: there is no file; expected some. Check the address.")
     if not remotes:
-        if not listed:
-            raise InputError(f"{opened.shown}: there is no file; expected some. Check the address.")
         raise InputError(
-            f"{opened.shown}: none of {len(listed)} names matches {' or '.join(map(repr, patterns))}. Give "
+            f"{shown}: none of {len(listed)} names matches {' or '.join(map(repr, patterns))}. Give "
             "--pattern one that the name of a file matches, without its folders."
         )
-    paths = [remote.path for remote in remotes]
-    require_names(paths, opened.shown)
+    _require_names(remotes, shown)
     with sole_writer(out):
-        folder = open_folder(out, opened.shown)
-        folder.require_places(paths)
-        _warn_of_gone(folder, listed)
-        remove_partial(folder.out)
-        folder.start(paths)
-        total = sum(remote.size or 0 for remote in remotes)
-        job = _Job(opened, folder, lambda done: progress("fetching", done, total))
-        results = dict(_in_window(job, remotes, jobs if opened.serves_threads else 1))
-        failed = [result for _, result in sorted(results.items()) if isinstance(result, Skipped)]
-        skipped = folder.write_skipped(failed, (remote.path for remote in listed))
-    sizes = [result for result in results.values() if isinstance(result, int)]
-    num_there = len(results) - len(sizes) - len(failed)
-    return Fetched(len(sizes), num_there, sum(sizes), failed, skipped)
+        known = _known_paths(out, shown)
+        _require_places(out.resolve(), remotes, known)
+        remove_partial(out)
+        with (out / SOURCE).open("a", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps({'path': path})}\n" for path in remotes if path not in known)
+        total = sum(info.get("size") or 0 for info in remotes.values())
+        job = _Job(fs, out.resolve(), shown, lambda done: progress("fetching", done, total))
+        with ThreadPoolExecutor(jobs if _serves_threads(fs, shown) else 1) as pool:
+            try:
+                transfers = [pool.submit(job.fetch, path, info) for path, info in remotes.items()]
+                ended = wait(transfers, return_when=FIRST_EXCEPTION).done  # all, or what failed and others
+                results = [transfer.result() for transfer in transfers if transfer in ended]
+            finally:
+                job.stop.set()
+                pool.shutdown(cancel_futures=True)
+    sizes = [result for result in results if isinstance(result, int)]
+    failed = [result for result in results if isinstance(result, Skipped)]
+    return Fetched(len(sizes), len(results) - len(sizes) - len(failed), sum(sizes), failed)
 
 
-def _require_apart(address: Address, out: Path) -> None:
-    """Refuse a folder that lies in what is fetched, which would be fetched with it the next time."""
-    if not getattr(address.fs, "local_file", False):
-        return
-    place, source = (Path(os.path.realpath(path)) for path in (out, address.root))  # of links in a circle too
-    if place.is_relative_to(source):
-        raise InputError(f"--out {out}: is in {address.shown}, which is fetched. Choose another --out.")
+def _opened(address: str) -> tuple[AbstractFileSystem, str, str]:
+    """Return an address' file system, what that calls it, and the address without what is secret."""
+    shown = _without_secrets(address)
+    if "://" not in address:
+        # It may be an address whose beginning was forgotten, so its secrets are hidden here, too.
+        shown = re.sub(".*:.*@", "", address).partition("?")[0]
+        raise InputError(
+            f"{shown}: is no address; expected PROTOCOL://PATH, {_EXAMPLE}. A folder of this machine need "
+            "not be fetched: give its path to the other commands."
+        )
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - fsspec is optional
+    except ImportError as error:
+        raise InputError(
+            f"{shown}: needs fsspec, which cannot be imported ({error}). Install it with `pip install "
+            "'gpimaging[remote]'`."
+        ) from error
+    # It writes a traceback on the screen, where our message says all that a user needs.
+    logging.getLogger("gcsfs").addHandler(logging.NullHandler())
+    with _explained(shown, address):
+        fs, root = url_to_fs(address, **_options(address))
+        fs.invalidate_cache()
+    return fs, root, shown
+
+
+def _options(address: str) -> dict[str, dict[str, Any]]:
+    """Return options of the file systems of an address, by protocol.
+
+    A web server may take as long as a large file needs, but must not be silent for long. Without these
+    options aiohttp gives up after five minutes, even while bytes come in.
+    """
+    web = {"http", "https"}.intersection(link.partition("://")[0] for link in address.split("::"))
+    if not web:
+        return {}
+    import aiohttp  # noqa: PLC0415 - optional, and of web servers alone
+
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
+    return {protocol: {"client_kwargs": {"timeout": timeout}} for protocol in web}
+
+
+def _listed(fs: AbstractFileSystem, root: str, shown: str) -> dict[str, dict[str, Any]]:
+    """Return fsspec's description of each file, by its path below the address."""
+    with _explained(shown, root):
+        info = fs.info(root)
+        if info["type"] != "file":
+            if getattr(fs, "local_file", False):
+                _require_readable_folders(root)
+            found = fs.find(root, detail=True)
+    if info["type"] == "file":
+        path = (_without_query(root) if _is_web(root) else root).rpartition("/")[2]
+        if path:
+            return {path: info}
+        raise InputError(
+            f"{shown}: ends with no name; expected the address of one file, for folders of web servers "
+            "cannot be listed. Give the address of an archive, for example."
+        )
+    before = f"{root.rstrip('/')}/" if root.rstrip("/") else fs.root_marker
+    listed = {}
+    for name, info in found.items():
+        # Some stores have an empty object for each folder, whose name ends in a slash.
+        if info.get("type") == "directory" or (name.endswith("/") and not info.get("size")):
+            continue
+        if not name.startswith(before):
+            raise InputError(
+                f"{shown}: lists {name!r}, which is not below it; expected files below it. Give the address "
+                "of another folder."
+            )
+        listed[name.removeprefix(before)] = info
+    return listed
+
+
+def _require_readable_folders(root: str) -> None:
+    """Raise the error of a folder of this machine that cannot be listed: fsspec passes over it in silence."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for _ in os.walk(root, onerror=refuse):
+        pass
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
-    name = path.rpartition("/")[2]
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    name = _composed(path.rpartition("/")[2])
+    return not patterns or any(fnmatchcase(name, _composed(pattern)) for pattern in patterns)
 
 
-def _warn_of_gone(folder: FetchedFolder, listed: Iterable[RemoteFile]) -> None:
-    fetched = {path for path, record in folder.records.items() if record.size is not None}
-    gone = sorted(fetched - {remote.path for remote in listed})
-    if gone:
-        _LOGGER.warning(
-            "Files that were fetched before and are no longer at the address are kept: %d, such as %r",
-            len(gone),
-            gone[0],
-        )
+def _composed(name: str) -> str:
+    """Return a name in the one spelling of its accents: stores and file systems keep either."""
+    return unicodedata.normalize("NFC", name)
+
+
+def _serves_threads(fs: AbstractFileSystem, shown: str) -> bool:
+    """Return whether several threads may read: others mix up the positions in one connection or archive."""
+    return "::" not in shown and bool(fs.async_impl or getattr(fs, "local_file", False))
+
+
+def _require_names(paths: Collection[str], shown: str) -> None:
+    """Refuse names that are no path below a folder, and files where other files need a folder."""
+    files = set(paths)
+    for path in paths:
+        parts = path.split("/")
+        fault = None
+        if not {"", ".", ".."}.isdisjoint(parts):
+            fault = "which has `.`, `..` or nothing as a part"
+        elif "\0" in path or not is_text(path):
+            fault = "which is no text that file systems take"
+        elif any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+            fault = f"with a part of more than {_LONGEST_NAME} bytes"
+        elif path.casefold() == SOURCE or any(part.startswith(PARTIAL) for part in parts):
+            fault = "a name that `gpimaging fetch` needs for its own files"
+        elif not files.isdisjoint(map(str, PurePosixPath(path).parents)):
+            fault = "and another file where that needs a folder"
+        if fault is not None:
+            raise InputError(
+                f"{shown}: has a file {path!r}, {fault}; expected a path below it. Rename it there, or take "
+                "other files with --pattern. Nothing was fetched."
+            )
+
+
+def _known_paths(out: Path, shown: str) -> set[str]:
+    """Return the files that earlier calls fetched, or began to; a new folder is marked with the address.
+
+    Raises:
+        InputError: The folder has files that were not fetched, those of another address, or a damaged list.
+    """
+    source = out / SOURCE
+    if source.is_symlink() or not source.is_file():
+        if any(not path.name.startswith(PARTIAL) for path in out.iterdir()):
+            raise InputError(
+                f"{out}: has files, but no {SOURCE}, so they were not fetched; expected a new folder or one "
+                "of an earlier fetch. Give another --out."
+            )
+        with atomic_file(source) as temporary:
+            temporary.write_text(f"{json.dumps({'address': shown})}\n", encoding="utf-8")
+    try:
+        header, *lines = source.read_text(encoding="utf-8").split("\n")[:-1]  # a last line that was cut off
+        address = parse_json(header)["address"]
+        known = {str(parse_json(line)["path"]) for line in lines}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{source}: is damaged; expected what `gpimaging fetch` wrote. Give another --out."
+        ) from error
+    if address != shown:
+        raise InputError(f"{out}: was fetched from {address}, expected {shown}. Give another --out.")
+    return known
+
+
+def _require_places(out: Path, paths: Collection[str], known: Collection[str]) -> None:
+    """Refuse paths that a link would lead elsewhere, that hold a file of the user, or are one file here."""
+    ignores_case = (out / SOURCE.upper()).exists()  # and the spelling of accents, as such file systems do
+
+    def place(path: str) -> str:
+        return _composed(path.casefold()) if ignores_case else path
+
+    known_places, folded = set(map(place, known)), dict[str, str]()
+    for path in paths:
+        if os.path.realpath(out / path) != str(out / path):
+            raise InputError(
+                f"{out / path}: is a link, or below one; expected a plain path below {out}. Remove the "
+                "link, or give another --out."
+            )
+        if place(path) not in known_places and (out / path).exists():
+            raise InputError(
+                f"{out / path}: is there, but was not fetched. Move it away, or give another --out. Nothing "
+                "was fetched."
+            )
+        other = folded.setdefault(place(path), path)
+        if other != path:
+            raise InputError(
+                f"{out}: {other!r} and {path!r} are one file in this folder, whose file system ignores case "
+                "and the spelling of accents. Give an --out elsewhere, or take one of them with --pattern."
+            )
 
 
 @dataclass
@@ -147,66 +328,68 @@ class _Job:
     """Fetches files, each in a thread.
 
     Attributes:
-        address: From where.
-        folder: To where.
+        fs: From where.
+        out: To where.
+        shown: The address without its secrets.
         progress: Is called with the number of bytes that are done.
         stop: Is set when no further byte is to be fetched.
     """
 
-    address: Address
-    folder: FetchedFolder
+    fs: AbstractFileSystem
+    out: Path
+    shown: str
     progress: Callable[[int], None]
     stop: Event = field(default_factory=Event)
 
     _num_done: int = field(default=0, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
-    def fetch(self, remote: RemoteFile) -> int | Skipped | None:
+    def fetch(self, path: str, info: dict[str, Any]) -> int | Skipped | None:
         """Return the size of a file that was fetched, why it was not, or None where it was there."""
         try:
-            return self._fetch(remote)
+            return self._fetch(path, info)
         except TransferError as error:
-            _LOGGER.info("%r: %s; it is tried once more", remote.path, error)
-        try:
-            return self._fetch(remote)
-        except TransferError as error:
-            return Skipped(
-                self.folder.out / remote.path,
-                f"{self.address.shown}: {remote.path!r} {error}. Once that is mended, run the same command "
-                "again.",
-            )
+            reason = f"{self.shown}: {path!r} {error}. Once that is mended, run the same command again."
+            return Skipped(self.out / path, reason)
 
-    def _fetch(self, remote: RemoteFile) -> int | None:
-        remote = self.address.looked_up(remote)
-        if self.folder.has(remote.path, remote.size, remote.version):
-            self._advance(remote.size or 0)
+    def _fetch(self, path: str, info: dict[str, Any]) -> int | None:
+        place = self.out / path
+        # A link has another type, and some stores list no sizes.
+        if info.get("type") != "file" or info.get("size") is None:
+            with _reading(info["name"]):
+                info = self.fs.info(info["name"])
+            if info["type"] != "file":
+                raise TransferError("is no file, but a link to a folder, or a device")
+        announced = info.get("size")
+        if announced is not None and place.is_file() and place.stat().st_size == announced:
+            self._advance(announced)
             return None
-        with atomic_file(self.folder.out / remote.path) as temporary:
+        with atomic_file(place) as temporary:
             temporary.parent.mkdir(parents=True, exist_ok=True)
-            size = self._copy(remote, temporary)
-        self.folder.add(FetchRecord(remote.path, size, remote.version))
+            size = self._copy(info["name"], temporary)
+            if announced not in {None, size}:
+                raise TransferError(f"came with {size} bytes, but {announced} were announced")
         return size
 
-    def _copy(self, remote: RemoteFile, path: Path) -> int:
+    def _copy(self, name: str, path: Path) -> int:
         """Copy a file and return its size."""
         size = 0
-        try:
-            with closing(self.address.open(remote)) as content, path.open("wb") as file:
-                while block := self._read(content):
-                    file.write(block)
-                    size += len(block)
-                    self._advance(len(block))
-            if remote.size not in {None, size}:
-                raise TransferError(f"came with {size} bytes, but {remote.size} were announced")
-        except TransferError:
-            self._advance(-size)
-            raise
+        whole = _is_web(self.shown)  # some web servers send no parts of a file, so it comes with one request
+        with _reading(name):
+            content = self.fs.open(name, "rb", block_size=0 if whole else _BLOCK, cache_type="none")
+        with closing(content), path.open("wb") as file:
+            while block := self._read(content, name):
+                file.write(block)
+                size += len(block)
+                self._advance(len(block))
         return size
 
-    def _read(self, content: Any) -> bytes:
+    def _read(self, content: Any, name: str) -> bytes:
         if self.stop.is_set():
             raise _StoppedError
-        return self.address.read(content)
+        with _reading(name):
+            block: bytes = content.read(_BLOCK)
+        return block
 
     def _advance(self, size: int) -> None:
         with self._lock:
@@ -214,20 +397,82 @@ class _Job:
             self.progress(self._num_done)
 
 
-def _in_window(
-    job: _Job, remotes: Iterable[RemoteFile], jobs: int
-) -> Iterator[tuple[str, int | Skipped | None]]:
-    """Yield the path and the result of each file; only a few files are handed out at a time."""
-    rest = iter(remotes)
-    waiting: dict[Future[int | Skipped | None], str] = {}
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            while True:
-                for remote in islice(rest, 2 * jobs - len(waiting)):
-                    waiting[pool.submit(job.fetch, remote)] = remote.path
-                if not waiting:
-                    return
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
-        finally:
-            job.stop.set()
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Turn errors of the address into a `TransferError`; those of the disk that is written to stay."""
+    try:
+        yield
+    except _errors() as error:
+        raise TransferError(f"cannot be read ({_reason(error, name)})") from error
+
+
+@contextmanager
+def _explained(shown: str, secret: str) -> Iterator[None]:
+    """Turn the errors of opening and listing an address into those of a user, without its secrets."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(
+            f"{shown}: a package for this protocol cannot be imported ({error}). Install it "
+            "with pip: `s3fs` for s3://, `gcsfs` for gs://, `aiohttp` for https://."
+        ) from error
+    except _errors(ValueError) as error:
+        raise InputError(
+            f"{shown}: cannot be listed ({_reason(error, secret)}). Expected a folder or a file, {_EXAMPLE}. "
+            "Check the address, the network, and the credentials that this machine has for it."
+        ) from error
+
+
+def _errors(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return what reading raises: `more`, that of the system, of a cut archive, or of a package in use."""
+    used = [(sys.modules[name], error) for name, error in _UNTRANSLATED.items() if name in sys.modules]
+    return (*more, OSError, EOFError, *(getattr(module, error) for module, error in used))
+
+
+def _reason(error: Exception, secret: str) -> str:
+    """Return the reason of an error as one line without secrets.
+
+    fsspec sometimes raises a vaguer error than the one that the server sent; then the server's is returned.
+
+    Args:
+        error: The error.
+        secret: The address that the user gave, which the text of the error may contain.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    else:
+        text = str(error.__cause__ or error) or type(error).__name__
+    for link in (secret, *secret.split("::")):
+        if "://" in link:
+            text = text.replace(link, _without_secrets(link))
+    # Names there may have escape sequences.
+    text = "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in " ".join(text.split()))
+    # Packages may write an address in another way than it was given.
+    return re.sub(r"\w[\w+.-]*://\S*", lambda found: _without_secrets(found[0]).partition("?")[0], text)
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address without passwords and tokens.
+
+    Of web pages the user and everything after the `?` are cut, of other protocols the user and the password;
+    the same in each link of a chain.
+    """
+    return re.sub(r"(?<![:/])/+$", "", "::".join(map(_link_without_secrets, address.split("::"))))
+
+
+def _link_without_secrets(link: str) -> str:
+    scheme, separator, rest = link.partition("://")
+    shown = f"{scheme.lower()}{separator}{rest}"
+    if _is_web(shown):
+        return re.sub("://[^/]*@", "://", _without_query(shown))
+    if scheme.lower() == "github":  # there it is an owner and a repository
+        return shown
+    return re.sub("://[^/]*:[^/]*@", "://", shown)
+
+
+def _without_query(address: str) -> str:
+    return re.split("[?#]", address)[0]
+
+
+def _is_web(address: str) -> bool:
+    return re.match("https?://", address, re.IGNORECASE) is not None

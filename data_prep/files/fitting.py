@@ -3,7 +3,8 @@
 The geometry is written once, for whole numbers and for tensors, so that a graph can do the same to an image.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.files.images import resize_by_area
+from data_prep.files.resizing import resize_by_area
 
 Fit = Literal["crop", "pad"]
 """How an image of other proportions becomes one of a size: its middle part, or all of it with borders."""
@@ -68,6 +69,35 @@ def placement(
         return Placement(part, size)
     shown = (minimum(scaled(height, columns, width), rows), minimum(scaled(width, rows, height), columns))
     return Placement((height, width), shown)
+
+
+def mostly_cut_off(extents: Mapping[str, tuple[int, int]], size: tuple[int, int], fit: Fit) -> list[str]:
+    """Say how many images lose more than half of their area where they are cut to the proportions of a size.
+
+    Args:
+        extents: Height and width of each image by its name.
+        size: Height and width that all get.
+        fit: How they get it.
+
+    Returns:
+        One sentence, or none.
+
+    Example:
+        >>> mostly_cut_off({"a": (100, 900), "b": (100, 150)}, (32, 32), "crop")[0][:54]
+        '1 of 2 images lose more than half of their area (a: 89'
+    """
+    parts = {name: placement(extent, size, fit).part for name, extent in extents.items()}
+    lost = {name: 1 - math.prod(part) / math.prod(extents[name]) for name, part in parts.items()}
+    most = max(lost, key=lost.__getitem__, default="")
+    number = sum(share > 0.5 for share in lost.values())
+    if not number:
+        return []
+    note = (
+        f"{number} of {len(lost)} images lose more than half of their area ({most}: {lost[most]:.0%}), since "
+        "only the middle in the proportions of the size is seen (fit crop). Prepare with --fit pad to see "
+        "whole images, or with a --size of their proportions, or cut them into pieces."
+    )
+    return [note]
 
 
 def fit_image(image: npt.NDArray[np.uint8], size: tuple[int, int], fit: Fit) -> npt.NDArray[np.uint8]:

@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -22,14 +23,34 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
-from data_prep.files.entries import IMAGE_SUFFIXES, is_visible_file
+from data_prep.files.dicom import DicomImage
+from data_prep.files.entries import DICOM_SUFFIXES, IMAGE_SUFFIXES, is_visible_file
+from data_prep.files.image_settings import LARGEST_LEVEL, LevelRange
+from data_prep.files.tiff_samples import require_known_samples
 
 MAX_PIXELS = 80_000_000
 """Images of more pixels are refused: a small file can decompress to more memory than the machine has."""
 
+
+@dataclass(frozen=True)
+class StoredLevels:
+    """Levels of an image of more than 8 bits per sample.
+
+    Attributes:
+        samples: uint16 [height, width] or [height, width, 3], or int32 or float32 [height, width].
+        window: The levels that the file wants shown as black and white; None where it has none.
+        is_inverted: Whether low levels are bright.
+    """
+
+    samples: npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.float32]
+    window: LevelRange | None = None
+    is_inverted: bool = False
+
+
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
 _MASK_FORMATS = (*_FORMATS, "GIF")
 _LOSSY_FORMATS = frozenset({"JPEG", "MPO", "WEBP"})  # MPO: JPEG with further frames, as some phones write
+_PHOTOMETRIC = 262  # tag of TIFF; 0: white is zero
 _OPAQUE = 255  # alpha
 _LOSSY_TINT = 4  # grey levels by which lossy compression may tint a grey pixel
 
@@ -74,7 +95,7 @@ def read_image(path: Path) -> npt.NDArray[np.uint8]:
     several frames or pages the first one is read.
 
     Args:
-        path: A PNG, JPEG, WebP, BMP or TIFF file.
+        path: A PNG, JPEG, WebP, BMP, TIFF or coloured DICOM file.
 
     Returns:
         uint8 [height, width, 3], red, green, blue.
@@ -89,11 +110,7 @@ def read_image(path: Path) -> npt.NDArray[np.uint8]:
     """
     with _decoding(path):
         image, _ = _open_upright(path)
-        if image.mode == "F":
-            raise InputError(
-                f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 8 "
-                "bits."
-            )
+        _require_plain(image, path, "8")
         if image.mode.startswith("I"):
             grey = (_sixteen_bit_levels(image, path) >> 8).astype(np.uint8)
             return np.repeat(grey[:, :, np.newaxis], 3, axis=2)
@@ -165,8 +182,45 @@ def has_several_pages(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with _opened_image(path) as image:
+    with opened_image(path) as image:
         return _seek(image, 1)
+
+
+def has_wide_levels(path: Path) -> bool:
+    """Whether levels may be negative or not whole: floating point, signed 16 bits, or grey ones of DICOM.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`.
+    """
+    with opened_image(path) as image:
+        if isinstance(image, DicomImage):
+            return image.mode != "RGB"
+        return image.mode == "F" or any(
+            kind in str(tile.args) for tile in image.tile for kind in (";16S", ";16BS")
+        )
+
+
+def read_wide_levels(path: Path) -> StoredLevels:
+    """Decode an image for which `has_wide_levels` returns true, upright.
+
+    Raises:
+        InputError: The file cannot be read, as in `read_image`, or a sample is no number, or infinite.
+    """
+    with opened_image(path) as image:
+        require_few_pixels(image, path)
+        image.load()
+        levels = np.asarray(ImageOps.exif_transpose(image))
+        bad = int(np.sum(~(np.abs(levels) < LARGEST_LEVEL)))
+        if bad:
+            raise InputError(
+                f"{path}: {bad} of {levels.size} samples are NaN, infinite or beyond {LARGEST_LEVEL:g}; "
+                "expected numbers. Fill them, for example with the lowest level, or leave the file out."
+            )
+        if not isinstance(image, DicomImage):
+            # Pillow turns 8 bits over, but not these.
+            return StoredLevels(levels, is_inverted=getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0)
+        whole = np.array_equal(levels, np.rint(levels)) and np.abs(levels).max() < 2**24
+        return StoredLevels(levels.astype(np.int32) if whole else levels, image.window, image.is_inverted)
 
 
 def has_deep_colour(path: Path) -> bool:
@@ -175,7 +229,7 @@ def has_deep_colour(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with _opened_image(path) as image:
+    with opened_image(path) as image:
         return _is_deep_colour(image)
 
 
@@ -185,17 +239,17 @@ def is_deep(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with _opened_image(path) as image:
-        return image.mode.startswith("I") or _is_deep_colour(image)
+    with opened_image(path) as image:
+        return image.mode.startswith(("F", "I")) or _is_deep_colour(image)
 
 
 def exif_orientation(path: Path) -> int:
-    """Return the number by which EXIF says how a file lies, 1 where it is upright or nothing is said.
+    """Return the EXIF orientation of a file; 1 where it is upright or the file has none.
 
     Raises:
         InputError: The file cannot be read, as in `read_image`.
     """
-    with _opened_image(path) as image:
+    with opened_image(path) as image:
         return int(image.getexif().get(ExifTags.Base.Orientation, 1))
 
 
@@ -212,77 +266,16 @@ def read_pages(path: Path, first: int = 0) -> Iterator[npt.NDArray[np.uint8] | n
     Raises:
         InputError: A page cannot be read, as in `read_image`; what comes after it is not read.
     """
-    with _explained(path), path.open("rb") as file, _opened(file) as image:
+    with _explained(path), path.open("rb") as file, _opened(file, path) as image:
         # One after another: to count them all first would fail on a file with a damaged last page.
         for page in count(first):
             with _no_remarks():
                 if not _seek(image, page):
                     return
-                _require_few_pixels(image, path)
+                require_few_pixels(image, path)
                 image.load()
                 levels = _grey_levels(ImageOps.exif_transpose(image), path)
             yield levels
-
-
-def resize_image(image: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """Resize by averaging over areas (OpenCV's `INTER_AREA`), rounded to whole levels.
-
-    Averages are taken in floating point and rounded once, half to even, so that the result equals
-    TensorFlow's area resizing with `tf.round` in all but about one pixel of a hundred, and those by one
-    level.
-
-    Args:
-        image: uint8 [height, width, 3].
-        size: New height and width in pixels.
-
-    Returns:
-        uint8 [*size, 3].
-    """
-    # check_shapes would import TensorFlow, for seconds, into every process that decodes images.
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-        raise ValueError(f"Expected a uint8 image [height, width, 3], found {image.dtype} {image.shape}.")
-    # One channel at a time: a photograph of 24 megapixels takes 290 MB as floats.
-    channels = [np.rint(resize_by_area(channel.astype(np.float32), size)) for channel in cv2.split(image)]
-    return cv2.merge(channels).astype(np.uint8)
-
-
-def resize_mask(mask: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """Resize by taking the nearest pixel (OpenCV's `INTER_NEAREST_EXACT`), so that no new level appears.
-
-    Args:
-        mask: uint8 [height, width].
-        size: New height and width in pixels.
-
-    Returns:
-        uint8 [*size].
-    """
-    height, width = size
-    if mask.dtype != np.uint8 or mask.ndim != 2:
-        raise ValueError(f"Expected a uint8 mask [height, width], found {mask.dtype} {mask.shape}.")
-    return np.asarray(
-        cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST_EXACT), dtype=np.uint8
-    )
-
-
-def resize_by_area(channel: cv2.typing.MatLike, size: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """Resize one channel by averaging over areas, without rounding.
-
-    Args:
-        channel: float32 [height, width].
-        size: New height and width in pixels.
-
-    Returns:
-        float32 [*size].
-    """
-    height, width = size
-    # Where one side shrinks and the other grows OpenCV would only interpolate: shrink first.
-    shrunk = (min(width, channel.shape[1]), min(height, channel.shape[0]))
-    resized = cv2.resize(
-        cv2.resize(channel, shrunk, interpolation=cv2.INTER_AREA),
-        (width, height),
-        interpolation=cv2.INTER_AREA,
-    )
-    return np.asarray(resized, dtype=np.float32)
 
 
 def write_picture(
@@ -338,44 +331,51 @@ def stored_size(path: Path) -> tuple[int, int]:
     Raises:
         InputError: The file cannot be read.
     """
-    with _opened_image(path) as image:
+    with opened_image(path) as image:
         return image.height, image.width
 
 
 @contextmanager
-def _opened_image(path: Path) -> Iterator[ImageFile.ImageFile]:
-    """Open an image file whose pixels are not loaded yet; whatever fails meanwhile is taken for its fault."""
-    with _decoding(path), path.open("rb") as file, Image.open(file, formats=_FORMATS) as image:
+def opened_image(path: Path) -> Iterator[ImageFile.ImageFile]:
+    """Open an image file without loading its pixels; errors inside the block count as damage of the file."""
+    with _decoding(path), path.open("rb") as file, _opened(file, path) as image:
         yield image
 
 
 @contextmanager
 def _decoding(path: Path) -> Iterator[None]:
-    """Decode without remarks, and with errors that name the file; no generator may stop meanwhile."""
+    """Decode without warnings, and with errors that name the file. Do not yield from a generator inside."""
     with _explained(path), _no_remarks():
         yield
 
 
 @contextmanager
 def _no_remarks() -> Iterator[None]:
-    """Keep from the screen what Pillow remarks of odd files, and of damaged ones before it fails.
+    """Suppress Pillow's warnings about odd and damaged files.
 
-    Whether a file is used is said once, by the error or by the table that names it.
+    Our own error, or the table of skipped files, already names each file that is not used.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
 
 
-def _opened(file: IO[bytes]) -> Image.Image:
+def _opened(file: IO[bytes], path: Path, formats: tuple[str, ...] = _FORMATS) -> ImageFile.ImageFile:
     """Return an image whose pixels are not loaded yet."""
     with _no_remarks():
-        return Image.open(file, formats=_FORMATS)
+        if path.suffix.lower() in DICOM_SUFFIXES:
+            return DicomImage(file, path)
+        image = Image.open(file, formats=formats)
+        require_known_samples(image, path)
+        return image
 
 
 def _unidentified(path: Path) -> str:
     try:
-        return "the file is empty" if path.stat().st_size == 0 else "no known format"
+        if path.stat().st_size == 0:
+            return "the file is empty"
+        of_tiff = path.suffix.lower() in {".tif", ".tiff"}
+        return "no TIFF of 8 or 16 bits, or one channel of 32-bit floats" if of_tiff else "no known format"
     except OSError:  # it was read a moment ago, and is gone now
         return "no known format"
 
@@ -393,19 +393,24 @@ def _explained(path: Path) -> Iterator[None]:
             "it."
         ) from error
     except _DAMAGED as error:
-        # Pillow's own words for this one name an object in memory.
+        # Pillow's own message for this error holds the address of an object in memory.
         reason = _unidentified(path) if isinstance(error, UnidentifiedImageError) else error
         raise InputError(
-            f"{path}: unreadable or truncated ({reason}). Expected a complete PNG, JPEG, WebP, BMP or TIFF "
-            "file. Copy or export it again, or remove it."
+            f"{path}: unreadable or truncated ({reason}). Expected a complete PNG, JPEG, WebP, BMP, "
+            "TIFF or DICOM file. Copy or export it again, or remove it."
         ) from error
 
 
 def _open_upright(path: Path, formats: tuple[str, ...] = _FORMATS) -> tuple[Image.Image, str | None]:
     """Load all pixels, apply the EXIF orientation; return the image and the file's format."""
     # Given a path, Pillow maps uncompressed TIFFs into memory and then turns them wrongly.
-    with path.open("rb") as file, Image.open(file, formats=formats) as image:
-        _require_few_pixels(image, path)
+    with path.open("rb") as file, _opened(file, path, formats) as image:
+        require_few_pixels(image, path)
+        if isinstance(image, DicomImage) and image.mode != "RGB":
+            raise InputError(
+                f"{path}: grey levels of a DICOM file; expected 8 or 16 bits per sample, since no range of "
+                "levels is known. Export the image with 8 bits."
+            )
         image_format = image.format
         if image_format == "GIF" and _seek(image, 1):
             raise InputError(f"{path}: a GIF file of several frames; expected one. Save the mask as PNG.")
@@ -426,7 +431,8 @@ def _is_deep_colour(image: ImageFile.ImageFile) -> bool:
     return image.mode.startswith(("RGB", "LA")) and any(";16" in str(tile.args) for tile in image.tile)
 
 
-def _require_few_pixels(image: Image.Image, path: Path) -> None:
+def require_few_pixels(image: Image.Image, path: Path) -> None:
+    """Refuse an opened image of more than `MAX_PIXELS` pixels before they are decoded."""
     if image.width * image.height > MAX_PIXELS:
         raise InputError(
             f"{path}: {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are accepted. "
@@ -434,11 +440,16 @@ def _require_few_pixels(image: Image.Image, path: Path) -> None:
         )
 
 
-def _grey_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+def _require_plain(image: Image.Image, path: Path, bits: str) -> None:
     if image.mode == "F":
         raise InputError(
-            f"{path}: floating-point samples; expected 8 or 16 bits per sample. Convert the image to 16 bits."
+            f"{path}: floating-point samples; expected 8 or 16 bits per sample, since no range of levels is "
+            f"known. Convert the image to {bits} bits."
         )
+
+
+def _grey_levels(image: Image.Image, path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    _require_plain(image, path, "16")
     if image.mode.startswith("I"):
         return _sixteen_bit_levels(image, path)
     return np.array(image.convert("RGB").convert("L"))

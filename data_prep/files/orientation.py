@@ -23,7 +23,7 @@ def turned(pixels: npt.NDArray[Any], orientation: int) -> npt.NDArray[Any]:
 
     Args:
         pixels: [height, width, ...], in the order of the file.
-        orientation: Orientation that EXIF says, from 1 to 8; others turn nothing.
+        orientation: EXIF orientation, from 1 to 8; other numbers turn nothing.
 
     Example:
         >>> turned(np.array([[1, 2], [3, 4]]), 3).tolist()

@@ -46,13 +46,30 @@ def split_folders(folder: Path) -> dict[str, Side]:
 
     Returns:
         The side by the name of the subfolder; empty where the subfolders are something else.
+
+    Raises:
+        InputError: The folder cannot be listed, or has other folders beside those of a split.
     """
     entries = _visible(folder)
     parts = [entry for entry in entries if is_folder(entry)]
     sides = sides_of(part.name for part in parts)
-    if len(parts) < 2 or len(sides) < len(parts) or "train" not in sides.values():
+    named = [part for part in parts if part.name in sides]
+    if len(named) < 2 or "train" not in sides.values():
         return {}
-    return sides if all(any(map(is_folder, _visible(part))) for part in parts) else {}
+    if not all(any(map(is_folder, _visible(part))) for part in named):
+        return {}
+    others = [part.name for part in parts if part not in named and _may_hold_classes(part)]
+    if others:
+        raise InputError(
+            f"{folder}: {' and '.join(sides)} hold class folders and give the split, but beside them is "
+            f"{', '.join(others[:3])}. Expected the parts of the split alone. Move the rest elsewhere."
+        )
+    return sides
+
+
+def _may_hold_classes(folder: Path) -> bool:
+    """Whether a folder has folders inside that could be classes; macOS adds `__MACOSX` to archives."""
+    return folder.name != "__MACOSX" and any(map(is_folder, _visible(folder)))
 
 
 def split_note(folder: Path) -> tuple[str, ...]:

@@ -132,19 +132,50 @@ def read_table(
         InputError: No such file, a field too long for one, or a missing column.
     """
     text = read_text(path)
-    header = text.partition("\n")[0]
-    delimiter = "," if "," in header else next((mark for mark in (";", "\t") if mark in header), ",")
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
     try:
         header_names = [name.strip() for name in reader.fieldnames or ()]
         reader.fieldnames = _understood(header_names, path, columns, optional, aliases or {})
         _require_columns(reader, path, columns, header_names, remedy)
-        return _rows(reader, columns, optional)
+        return _rows(reader, path, columns, optional)
     except csv.Error as error:
         raise InputError(
             f"{path}, line {reader.line_num}: {error}. Expected a CSV file; look for a quotation mark "
             "that is not closed."
         ) from error
+
+
+def table_header(path: Path) -> tuple[list[str], str]:
+    """Return the names of all columns of a CSV file, for tables whose columns are not known beforehand.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The names without surrounding blanks, and what separates the columns, as `read_table` takes it.
+
+    Raises:
+        InputError: No such file, or a field too long for one.
+
+    Example:
+        >>> table_header(Path("costs.csv"))  # doctest: +SKIP
+        (['class', 'benign', 'malignant'], ',')
+    """
+    text = read_text(path)
+    delimiter = _delimiter(text)
+    try:
+        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line 1: {error}. Expected a CSV file with the names of columns."
+        ) from error
+    return [name.strip() for name in header], delimiter
+
+
+def _delimiter(text: str) -> str:
+    """Return what separates the columns of a table, by its first line."""
+    header = text.partition("\n")[0]
+    return "," if "," in header else next((mark for mark in (";", "\t") if mark in header), ",")
 
 
 def _understood(
@@ -157,6 +188,11 @@ def _understood(
     """Return the names of a header with those of the wanted columns in the place of others for the same."""
     understood, plain = list(header), [name.lower().replace(" ", "_") for name in header]
     for column in (*columns, *optional):
+        if understood.count(column) > 1:
+            raise InputError(
+                f"{path}: {understood.count(column)} columns are called {column}. Expected one of that name. "
+                "Rename the others."
+            )
         if column in understood:
             continue
         same = [place for place, name in enumerate(plain) if name == column.lower()]
@@ -186,12 +222,24 @@ def _require_columns(
 
 
 def _rows(
-    reader: "csv.DictReader[str]", columns: Sequence[str], optional: Sequence[str]
+    reader: "csv.DictReader[str]", path: Path, columns: Sequence[str], optional: Sequence[str]
 ) -> dict[int, dict[str, str]]:
     header = reader.fieldnames or ()
     found = [*columns, *(name for name in optional if name in header and name not in columns)]
     rows = {}
     for row in reader:
+        if any(row.get(None) or ()):  # fields beyond the header
+            raise InputError(
+                f"{path}, line {reader.line_num}: more fields than the {len(header)} of the first line. Put "
+                "a text with a separator in it between quotation marks."
+            )
+        after = {name: (row[name] or "").strip().partition("\n")[2] for name in found}
+        swallowing = [name for name in found if reader.reader.dialect.delimiter in after[name]]
+        if swallowing:
+            raise InputError(
+                f"{path}, line {reader.line_num}: the {swallowing[0]} holds a whole line more. Look for a "
+                "quotation mark that is not closed."
+            )
         rows[reader.line_num] = {name: (row[name] or "").strip() for name in found}
     return rows
 

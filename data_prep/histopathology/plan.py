@@ -20,8 +20,7 @@ from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.histopathology.slides import is_whole_slide
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import require_good
-from data_prep.splits.divide import read_lists, read_name_list
-from data_prep.splits.given import given_split
+from data_prep.splits.divide import given_split, read_lists, read_name_list
 from data_prep.splits.groups import joined_groups, settings_groups
 
 PLACES_AT_ONCE = 1024
@@ -91,6 +90,12 @@ def plan_patches(
             ),
             *outside_levels([image.path for image in found if not is_whole_slide(image.path)], None),
         ),
+        why_lost={
+            class_names[-1]: f"no patch has {settings.positive_share:.0%} of its area marked (settings "
+            "positive_share, mask_values, patch_size)."
+        }
+        if masks is not None
+        else {},
         may_lack_classes=masks is None and has_survival_alone(found),  # its times say more than its classes
     )
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.images import resize_image
 from data_prep.files.orientation import read_mask_of
+from data_prep.files.resizing import resize_image
 from data_prep.histopathology.features import EXTRACTOR, VIEWS, describe_patch
 from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.patches import Patch, cut_patches

@@ -20,8 +20,9 @@ import tifffile
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.entries import IMAGE_SUFFIXES
-from data_prep.files.images import TIFFFILE_ERRORS, read_image, resize_image
+from data_prep.files.entries import PLAIN_IMAGE_SUFFIXES
+from data_prep.files.images import TIFFFILE_ERRORS, read_image
+from data_prep.files.resizing import resize_image
 
 Pixels = npt.NDArray[np.uint8]
 """Pixels of an image, [height, width, 3], red, green, blue."""
@@ -29,7 +30,7 @@ Pixels = npt.NDArray[np.uint8]
 SLIDE_SUFFIXES = frozenset({".svs", ".ndpi", ".scn", ".bif", ".mrxs", ".vms", ".vmu", ".svslide"})
 """Suffixes of whole slides, in lower case; pyramidal TIFF files are slides too."""
 
-TISSUE_SUFFIXES = IMAGE_SUFFIXES | SLIDE_SUFFIXES
+TISSUE_SUFFIXES = PLAIN_IMAGE_SUFFIXES | SLIDE_SUFFIXES
 """Suffixes, in lower case, of the files that `open_slide` takes."""
 
 _TIFF_SUFFIXES = {".tif", ".tiff", ".svs", ".ndpi", ".scn", ".bif"}

@@ -15,8 +15,7 @@ from data_prep.errors import InputError
 from data_prep.labelled.augmentation import augment_labelled, random_numbers
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.prepared.manifest import MANIFEST_NAME, RECORDS_SUFFIX, LabelledManifest
-from data_prep.prepared.prefetching import PARALLEL_CALLS, prefetched
-from data_prep.prepared.shards import RecordReader, read_record
+from data_prep.prepared.shards import PARALLEL_CALLS, RecordReader, prefetched, read_record
 
 LABEL = "label"
 """Name of the feature of a record that has the label."""

@@ -14,6 +14,7 @@ from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.class_folders import alike_names
 from data_prep.files.tables import write_table
+from data_prep.labelled.near_duplicates import CONTRADICTIONS, Contradiction
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
 from data_prep.prepared.preparing import (
@@ -32,9 +33,6 @@ from data_prep.splits.settings import SplitSettings
 
 if TYPE_CHECKING:
     from data_prep.prepared.shards import Position
-
-CONTRADICTIONS = "contradictions.csv"
-"""Table of the files that look the same and have different classes; absent where there are none."""
 
 _MANY_CLASSES = 10  # from which on it is asked whether they are classes
 
@@ -71,7 +69,7 @@ class LabelledPlan(Generic[Source]):
     why_lost: Mapping[str, str] = field(default_factory=dict)
     may_lack_classes: bool = False
     notes: tuple[str, ...] = ()
-    contradictions: tuple[tuple[str, str, str, str], ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
 
 
 @dataclass(frozen=True)

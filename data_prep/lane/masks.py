@@ -83,7 +83,7 @@ def choose_coding(
 ) -> LaneCoding:
     """Settle the coding for a set of masks.
 
-    With `lane_values` these decide. Without, levels above half of the set's maximum are lane, provided that
+    With `lane_values` these decide. Without, levels above the middle of the set's two are lane, provided that
     the set has two populated levels. Levels that only ringing or blurred edges produce do not count as
     populated; class numbers always do.
 
@@ -106,7 +106,10 @@ def choose_coding(
         coding = LaneCoding(lane_values=lane_values, ignore_values=ignore_values)
     else:
         _check_two_levels(folder, counts)
-        coding = LaneCoding(lane_above=max(counts, default=0) / 2, ignore_values=ignore_values)
+        populated = populated_levels(counts)
+        background = populated[0] if len(populated) > 1 else 0  # masks of 128 and 255 have background, too
+        above = (background + max(counts, default=0)) / 2
+        coding = LaneCoding(lane_above=above, ignore_values=ignore_values)
     if not lane_pixels(coding, counts):
         _refuse_without_lane(folder, list(counts_by_mask), counts, lane_values)
     return coding
@@ -173,7 +176,9 @@ def _refuse_without_lane(
 ) -> None:
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     wanted = (
-        "above half of their maximum" if lane_values is None else f"of the lane values {list(lane_values)}"
+        "above the middle of the lowest and the highest level"
+        if lane_values is None
+        else f"of the lane values {list(lane_values)}"
     )
     raise InputError(
         f"{folder}: no mask has a pixel {wanted} ({listed}). Levels found: "

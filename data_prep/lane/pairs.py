@@ -7,10 +7,11 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.files.depth import read_at_levels
-from data_prep.files.image_settings import DrawnOn, LevelRange
-from data_prep.files.images import encode_picture, resize_image, resize_mask
+from data_prep.files.image_settings import DrawnOn, KeptLevels
+from data_prep.files.images import encode_picture
 from data_prep.files.orientation import read_mask_of
 from data_prep.files.pairing import Pair
+from data_prep.files.resizing import resize_image, resize_mask
 from data_prep.lane.masks import IGNORED, LANE, LaneCoding, count_levels
 
 
@@ -87,7 +88,7 @@ def prepare_pair(
     coding: LaneCoding,
     size: tuple[int, int],
     drawn_on: DrawnOn = "upright",
-    levels: LevelRange | None = None,
+    levels: KeptLevels | None = None,
 ) -> PreparedPair | Skipped:
     """Decode, check, code and resize a pair, or say why it cannot be used.
 

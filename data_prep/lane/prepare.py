@@ -1,6 +1,6 @@
 """Prepare pedestrian-lane data: a folder of images and a folder of masks become shards and a manifest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.depth import find_levels
-from data_prep.files.image_settings import LevelRange
+from data_prep.files.identical import pixel_digest, require_different
+from data_prep.files.image_settings import ImageKinds, KeptLevels
+from data_prep.files.kinds import is_grey
 from data_prep.files.orientation import turned_apart
 from data_prep.files.pairing import Pair, find_pairs
 from data_prep.lane.manifest import LaneExample, LaneManifest
@@ -32,6 +34,7 @@ from data_prep.splits.divide import (
     assign_fraction,
     assign_lists,
     group_names,
+    nothing_to_judge,
     read_lists,
 )
 
@@ -76,7 +79,7 @@ def prepare_lane(
     prepared.
 
     Args:
-        images: Folder of PNG, JPEG, WebP, BMP or TIFF images of any sizes.
+        images: Folder of PNG, JPEG, WebP, BMP, TIFF or DICOM images of any sizes.
         masks: Folder of masks of the same sizes and stems.
         out: Folder to write; it appears when complete.
         settings: Settings of size, mask values and splits.
@@ -120,20 +123,24 @@ def prepare_lane(
             progress=progress,
             file_of=lambda pair: pair.image,
         )
-        good = without_skipped((result for _, result in results), skipped)
+        digests: list[bytes] = []
+        greys: list[bool] = []
+        good = _looked_at(without_skipped((result for _, result in results), skipped), digests, greys)
         stored = _write(good, folder, settings.examples_per_shard)
         examples = [example for example, _ in stored]
         require_good(examples, _PAIR, masks, skipped)
         _require_lane(examples, masks, settings.size)
+        require_different(digests, images)
         assignments = _assign([example.name for example in examples], settings, train, test)
         write_skipped(folder, skipped)
-        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, found_levels.range)
+        levels = found_levels.range, found_levels.kinds(are_all_grey=all(greys))
+        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, *levels)
         write_manifest(folder, manifest)
     return LanePrepareResult(
         manifest=manifest,
         skipped=tuple(skipped),
         without_lane=tuple(example.name for example in examples if not example.lane_pixels),
-        notes=(*found_levels.notes, *apart),
+        notes=(*found_levels.notes, *apart, *nothing_to_judge(manifest)),
     )
 
 
@@ -180,6 +187,16 @@ def _survey(
     return readable, choose_coding(masks, counts, settings.lane_values, settings.ignore_values)
 
 
+def _looked_at(
+    pairs: Iterable[PreparedPair], digests: list[bytes], greys: list[bool]
+) -> Iterator[PreparedPair]:
+    """Yield the same pairs, and keep a digest of each image and whether it is grey."""
+    for pair in pairs:
+        digests.append(pixel_digest(pair.image))
+        greys.append(is_grey(pair.image))
+        yield pair
+
+
 def _write(
     prepared: Iterator[PreparedPair], folder: Path, examples_per_shard: int
 ) -> list[tuple[StoredExample, "Position"]]:
@@ -206,7 +223,8 @@ def _manifest(
     settings: LanePrepareSettings,
     num_skipped: int,
     folder: Path,
-    levels: LevelRange | None,
+    levels: KeptLevels | None,
+    kinds: ImageKinds,
 ) -> LaneManifest:
     examples = tuple(
         LaneExample(**asdict(entry), **asdict(position), **asdict(assignments[entry.name]))
@@ -217,6 +235,7 @@ def _manifest(
         size=settings.size,
         coding=coding,
         levels=levels,
+        kinds=kinds,
         num_folds=settings.folds,
         settings=settings.model_dump(mode="json"),
         num_examples=len(examples),

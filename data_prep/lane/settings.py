@@ -1,4 +1,4 @@
-"""Settings of `prepare` for pedestrian lanes; they load without the code that uses them."""
+"""Settings of `prepare` for pedestrian lanes and of the variation of training images; no TensorFlow here."""
 
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -30,8 +30,8 @@ class LanePrepareSettings(BaseModel):
     )
     lane_values: tuple[int, ...] | None = Field(
         default=None,
-        description="Mask values that mean lane. Without them: values above half of the largest in the "
-        "set, which then must have no more than two populated levels.",
+        description="Mask values that mean lane. Without them: values above the middle of the two levels of "
+        "the set, which then must have no more than two populated levels.",
     )
     ignore_values: tuple[int, ...] = Field(
         default=(), description="Mask values of pixels that are left out of the loss and of the metrics."
@@ -90,3 +90,21 @@ class LanePrepareSettings(BaseModel):
             raise ValueError(f"values {sorted(both)} are in both lane_values and ignore_values")
         require_one_split(self.folds, self.train_list, self.test_list)
         return self
+
+
+class LaneAugmentation(BaseModel):
+    """How much training images vary. A value of 0 switches its part off."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    flip_probability: float = Field(default=0.5, ge=0, le=1, description="Probability of a left-right flip.")
+    brightness: float = Field(
+        default=0.15, ge=0, lt=1, description="Largest brightness change, as a share of the range 0 to 255."
+    )
+    contrast: float = Field(
+        default=0.25, ge=0, lt=1, description="Largest relative change of contrast around the image's mean."
+    )
+    scale: float = Field(default=0.1, ge=0, lt=1, description="Largest relative change of size.")
+    shift: float = Field(
+        default=0.05, ge=0, lt=1, description="Largest shift, as a share of the height and of the width."
+    )

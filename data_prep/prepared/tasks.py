@@ -27,7 +27,7 @@ _RECENT_ITEMS: Final = 64  # whose seconds tell what the next ones take: at leas
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskResult:
     """What a worker returns for a task.
 
     Attributes:
@@ -40,8 +40,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Part:
-    """The items of a task.
+class Task:
+    """What a worker is handed at a time.
 
     Attributes:
         items: One item or more, in their order. Dask does not look into them for keys and functions here, as
@@ -50,7 +50,7 @@ class Part:
 
     items: Sequence[Any]
 
-    def work(self, folder: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:
+    def work(self, folder: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> TaskResult:
         """Apply a function to the items, in a worker, one after another.
 
         An item that the function raises for is raised for only where it is the first one. Otherwise the task
@@ -68,26 +68,26 @@ class Part:
         Raises:
             InputError: The folder is not there on this machine.
         """
-        answer = Answer([], [])
+        done = TaskResult([], [])
         started = time.perf_counter()
         for item in self.items:
             began = time.perf_counter()
-            if answer.results and began - started > LONGEST_SECONDS:
+            if done.results and began - started > LONGEST_SECONDS:
                 break
             try:
                 result = call_in_folder(folder, function, item, *arguments)
             except Exception:
-                if not answer.results:
+                if not done.results:
                     raise
                 break  # the item is handed out again, as the first one, where it raises with its traceback
-            answer.results.append(result)
-            answer.seconds.append(time.perf_counter() - began)
-        return answer
+            done.results.append(result)
+            done.seconds.append(time.perf_counter() - began)
+        return done
 
 
 @dataclass(frozen=True)
-class Pace:
-    """What items take, by the last ones that came back.
+class TaskSizer:
+    """Chooses the number of items of a task by the time that the latest finished tasks took.
 
     Attributes:
         recent: Seconds of the last items.
@@ -95,13 +95,13 @@ class Pace:
 
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT_ITEMS))
 
-    def learn(self, answer: Answer) -> None:
+    def observe(self, result: TaskResult) -> None:
         """Take what the items of a task took into account.
 
         Args:
-            answer: What a worker returned for the task.
+            result: What a worker returned for the task.
         """
-        self.recent.extend(answer.seconds)
+        self.recent.extend(result.seconds)
 
     def items_in_a_task(self) -> int:
         """Return how many items take `TASK_SECONDS`: from 1, as long as nothing is known, to `MOST_ITEMS`."""

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from data_prep.errors import ClusterLost, InputError, Skipped
-from data_prep.prepared.tasks import Answer, Pace, Part
+from data_prep.prepared.tasks import Task, TaskResult, TaskSizer
 
 WINDOW: Final = 16
 """Items per worker that are handed out before their results have come back, where nobody asks for fewer and
@@ -138,12 +138,12 @@ def work_in_order(
     """
     distributed = _import_distributed()
     call = _Call(function, arguments, Path.cwd(), version("gpimaging"))
-    pace = Pace()
-    waiting: deque[_Task] = deque()
+    sizer = TaskSizer()
+    waiting: deque[_OpenTask] = deque()
     handed_out = 0
     with _explained(cluster):
         while handed_out < len(items) or waiting:
-            size = pace.items_in_a_task() if ahead is None else 1
+            size = sizer.items_in_a_task() if ahead is None else 1
             window = (ahead or max(WINDOW, WINDOW_TASKS * size)) * max(1, _num_workers(cluster))
             not_back = sum(len(task.items) for task in waiting)
             if not_back <= window // 2:
@@ -158,24 +158,24 @@ def work_in_order(
             done = []  # none where a worker ended after its work: then the scheduler has it done again
             while waiting and waiting[0].future.status == "finished":
                 done.append(waiting.popleft())
-            for number, (task, answer) in enumerate(zip(done, _gather(cluster, done), strict=True), 1):
-                pace.learn(answer)
-                results = answer.results
+            for number, (task, result) in enumerate(zip(done, _gather(cluster, done), strict=True), 1):
+                sizer.observe(result)
+                results = result.results
                 yield from zip(task.items[: len(results)], results, strict=True)
                 if len(results) < len(task.items):  # the rest comes before the results of the next task
                     rest = task.items[len(results) :]
-                    again = _hand_out(cluster, call, rest, pace.items_in_a_task())
+                    again = _hand_out(cluster, call, rest, sizer.items_in_a_task())
                     waiting.extendleft(reversed(again + done[number:]))
                     break
 
 
 @dataclass(frozen=True)
-class _Task:
+class _OpenTask:
     """A task that was handed out.
 
     Attributes:
         items: The items of it.
-        future: The `distributed.Future` of their `Answer`.
+        future: The `distributed.Future` of their `TaskResult`.
     """
 
     items: Sequence[Any]
@@ -198,31 +198,31 @@ class _Call:
     folder: Path
     version: str
 
-    def __call__(self, part: Part) -> Answer:
+    def __call__(self, task: Task) -> TaskResult:
         complaint = _complaint(self.version)
         if complaint is not None:  # workers may join at any time
             raise _ForeignWorkerError(complaint)
-        return part.work(self.folder, self.function, self.arguments)
+        return task.work(self.folder, self.function, self.arguments)
 
 
 def _hand_out(
     cluster: Cluster, call: _Call, items: Sequence[Any], size: int = 1, *, are_large: bool = False
-) -> list[_Task]:
+) -> list[_OpenTask]:
     """Hand out items in tasks of `size` items, and the last of what is left."""
-    parts = [Part(items[start : start + size]) for start in range(0, len(items), size)]
+    tasks = [Task(items[start : start + size]) for start in range(0, len(items), size)]
     with warnings.catch_warnings():
         if are_large:  # images in memory come with the call: without a file there is no other way
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        futures = cluster.client.map(call, parts, pure=False, key="gpimaging")
-    return [_Task(part.items, future) for part, future in zip(parts, futures, strict=True)]
+        futures = cluster.client.map(call, tasks, pure=False, key="gpimaging")
+    return [_OpenTask(task.items, future) for task, future in zip(tasks, futures, strict=True)]
 
 
 def _second_tries(
     distributed: ModuleType,
     cluster: Cluster,
     call: _Call,
-    failed: _Task,
-    others: Sequence[_Task],
+    failed: _OpenTask,
+    others: Sequence[_OpenTask],
     file_of: Callable[[Any], Path],
 ) -> Iterator[tuple[Any, Any]]:
     """Yield the items of a task whose worker ended and their results, doing each once more, alone.
@@ -256,7 +256,7 @@ def ended_its_workers(file: Path) -> Skipped:
     )
 
 
-def _wait(distributed: ModuleType, cluster: Cluster, tasks: Sequence[_Task]) -> None:
+def _wait(distributed: ModuleType, cluster: Cluster, tasks: Sequence[_OpenTask]) -> None:
     """Wait until all tasks have ended, as long as there are workers."""
 
     def wait(seconds: float) -> None:
@@ -266,15 +266,15 @@ def _wait(distributed: ModuleType, cluster: Cluster, tasks: Sequence[_Task]) -> 
     _while_there_are_workers(cluster, wait)
 
 
-def _gather(cluster: Cluster, tasks: Sequence[_Task]) -> list[Answer]:
-    """Return the answers to tasks, as long as there are workers: some may have to be made once more."""
+def _gather(cluster: Cluster, tasks: Sequence[_OpenTask]) -> list[TaskResult]:
+    """Return the results of tasks, as long as there are workers: some may have to be made once more."""
 
-    async def gather() -> list[Answer]:
+    async def gather() -> list[TaskResult]:
         return list(await cluster.client.gather([task.future for task in tasks], asynchronous=True))
 
     gathered = asyncio.run_coroutine_threadsafe(gather(), cluster.client.loop.asyncio_loop)
 
-    def wait(seconds: float) -> list[Answer]:
+    def wait(seconds: float) -> list[TaskResult]:
         if not concurrent.futures.wait([gathered], timeout=seconds).done:
             raise TimeoutError
         return gathered.result()

@@ -2,8 +2,9 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -64,7 +65,7 @@ def read_voc(path: Path, size: tuple[int, int]) -> list[Box]:
     if all(stated) and stated != size:
         raise InputError(
             f"{path}: annotates an image of {stated[1]:g} x {stated[0]:g} pixels, but the image has "
-            f"{size[1]} x {size[0]}. Export the annotations again for the image as it is."
+            f"{size[1]} x {size[0]}. Export the annotations again at the image's present size."
         )
     boxes = []
     for element in root.iter("object"):
@@ -85,7 +86,7 @@ def read_yolo(path: Path, size: tuple[int, int], class_names: Sequence[str]) -> 
 
     Args:
         path: The text file; an empty one means that the image shows no object.
-        size: Height and width of the image, of which the numbers are shares.
+        size: Height and width of the image; the numbers in the file are shares of them.
         class_names: Names of the class numbers from 0, from `read_class_names`.
 
     Raises:
@@ -207,10 +208,12 @@ class CocoBoxes:
     Attributes:
         boxes: Boxes by the file name of their image; none of an image that shows no object.
         sizes: Height and width of the images by file name, where the file states them.
+        crowds: How many of the boxes stand for several objects (`iscrowd`), by file name, where any do.
     """
 
     boxes: dict[str, list[Box]]
-    sizes: dict[str, tuple[int, int]]
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    crowds: dict[str, int] = field(default_factory=dict)
 
 
 def read_coco(path: Path) -> CocoBoxes:
@@ -226,6 +229,10 @@ def read_coco(path: Path) -> CocoBoxes:
         content = json.loads(read_text(path))
         files = {entry["id"]: str(entry["file_name"]) for entry in content["images"]}
         classes = {entry["id"]: str(entry["name"]).strip() for entry in content["categories"]}
+        if len(files) < len(content["images"]) or len(classes) < len(content["categories"]):
+            raise ValueError("an id is given twice, as where files were joined")
+        if not all(classes.values()):
+            raise ValueError("a category without a name")
         sizes = {
             str(entry["file_name"]): (int(entry["height"]), int(entry["width"]))
             for entry in content["images"]
@@ -239,6 +246,7 @@ def read_coco(path: Path) -> CocoBoxes:
             boxes[files[entry["image_id"]]].append(
                 Box(classes[entry["category_id"]], left, top, width, height)
             )
+        crowds = Counter(files[entry["image_id"]] for entry in content["annotations"] if entry.get("iscrowd"))
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -248,7 +256,7 @@ def read_coco(path: Path) -> CocoBoxes:
             "categories with id and name; or a CSV file, or a folder of Pascal VOC or YOLO files."
         ) from error
     require_pixels([box for of_image in boxes.values() for box in of_image], path)
-    return CocoBoxes(boxes, sizes)
+    return CocoBoxes(boxes, sizes, crowds)
 
 
 def _parse_xml(path: Path) -> ET.Element:

@@ -13,6 +13,22 @@ OBJECT_NAME = "object"
 """Class of all values but 0 where values have no names."""
 
 
+def values_without_name(mask: npt.NDArray[np.integer[Any]], names: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the values of a mask, but for 0, that have no name.
+
+    Args:
+        mask: uint8 or uint16 [height, width].
+        names: Class of each value that marks objects.
+
+    Example:
+        >>> values_without_name(np.array([[0, 7], [9, 9]], np.uint8), {9: "mine"})
+        (7,)
+    """
+    largest = int(np.iinfo(mask.dtype).max)
+    counts = cv2.calcHist([np.ascontiguousarray(mask)], [0], None, [largest + 1], [0, largest + 1])
+    return tuple(value for value in np.flatnonzero(counts).tolist() if value and value not in names)
+
+
 def component_boxes(
     mask: npt.NDArray[np.integer[Any]], names: Mapping[int, str], smallest_area: int
 ) -> list[Box]:

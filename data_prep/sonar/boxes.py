@@ -77,7 +77,15 @@ class TakenPlaces:
         return not np.any(across & (top < box.bottom) & (box.top < bottom))
 
 
-def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box], list[str]]:
+@dataclass(frozen=True)
+class Complaint:
+    """A box that is left out, and why; the reason is the same for all boxes with the same fault."""
+
+    box: Box
+    reason: str
+
+
+def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box], list[Complaint]]:
     """Divide boxes into those that an image of a size can hold and complaints about the others.
 
     Of boxes that are the same the first is kept. A border that lies outside by a pixel and a half or less is
@@ -91,19 +99,19 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
         The boxes inside, and for each other one what is wrong with it.
 
     Example:
-        >>> inside_image([Box("mine", -1, 0, 5, 5), Box("mine", 60, 0, 8, 8)], (64, 64))[1]
-        ["the box of 'mine' from column 60, row 0 to 68, 8 reaches outside the image of 64 x 64 pixels"]
+        >>> inside_image([Box("mine", -1, 0, 5, 5), Box("mine", 60, 0, 8, 8)], (64, 64))[1][0].reason
+        'reaches outside the image'
     """
     height, width = size
     inside: dict[Box, None] = {}  # in their order, each once
-    complaints: list[str] = []
+    complaints: list[Complaint] = []
     for box in boxes:
         if not (box.width > 0 and box.height > 0):  # also for NaN
-            complaints.append(f"{box.describe()} has no area")
+            complaints.append(Complaint(box, "has no area"))
             continue
         clipped = _clipped(box, size)
         if clipped in inside:
-            complaints.append(f"{box.describe()} is there more than once")
+            complaints.append(Complaint(box, "is there more than once"))
         elif (
             min(box.left, box.top) >= -_TOLERANCE
             and box.right <= width + _TOLERANCE
@@ -111,11 +119,11 @@ def inside_image(boxes: Iterable[Box], size: tuple[int, int]) -> tuple[list[Box]
             and min(clipped.width, clipped.height) > 0
         ):
             if min(box.width, box.height) < _LEAST_SIDE:
-                complaints.append(f"{box.describe()} is smaller than a pixel")
+                complaints.append(Complaint(box, "is smaller than a pixel"))
             else:
                 inside[clipped] = None
         else:
-            complaints.append(f"{box.describe()} reaches outside the image of {width} x {height} pixels")
+            complaints.append(Complaint(box, "reaches outside the image"))
     return list(inside), complaints
 
 

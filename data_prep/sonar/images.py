@@ -10,8 +10,9 @@ import tifffile
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.depth import read_deep_colour
+from data_prep.files.depth import read_deep_colour, read_wide_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.image_settings import KeptLevels
 from data_prep.files.images import TIFFFILE_ERRORS, read_levels
 from data_prep.sonar.levels import Levels
 from data_prep.sonar.xtf import XTF_SUFFIX, read_xtf
@@ -22,7 +23,9 @@ SONAR_SUFFIXES = IMAGE_SUFFIXES | {XTF_SUFFIX}
 _TIFF_SUFFIXES = {".tif", ".tiff"}
 
 
-def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+def read_sonar(
+    path: Path, range_: KeptLevels | None = None
+) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     """Read a sonar image; of a very large one, pixels are read from the disk when they are used.
 
     Image files are read as `data_prep.files.images.read_levels` does, but three channels of 16 bits keep
@@ -31,7 +34,9 @@ def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     a whole. XTF recordings become one row for each ping (`data_prep.sonar.xtf`).
 
     Args:
-        path: File in the format PNG, JPEG, WebP, BMP, TIFF or XTF.
+        path: File in the format PNG, JPEG, WebP, BMP, TIFF, DICOM or XTF.
+        range_: Levels that become 0 and 65535 where they may be negative or not whole, as for
+            `data_prep.files.depth.read_at_levels`; None where no such image is expected.
 
     Returns:
         uint8 or uint16 [height, width], or [height, width, channels] of a mapped TIFF file, in the file's
@@ -49,6 +54,8 @@ def read_sonar(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         return read_xtf(path)
     if path.suffix.lower() in _TIFF_SUFFIXES and _is_very_large(path):
         return _map_tiff(path)
+    if images.has_wide_levels(path):
+        return read_wide_at_levels(path, range_)
     levels = read_levels(path)
     return _luminance(read_deep_colour(path)) if images.has_deep_colour(path) else levels
 
@@ -117,8 +124,8 @@ def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         ) from error
     if photometric not in {"MINISBLACK", "RGB"} or orientation != 1:
         raise InputError(
-            f"{path}: stored as {photometric} with orientation {orientation}. A file of this size is taken "
-            "as it is: expected MINISBLACK (0 is black) or RGB, and orientation 1 (upright). Save it so."
+            f"{path}: stored as {photometric} with orientation {orientation}. A file of this size is not "
+            "converted: expected MINISBLACK (0 is black) or RGB, and orientation 1 (upright). Save it so."
         )
     fitting = levels.shape[:2] == _tiff_size(path) and levels.shape[2:] in {(), (1,), (3,), (4,)}
     if levels.dtype.newbyteorder("=") not in {np.dtype(np.uint8), np.dtype(np.uint16)} or not fitting:
@@ -130,7 +137,7 @@ def _map_tiff(path: Path) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
 
 
 def _tiff_view(path: Path) -> tuple[str, int]:
-    """Return what the samples of a TIFF file mean, and how it is to be turned: 1 is upright."""
+    """Return the photometric interpretation of a TIFF file and its orientation, where 1 is upright."""
     with tifffile.TiffFile(path) as file:
         page = file.pages.first
         return str(getattr(page.photometric, "name", page.photometric)), page.tags.valueof("Orientation", 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.files.images import resize_by_area
+from data_prep.files.resizing import resize_by_area
 from data_prep.sonar.settings import SpeckleNormalisation
 
 Levels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.prepared.manifest import LabelledManifest
 
 
@@ -13,3 +14,4 @@ class SonarManifest(LabelledManifest):
     application: Literal["sonar"] = Field(
         default="sonar", description="The application the folder was prepared for."
     )
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)

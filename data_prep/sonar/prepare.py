@@ -1,9 +1,11 @@
 """Prepare sonar data: class folders, or full images with annotations, become shards and a manifest."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from data_prep.errors import Skipped
+from data_prep.files.image_settings import KeptLevels
 from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
@@ -32,7 +34,7 @@ def prepare_sonar(
 
     Args:
         images: Without annotations, a folder with a subfolder of snapshots for each class; with annotations,
-            a folder of full images (PNG, JPEG, WebP, BMP, TIFF, XTF).
+            a folder of full images (PNG, JPEG, WebP, BMP, TIFF, DICOM, XTF).
         out: Folder to write; it appears when complete.
         settings: Settings of size, normalisation, backgrounds, groups and splits.
         annotations: CSV file with the columns image, x, y, w, h, class, or folder of Pascal VOC files, YOLO
@@ -55,7 +57,7 @@ def prepare_sonar(
     """
     settings = settings or SonarPrepareSettings()
     check_destination(out, (images, *([annotations] if annotations else [])), overwrite=overwrite)
-    plan = plan_snapshots(images, annotations, settings, jobs=jobs, progress=progress)
+    plan, range_ = plan_snapshots(images, annotations, settings, jobs=jobs, progress=progress)
     return prepare_labelled(
         plan,
         settings,
@@ -63,8 +65,8 @@ def prepare_sonar(
         stage="Cutting snapshots",
         what="image",
         origin=images,
-        prepare_source=prepare_source,
-        make_manifest=lambda fields: SonarManifest(size=settings.size, **fields),
+        prepare_source=partial(prepare_source, range_=range_),
+        make_manifest=lambda fields: SonarManifest(size=settings.size, levels=range_, **fields),
         file_of=lambda request: request.surveyed.source.image,
         jobs=jobs,
         overwrite=overwrite,
@@ -73,7 +75,10 @@ def prepare_sonar(
 
 
 def prepare_source(
-    request: SnapshotRequest, settings: SonarPrepareSettings, class_names: Sequence[str]
+    request: SnapshotRequest,
+    settings: SonarPrepareSettings,
+    class_names: Sequence[str],
+    range_: KeptLevels | None = None,
 ) -> list[PreparedExample] | Skipped:
     """Cut, resize and normalise the snapshots of one image, or say why it cannot be used.
 
@@ -81,11 +86,12 @@ def prepare_source(
         request: What to cut out of the image.
         settings: Settings of `prepare`.
         class_names: Names of the classes, in the order of the labels.
+        range_: Levels that become 0 and 65535, as for `data_prep.sonar.images.read_sonar`.
 
     Returns:
         The examples, perhaps none, or why the image cannot be used.
     """
-    snapshots = cut_snapshots(request, settings)
+    snapshots = cut_snapshots(request, settings, range_)
     if isinstance(snapshots, Skipped):
         return snapshots
     if not snapshots:  # an image without an object, and without room for a place of the background

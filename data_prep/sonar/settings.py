@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from data_prep.files.image_settings import DRAWN_ON_DESCRIPTION, DrawnOn
+from data_prep.files.image_settings import DRAWN_ON_DESCRIPTION, DrawnOn, Levels
 from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings, Seed
 
 LARGEST_SIDE = 4096
@@ -50,6 +50,12 @@ class SonarPrepareSettings(ImageSplitSettings):
     )
     normalisation: SpeckleNormalisation = Field(
         default=SpeckleNormalisation(), description="How the levels of each snapshot become 0 to 255."
+    )
+    levels: Levels = Field(
+        default="auto",
+        description="Which levels become 0 and 255, before the normalisation, in images whose levels are "
+        "negative or floating-point numbers and in grey DICOM files; as in `classify prepare`. Others keep "
+        "theirs.",
     )
     window: tuple[int, int] | None = Field(
         default=None,

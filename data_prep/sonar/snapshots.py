@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
-from data_prep.labelled.near_duplicates import difference_hashes
-from data_prep.sonar.boxes import Box, TakenPlaces, inside_image, spanned
+from data_prep.files.identical import pixel_digest
+from data_prep.files.image_settings import KeptLevels
+from data_prep.labelled.near_duplicates import difference_hashes, small_grey
+from data_prep.sonar.boxes import Box, Complaint, TakenPlaces, inside_image, spanned
 from data_prep.sonar.images import cut_window, read_sonar
 from data_prep.sonar.levels import Levels, resize_levels
 from data_prep.sonar.settings import LARGEST_SIDE, SonarPrepareSettings
-from data_prep.sonar.sources import SonarSource, read_source_boxes
+from data_prep.sonar.sources import SonarSource, SourceBoxes, read_source_boxes
 
 Size = tuple[int, int]
 
@@ -34,9 +36,14 @@ class SurveyedSource:
         source: The file.
         size: Height and width of the image in pixels.
         boxes: The objects inside the image that a snapshot can show.
-        avoid: Boxes of all that is marked, also of what is no object: no background is cut there.
+        avoid: Boxes of everything marked, object or not; no background is cut there.
         complaints: Complaints about other boxes.
+        reasons: The reasons of these complaints, without the boxes.
+        unnamed: Values of its mask that have no name.
+        num_small: Number of areas of its mask that are too small for objects.
         hashes: bool [4, 64], as `data_prep.labelled.near_duplicates.difference_hashes`.
+        grey: float32 [16, 16], as `data_prep.labelled.near_duplicates.small_grey`.
+        digest: Digest of the pixels, of a large image some of them.
     """
 
     source: SonarSource
@@ -44,7 +51,12 @@ class SurveyedSource:
     boxes: tuple[Box, ...]
     avoid: tuple[Box, ...]
     complaints: tuple[Skipped, ...]
+    reasons: tuple[str, ...]
+    unnamed: tuple[int, ...]
+    num_small: int
     hashes: npt.NDArray[np.bool_]
+    grey: npt.NDArray[np.float32]
+    digest: bytes
 
 
 @dataclass(frozen=True)
@@ -79,33 +91,45 @@ class Snapshot:
     levels: Levels
 
 
-def survey_source(source: SonarSource, settings: SonarPrepareSettings) -> SurveyedSource | Skipped:
-    """Read one image and its boxes, or say why it cannot be used."""
+def survey_source(
+    source: SonarSource, settings: SonarPrepareSettings, range_: KeptLevels | None = None
+) -> SurveyedSource | Skipped:
+    """Read one image, with a range of its levels, and its boxes, or say why it cannot be used."""
     try:
-        levels = read_sonar(source.image)
+        levels = read_sonar(source.image, range_)
     except InputError as error:
         return Skipped(source.image, str(error))
     size = (levels.shape[0], levels.shape[1])
     try:
-        boxes, marked = read_source_boxes(source, size, settings) if source.class_name is None else ([], [])
+        read = read_source_boxes(source, size, settings) if source.class_name is None else SourceBoxes()
     except InputError as error:
         return Skipped(source.annotation or source.image, str(error))
-    inside, complaints = inside_image(boxes, size)
+    inside, complaints = inside_image(read.objects, size)
     usable, too_large = _with_small_windows(inside, settings)
+    complaints += too_large
     file = source.annotation or source.image
     step = -(-max(size) // _HASHED_SIDE)
     thinned = levels[::step, ::step]
-    grey = cut_window(thinned, 0, 0, (thinned.shape[0], thinned.shape[1]))
+    grey = cut_window(thinned, 0, 0, (thinned.shape[0], thinned.shape[1])).astype(np.float32)
     return SurveyedSource(
         source=source,
         size=size,
         boxes=tuple(usable),
-        avoid=tuple(spanned(box) for box in (*boxes, *marked)),
+        avoid=tuple(spanned(box) for box in (*read.objects, *read.marked)),
         complaints=tuple(
-            Skipped(file, f"{file}: {complaint}. It was left out: correct or remove it.")
-            for complaint in complaints + too_large
+            Skipped(
+                file,
+                f"{file}: {complaint.box.describe()} {complaint.reason}; the image has "
+                f"{size[1]} x {size[0]} pixels. It was left out: correct or remove it.",
+            )
+            for complaint in complaints
         ),
-        hashes=difference_hashes(grey.astype(np.float32)),
+        reasons=tuple(complaint.reason for complaint in complaints),
+        unnamed=read.unnamed,
+        num_small=read.num_small,
+        hashes=difference_hashes(grey),
+        grey=small_grey(grey),
+        digest=pixel_digest(thinned),
     )
 
 
@@ -123,7 +147,9 @@ def window_size(box: Box, settings: SonarPrepareSettings) -> Size:
     return max(1, round(factor * height)), max(1, round(factor * width))
 
 
-def _with_small_windows(boxes: Iterable[Box], settings: SonarPrepareSettings) -> tuple[list[Box], list[str]]:
+def _with_small_windows(
+    boxes: Iterable[Box], settings: SonarPrepareSettings
+) -> tuple[list[Box], list[Complaint]]:
     """Return the boxes whose windows may be cut, and complaints about the others."""
     usable, complaints = [], []
     for box in boxes:
@@ -131,14 +157,16 @@ def _with_small_windows(boxes: Iterable[Box], settings: SonarPrepareSettings) ->
         if max(height, width) <= LARGEST_SIDE:
             usable.append(box)
         else:
-            complaints.append(
-                f"{box.describe()} needs a snapshot of {width} x {height} pixels; at most {LARGEST_SIDE:,} "
-                "on a side are cut (settings window, context)"
+            reason = (
+                f"needs a snapshot of more than {LARGEST_SIDE:,} pixels on a side (settings window, context)"
             )
+            complaints.append(Complaint(box, reason))
     return usable, complaints
 
 
-def cut_snapshots(request: SnapshotRequest, settings: SonarPrepareSettings) -> list[Snapshot] | Skipped:
+def cut_snapshots(
+    request: SnapshotRequest, settings: SonarPrepareSettings, range_: KeptLevels | None = None
+) -> list[Snapshot] | Skipped:
     """Cut the snapshots of one image.
 
     Objects are in the middle of their snapshots, or near it where the image ends close by: mirrored borders
@@ -150,13 +178,14 @@ def cut_snapshots(request: SnapshotRequest, settings: SonarPrepareSettings) -> l
     Args:
         request: Request that says what to cut.
         settings: Settings of `prepare`.
+        range_: Levels that become 0 and 65535, as for `read_sonar`.
 
     Returns:
         The snapshots, or why the image cannot be used.
     """
     source = request.surveyed.source
     try:
-        levels = read_sonar(source.image)
+        levels = read_sonar(source.image, range_)
     except InputError as error:
         return Skipped(source.image, str(error))
     if source.class_name is not None:

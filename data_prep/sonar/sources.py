@@ -1,6 +1,6 @@
 """The files that sonar snapshots come from: class folders, or images with annotations."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from data_prep.files.orientation import read_mask_of
 from data_prep.files.pairing import without_common_ending
 from data_prep.files.split_folders import Side
 from data_prep.sonar.box_files import (
+    CocoBoxes,
     is_class_file,
     read_box_table,
     read_class_names,
@@ -22,7 +23,7 @@ from data_prep.sonar.box_files import (
     read_voc,
     read_yolo,
 )
-from data_prep.sonar.box_masks import component_boxes
+from data_prep.sonar.box_masks import component_boxes, values_without_name
 from data_prep.sonar.boxes import Box
 from data_prep.sonar.images import SONAR_SUFFIXES
 from data_prep.sonar.settings import SonarPrepareSettings
@@ -45,6 +46,7 @@ class SonarSource:
         class_names: Names of the class numbers in a YOLO annotation.
         side: Side of the split that folders such as train and test give.
         stated_size: Height and width of the image as its annotation has them.
+        num_crowds: How many of the boxes stand for several objects, as COCO has it.
     """
 
     name: str
@@ -55,12 +57,31 @@ class SonarSource:
     class_names: tuple[str, ...] = ()
     side: Side | None = None
     stated_size: tuple[int, int] | None = None
+    num_crowds: int = 0
 
     @property
     def mask(self) -> Path | None:
         """The image's mask, where its annotation is one."""
         path = self.annotation
         return path if path is not None and path.suffix.lower() in MASK_SUFFIXES else None
+
+
+@dataclass(frozen=True)
+class SourceBoxes:
+    """What is marked in one image.
+
+    Attributes:
+        objects: Boxes of the objects.
+        marked: Boxes of everything marked in a mask, which includes areas that are too small or have a value
+            without a name: no objects, but no background either.
+        unnamed: Values of a mask that have no name.
+        num_small: Number of areas of a mask that are too small for objects.
+    """
+
+    objects: Sequence[Box] = ()
+    marked: Sequence[Box] = ()
+    unnamed: tuple[int, ...] = ()
+    num_small: int = 0
 
 
 def find_class_folders(
@@ -70,7 +91,7 @@ def find_class_folders(
 
     Args:
         images: Folder of class folders.
-        judged_alone: Whether all is to be judged by, so that classes may be empty.
+        judged_alone: Whether the whole folder is for judging, so that classes may be empty.
 
     Returns:
         The sources in the order of their names, and what cannot be used, as `find_class_files` has it.
@@ -131,10 +152,9 @@ def match_annotations(
         InputError: The annotations are not as `find_annotated_images` expects them.
     """
     if annotations.suffix.lower() == _TABLE_SUFFIX:
-        return _from_table(files, annotations, read_box_table(annotations), {})
+        return _from_table(files, annotations, CocoBoxes(read_box_table(annotations)))
     if annotations.suffix.lower() == _COCO_SUFFIX:
-        coco = read_coco(annotations)
-        return _from_table(files, annotations, coco.boxes, coco.sizes)
+        return _from_table(files, annotations, read_coco(annotations))
     return _from_folder(files, images, annotations)
 
 
@@ -150,17 +170,13 @@ def source_name(file: str, *, folders: int = 0) -> str:
 
 def read_source_boxes(
     source: SonarSource, size: tuple[int, int], settings: SonarPrepareSettings
-) -> tuple[list[Box], list[Box]]:
+) -> SourceBoxes:
     """Read the boxes of one image, and boxes around whatever else an annotator has marked.
 
     Args:
         source: Source with an annotated image.
         size: Height and width of the image in pixels.
         settings: Settings that say which mask values mean what.
-
-    Returns:
-        The objects' boxes; those of a mask's components that are too small or of a value without a name (and
-        of the others): no objects, but no background either.
 
     Raises:
         InputError: The annotation cannot be read, or is for an image of another size.
@@ -171,35 +187,44 @@ def read_source_boxes(
             height, width = source.stated_size or size
             raise InputError(
                 f"{source.image}: {size[1]} x {size[0]} pixels, but annotated with {width} x {height}. "
-                "Export the annotations again for the image as it is."
+                "Export the annotations again at the image's present size."
             )
-        return list(source.boxes), []
+        return SourceBoxes(source.boxes)
     if path.suffix.lower() == ".xml":
-        return read_voc(path, size), []
+        return SourceBoxes(read_voc(path, size))
     if path.suffix.lower() == ".txt":
-        return read_yolo(path, size, source.class_names), []
+        return SourceBoxes(read_yolo(path, size, source.class_names))
     mask: npt.NDArray[np.integer[Any]] = read_mask_of(source.image, path, settings.masks_drawn_on)
     if mask.shape != size:
         raise InputError(
             f"{path}: {mask.shape[1]} x {mask.shape[0]} pixels, but {source.image} has {size[1]} x "
             f"{size[0]}. Expected equal sizes. Export the mask again at the image's size."
         )
-    marked = component_boxes(mask, {}, smallest_area=1)
-    return component_boxes(mask, settings.mask_names, settings.smallest_area), marked
+    names, smallest = settings.mask_names, settings.smallest_area
+    objects, marked = component_boxes(mask, names, smallest), component_boxes(mask, {}, smallest_area=1)
+    named = component_boxes(mask, names, smallest_area=1) if names else marked
+    unnamed = values_without_name(mask, names) if names else ()
+    return SourceBoxes(objects, marked, unnamed, len(named) - len(objects))
 
 
 def _from_table(
     files: dict[str, Path],
     table: Path,
-    by_file: Mapping[str, Sequence[Box]],
-    sizes: Mapping[str, tuple[int, int]],
+    said: CocoBoxes,
 ) -> tuple[list[SonarSource], list[Skipped]]:
     boxes: dict[str, list[Box]] = {}
-    for file, of_image in by_file.items():
+    for file, of_image in said.boxes.items():
         boxes.setdefault(source_name(file), []).extend(of_image)
-    stated = {source_name(file): size for file, size in sizes.items()}
+    stated = {source_name(file): size for file, size in said.sizes.items()}
+    crowds = {source_name(file): number for file, number in said.crowds.items()}
     found = [
-        SonarSource(stem, file, boxes=tuple(boxes[stem]), stated_size=stated.get(stem))
+        SonarSource(
+            stem,
+            file,
+            boxes=tuple(boxes[stem]),
+            stated_size=stated.get(stem),
+            num_crowds=crowds.get(stem, 0),
+        )
         for stem, file in files.items()
         if stem in boxes
     ]

@@ -11,8 +11,10 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.split_folders import Side
 from data_prep.files.tables import read_text
 from data_prep.prepared.manifest import LabelledManifest, Manifest
+from data_prep.splits.settings import SplitSettings
 from data_prep.splits.stratified import stratified_parts
 
 _BLOCKS = 5  # a fraction is cut out as at most this many contiguous blocks, spread over the order of names
@@ -416,3 +418,54 @@ def _fraction_blocks(groups: Mapping[str, str], fraction: float) -> set[str]:
         kept = members[min(keys, key=lambda key: len(members[key]))]
         return set(taken) - set(kept)
     return set(taken)
+
+
+def nothing_to_judge(manifest: Manifest) -> tuple[str, ...]:
+    """Return a sentence if a test part was wanted and the split left it empty, as it does with few groups.
+
+    Args:
+        manifest: Manifest of the prepared folder.
+    """
+    is_wanted = manifest.num_folds is None and manifest.settings.get("test_fraction", 0) not in {0, 1}
+    if not is_wanted or any(example.split == "test" for example in manifest.examples):
+        return ()
+    num_groups = len({example.group for example in manifest.examples})
+    note = (
+        f"the test part has none of the {manifest.num_examples} examples: {num_groups} groups, each on one "
+        "side of the split, are too few, or lists or a column split put all in the training. Each class "
+        "needs two groups at least: choose other groups or lists, or set test_fraction to 0 if another "
+        "folder is judged."
+    )
+    return (note,)
+
+
+Names = tuple[str, ...] | None
+"""Names of the files of a side; None where nothing says it."""
+
+
+def given_split(
+    sides: Mapping[str, Side | None],
+    settings: SplitSettings,
+    lists: tuple[Names, Names],
+    where: Path,
+) -> tuple[Names, Names]:
+    """Return the names to train on and to test on: those that the data give, or those of lists.
+
+    Args:
+        sides: Side of each file by its name; None where the data give none.
+        settings: Settings of `prepare`.
+        lists: Names of the lists that the settings name.
+        where: Folder or table that gives the sides, for messages.
+
+    Raises:
+        InputError: The data give a split, and the settings another one.
+    """
+    if None in sides.values():
+        return lists
+    if settings.folds is not None or lists != (None, None):
+        raise InputError(
+            f"{where}: gives a split itself, by folders such as train and test or by a column split, and "
+            "folds or lists are given too. Give one of them."
+        )
+    train, test = (tuple(name for name, one in sides.items() if one == side) for side in ("train", "test"))
+    return train or None, test or None

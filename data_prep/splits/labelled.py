@@ -9,6 +9,7 @@ from data_prep.splits.divide import (
     assign_lists,
     assign_stratified_folds,
     assign_stratified_fraction,
+    nothing_to_judge,
 )
 from data_prep.splits.settings import SplitSettings
 
@@ -69,6 +70,8 @@ _SIDES = {
 def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
     """Return a warning for each class that cannot be learnt or cannot be judged, though it has examples.
 
+    Where there is no test at all, though one was wanted, a single warning says so.
+
     Args:
         manifest: Manifest of the prepared folder.
     """
@@ -79,7 +82,7 @@ def one_sided_classes(manifest: LabelledManifest) -> tuple[str, ...]:
         sides[example.label].add(side)
         groups[example.label].add(example.group)
     if manifest.num_folds is None and len(set().union(*sides.values())) < 2:
-        return ()
+        return nothing_to_judge(manifest)
     return tuple(
         _one_sided(manifest.class_names[label], next(iter(own)), len(groups[label]))
         for label, own in sides.items()

@@ -20,7 +20,7 @@ def stratified_parts(
     groups come first, their largest groups first, and each group goes where most examples of the class are
     still wanted. Where a class has no more groups left than there are parts without it, it goes to those: a
     class is in every part as far as the number of its groups allows, which scikit-learn's
-    StratifiedGroupKFold does not promise (and it makes equal parts only).
+    StratifiedGroupKFold does not ensure (and it makes equal parts only).
 
     Args:
         groups: Group of each name.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_prep.errors import InputError
-from data_prep.files.images import resize_image
+from data_prep.files.resizing import resize_image
 from data_prep.files.videos import Video, frames_missing, no_frame
 from data_prep.video.settings import ClipSettings
 

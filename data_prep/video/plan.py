@@ -12,8 +12,7 @@ from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.labelled.preparing import LabelledPlan
 from data_prep.prepared.preparing import Progress, not_found, require_good, run_in_rounds, without_skipped
 from data_prep.prepared.workers import Workers
-from data_prep.splits.divide import read_lists
-from data_prep.splits.given import given_split
+from data_prep.splits.divide import given_split, read_lists
 from data_prep.splits.groups import joined_groups, settings_groups
 from data_prep.splits.labelled import LabelledName, assign_labelled
 from data_prep.video.clips import VideoSurvey, survey_video
@@ -80,8 +79,32 @@ def plan_videos(
         )
     class_names = sorted(kept) if classes is None else [name for name in classes if name in kept]
     return LabelledPlan(
-        tuple(videos), tuple(class_names), groups, tuple(skipped), train, test, notes=split_note(folder)
+        tuple(videos),
+        tuple(class_names),
+        groups,
+        tuple(skipped),
+        train,
+        test,
+        notes=(*split_note(folder), *_repeated_frames(videos, settings)),
     )
+
+
+def _repeated_frames(videos: Sequence[SurveyedVideo], settings: VideoPrepareSettings) -> tuple[str, ...]:
+    """Return a sentence about videos with fewer frames in a clip than a clip shows; none without."""
+    frames = {
+        video.file.name: video.survey.num_frames * min(1.0, settings.clip_seconds / video.survey.seconds)
+        for video in videos
+        if video.survey.seconds > 0
+    }
+    few = [name for name, number in frames.items() if number < settings.frames - 0.5]
+    if not few:
+        return ()
+    note = (
+        f"{len(few)} of {len(videos)} videos have fewer frames in {settings.clip_seconds:g} s than the "
+        f"{settings.frames} of a clip ({few[0]}: {frames[few[0]]:.0f}): frames are repeated. Prepare with "
+        "fewer --frames or a larger clip_seconds, or leave these videos out."
+    )
+    return (note,)
 
 
 def survey_file(file: ClassFile) -> SurveyedVideo | Skipped:

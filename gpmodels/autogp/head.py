@@ -28,6 +28,7 @@ from gpmodels.heads.left_out_logits import (
 from gpmodels.likelihoods import mixture
 from gpmodels.units.counts import check_counts
 from gpmodels.units.folded import compact_functions, compact_marginal
+from gpmodels.units.linear_mean import MeanMarginal
 from gpmodels.units.placement import place_global
 from gpmodels.units.sparse import InducingUnits, Whitening, whitened_features
 
@@ -204,19 +205,14 @@ class AutoGPHead(GPHead):
         """Return what the objective subtracts from the points' terms: KL and the prior of lengthscales."""
         return super().penalty() + tf.reduce_sum(self.unit.lengthscale_penalty())
 
-    def latent(self, features: tf.Tensor) -> Latent:
-        """Return the marginals (11), (12) of the components at features `[B, D]`."""
-        return self.folded_latent(self.fold(), features)
-
     def fold(self) -> Any:
         """Return the whitening of the unit, with the factor of its kernel matrix."""
         return self.unit.whitening()
 
-    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
-        """Return `latent` by the whitening that `fold` returned."""
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return the marginals (11), (12) of the components by the whitening that `fold` returned."""
         marginals = self._component_marginals(folded, features)
-        variance = marginals.inducing_variance + marginals.conditional_variance
-        return self.with_mean(self._latent(marginals.mean, variance), features)
+        return self._latent(marginals.mean, marginals.inducing_variance + marginals.conditional_variance)
 
     def _latent(self, mean: tf.Tensor, variance: tf.Tensor) -> Latent:
         """Return marginals `[K, B, P]` as the likelihood takes them."""
@@ -349,15 +345,21 @@ class AutoGPHead(GPHead):
     def _sites(self, marginals: ComponentMarginals, points: Points) -> Sites:
         """Return the sites of each component's g at its own marginals, `[K, B, P]` each."""
         shape, shift = tf.shape(marginals.mean), self.mean_at(points)
-        total = marginals.mean if shift is None else marginals.mean + shift
-        mean, inducing, conditional = (
-            tf.reshape(part, [-1, part.shape[-1]]) for part in marginals._replace(mean=total)
-        )
-        variance = tf.maximum(inducing + conditional, self.variance_floor)
+        total = self._total(marginals, shift)
+        mean, variance = (tf.reshape(part, [-1, part.shape[-1]]) for part in (total.mean, total.variance))
         label, weight = (tf.tile(part, [self.num_components]) for part in (points.y, points.weight))
         found = sites_at(self.likelihood, mean, variance, label, weight, tf.zeros_like(label, tf.int32))
         sites = Sites(*(tf.reshape(part, shape) for part in found))
-        return sites if shift is None else sites._replace(linear=sites.linear - sites.precision * shift)
+        if shift is None:
+            return sites
+        return sites._replace(linear=sites.linear - sites.precision * shift.mean)
+
+    def _total(self, marginals: ComponentMarginals, mean: MeanMarginal | None) -> Latent:
+        """Return the marginals of f = m + g, `[K, B, P]`."""
+        variance = tf.maximum(
+            marginals.inducing_variance + marginals.conditional_variance, self.variance_floor
+        )
+        return self.shifted(Latent(marginals.mean, variance), mean)
 
     def _whitened(self, x: tf.Tensor) -> HeadFeatures:
         b, conditional = whitened_features(self.unit.whitening(), 0, x, self.unit.kernel)
@@ -365,11 +367,8 @@ class AutoGPHead(GPHead):
 
     def _slopes(self, points: Points) -> Slopes:
         """Return the slopes of the only component's expected log-likelihood."""
-        mean, inducing, conditional = (part[0] for part in self.component_marginals(points.x))
-        shift = self.mean_at(points)
-        mean = mean if shift is None else mean + shift
-        variance = tf.maximum(inducing + conditional, self.variance_floor)
-        return slopes_at(self.likelihood, mean, variance, points.y, points.weight)
+        total = self._total(self.component_marginals(points.x), self.mean_at(points))
+        return slopes_at(self.likelihood, total.mean[0], total.variance[0], points.y, points.weight)
 
     @check_shapes("features: [B, D]", "label: [B]", "weight: [B]", "return: [B]")
     def leave_one_out_terms(

@@ -248,18 +248,18 @@ class DFGPHead(GPHead):
         """Return the marginals of the hidden units' values at features `[B, D]`."""
         return self.hidden.marginal(self.hidden.units.fold(), features)
 
-    def latent(self, features: tf.Tensor) -> Latent:
-        """Return the mean and variance of the output functions at features `[B, D]`."""
-        return self.with_mean(self._latent(self.outputs.fold(), self.hidden_marginal(features)), features)
-
     def fold(self) -> Any:
         """Return the hidden units and the output functions, folded."""
         return self.hidden.fold(), self.outputs.fold()
 
-    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
-        """Return `latent` from the layers that `fold` returned."""
+    def residual(self, features: tf.Tensor) -> Latent:
+        """Return mean and variance of the output functions; what is folded has no gradient."""
+        return self._latent(self.outputs.fold(), self.hidden_marginal(features))
+
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return mean and variance of the output functions by the layers that `fold` returned."""
         hidden, outputs = folded
-        return self.with_mean(self._latent(outputs, self.hidden.folded_marginal(hidden, features)), features)
+        return self._latent(outputs, self.hidden.folded_marginal(hidden, features))
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with both layers folded once."""
@@ -297,12 +297,17 @@ class DFGPHead(GPHead):
     def collapsed_bound(self, points: Points, warm_up: tf.Tensor) -> tf.Tensor:
         """Return the objective at the best q(u), nats, a scalar; `warm_up` weighs the hidden units' KL."""
         hidden_kl_weight = warm_up * self.hidden_kl_weight
-        bound = deep_collapsed_bound(self, *points[:3], hidden_kl_weight, self.mean_at(points))
+        bound = deep_collapsed_bound(self, *points[:3], hidden_kl_weight, self._mean_at(points))
         return tf.cast(bound, points.x.dtype)
 
     def set_best_posterior(self, points: Points) -> None:
         """Set q(u) to the best at all points."""
-        assign_best_posterior(self, *points[:3], self.mean_at(points))
+        assign_best_posterior(self, *points[:3], self._mean_at(points))
+
+    def _mean_at(self, points: Points) -> tf.Tensor | None:
+        """Return m at training points, `[N, P]`, which has no variance here."""
+        mean = self.mean_at(points)
+        return None if mean is None else mean.mean
 
     @property
     def warm_up_weights(self) -> tuple[float, ...]:

@@ -128,44 +128,6 @@ class Familiarity:
         return ((1.0 + as_strange) / (self.num_groups + 1.0)).astype(np.float32)
 
 
-def fit_familiarity(
-    reference: FloatArray,
-    held_out: FloatArray,
-    *,
-    groups: Sequence[str] | npt.NDArray[Any] | None = None,
-    of_inputs: bool = False,
-    seed: int = 0,
-) -> Familiarity:
-    """Return the familiarity that reference features and held-out features give.
-
-    Args:
-        reference: Features of training examples `[R, D]`; of more than `MAX_REFERENCES` a random part counts.
-        held_out: Features of examples `[n, D]` that trained nothing.
-        groups: Group of each held-out example `[n]`: those of different groups are independent of each other.
-            None where each is a group of its own.
-        of_inputs: Whether the features are what the network is given.
-        seed: Seed of the choice.
-
-    Raises:
-        ValueError: There is no reference or held-out example, a feature is not finite, or not each held-out
-            example has a group.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> reference, held_out = 1 + 0.1 * rng.normal(size=(2, 99, 8))
-        >>> familiarity = fit_familiarity(reference, held_out)
-        >>> float(familiarity(tf.constant([[1.0, -1, 1, -1, 1, -1, 1, -1]]))[0]).__round__(3)
-        0.01
-    """
-    if not len(reference) or not len(held_out):
-        raise ValueError(f"found {len(reference)} reference and {len(held_out)} held-out examples; need both")
-    if groups is not None and len(groups) != len(held_out):
-        raise ValueError(f"found {len(groups)} groups of {len(held_out)} held-out examples; need one of each")
-    familiarity = refer_to(reference, of_inputs=of_inputs, seed=seed)
-    strange = familiarity.strangeness(tf.constant(held_out, tf.float32)).numpy()
-    return familiarity.calibrated(strange, groups)
-
-
 def refer_to(
     reference: FloatArray, *, of_inputs: bool = False, seed: int = 0, neighbourhood: int = 1
 ) -> Familiarity:
@@ -179,6 +141,14 @@ def refer_to(
 
     Raises:
         ValueError: A feature is not finite.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> reference, held_out = 1 + 0.1 * rng.normal(size=(2, 99, 8)).astype(np.float32)
+        >>> found = refer_to(reference)
+        >>> familiarity = found.calibrated(found.strangeness(tf.constant(held_out)).numpy())
+        >>> float(familiarity(tf.constant([[1.0, -1, 1, -1, 1, -1, 1, -1]]))[0]).__round__(3)
+        0.01
     """
     if not np.isfinite(reference).all():
         raise ValueError("found a feature that is not finite; did the training diverge?")

@@ -60,7 +60,7 @@ def minimise_rows(
             beyond its limit stays there while the others go on.
         upper: Largest value, `[n]`.
         max_iterations: Iterations.
-        tolerance: A row ends when the decrease that the quadratic model promises is less than this.
+        tolerance: A row ends when the decrease that the quadratic model expects is less than this.
 
     Source:
         Nocedal and Wright (2006), algorithm 6.1 with the backtracking of 3.1; updates without positive
@@ -111,19 +111,19 @@ def _search(
         trial = np.clip(position[rows] + length[waiting, None] * direction[waiting], lower, upper)
         step = trial - position[rows]
         new_value, new_gradient = evaluate(trial, rows)
-        promised = np.einsum("ri,ri->r", gradient[rows], step)
+        expected = np.einsum("ri,ri->r", gradient[rows], step)
         finite = np.isfinite(new_value)
-        lower_value = new_value <= value[rows] + SUFFICIENT_DECREASE * promised
+        lower_value = new_value <= value[rows] + SUFFICIENT_DECREASE * expected
         # Where the decrease is below the rounding of the values, gradients tell more.
-        flatter = (promised > -ROUNDING) & (_squares(new_gradient) < _squares(gradient[rows]))
-        good = finite & (promised < 0.0) & (lower_value | flatter)
+        flatter = (expected > -ROUNDING) & (_squares(new_gradient) < _squares(gradient[rows]))
+        good = finite & (expected < 0.0) & (lower_value | flatter)
         done = waiting[good]
         found[0][done], found[1][done], found[2][done] = trial[good], new_value[good], new_gradient[good]
         accepted.append(done)
         # Minimum of the parabola through value, slope and the new value, kept within a tenth and a half.
-        rise = np.where(finite, new_value - value[rows] - promised, np.inf)[~good]
-        waiting, promised = waiting[~good], promised[~good]
-        shrink = np.where(rise > 0.0, -0.5 * promised / np.where(rise > 0.0, rise, 1.0), 0.5)
+        rise = np.where(finite, new_value - value[rows] - expected, np.inf)[~good]
+        waiting, expected = waiting[~good], expected[~good]
+        shrink = np.where(rise > 0.0, -0.5 * expected / np.where(rise > 0.0, rise, 1.0), 0.5)
         length[waiting] *= np.clip(shrink, 0.1, 0.5)
         if not len(waiting):
             break

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from gpmodels.heads.base import Head
+from gpmodels.heads.base import Head, Latent
 from gpmodels.heads.gp import GPHead
 from gpmodels.units.gradients import apply_gradients
 
@@ -36,12 +36,14 @@ class HeadPoints:
         weights: How often each counts, `[N]`.
         logits: What linear layers that did not see each point say of it, `[N, P]`, in place of the linear
             mean's own; None takes its own.
+        logit_variance: v of the linear layer at the points, `[N, P]`, which the logits come with.
     """
 
     features: FloatArray
     labels: FloatArray
     weights: FloatArray
     logits: FloatArray | None = None
+    logit_variance: FloatArray | None = None
 
     def __len__(self) -> int:
         """N."""
@@ -162,7 +164,10 @@ class _Steps:
         )
         mean = head.linear_mean if isinstance(head, GPHead) else None
         self._mean = mean
-        self._logits = None if points.logits is None or mean is None else tf.constant(points.logits, dtype)
+        self._logits, self._logit_variance = (
+            None if part is None or mean is None else tf.constant(part, dtype)
+            for part in (points.logits, points.logit_variance)
+        )
         self._holds = mean is not None and (schedule.holds_linear_layer or self._logits is not None)
         held = mean.kernel.unconstrained_variable if mean is not None and self._holds else None
         self._variables = [weight for weight in head.trainable_weights if weight.value is not held]
@@ -181,9 +186,7 @@ class _Steps:
     def _take(self, chosen: tf.Tensor) -> None:
         x, y, weight = (tf.gather(part, chosen) for part in (self._features, self._labels, self._weights))
         with tf.GradientTape() as tape:
-            latent = self._head.training_latent(x)
-            if self._logits is not None and isinstance(self._head, GPHead):
-                latent = self._head.beside(latent, x, tf.gather(self._logits, chosen))
+            latent = self._latent(x, chosen)
             terms = self._head.training_terms(latent, x, y)
             expected = tf.math.divide_no_nan(tf.reduce_sum(weight * terms), tf.reduce_sum(weight))
             penalty = self._head.penalty()
@@ -195,6 +198,14 @@ class _Steps:
         gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
         apply_gradients(self._optimizer, zip(gradients, self._variables, strict=True))
         self._head.record_assignments(latent, weight)
+
+    def _latent(self, x: tf.Tensor, chosen: tf.Tensor) -> Latent:
+        """Return the marginals of points, with the mean by their own logits if they have some."""
+        if self._logits is None or self._mean is None or not isinstance(self._head, GPHead):
+            return self._head.training_latent(x)
+        variance = None if self._logit_variance is None else tf.gather(self._logit_variance, chosen)
+        mean = self._mean.marginal_of(tf.gather(self._logits, chosen), variance)
+        return self._head.shifted(self._head.training_residual(x), mean)
 
 
 class _Judge:

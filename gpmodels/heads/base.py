@@ -107,7 +107,7 @@ class UnitDescription:
 
 
 @dataclass(frozen=True)
-class Gift:
+class SourceContribution:
     """What further data sets, the sources, gave a head that learns from them.
 
     Attributes:
@@ -289,7 +289,7 @@ class Head(GPflowLayer, abc.ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} learns from one data set.")
 
-    def gift(self) -> Gift | None:
+    def source_contribution(self) -> SourceContribution | None:
         """Return what the sources gave the head when it was fitted; None of a head without them."""
         return None
 

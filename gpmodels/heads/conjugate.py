@@ -266,7 +266,7 @@ def _assign_units(units: SparseUnits | None, posteriors: list[Posterior]) -> Non
 def _without_mean(head: GlobalLocalHead, points: Points) -> tf.Tensor:
     """Return y - m, the targets of g, `[N]`."""
     mean = head.mean_at(points)
-    return points.y if mean is None else points.y - mean[:, 0]
+    return points.y if mean is None else points.y - mean.mean[:, 0]
 
 
 class _GaussianSites(NamedTuple):
@@ -300,33 +300,29 @@ def _gaussian_sites(
     )
 
 
-@check_shapes("x: [N, D]", "y: [N]", "weight: [N]", "expert: [N]", "logits: [N, 1]", "return: []")
-def collapsed_bound(
-    head: GlobalLocalHead,
-    x: tf.Tensor,
-    y: tf.Tensor,
-    weight: tf.Tensor,
-    expert: tf.Tensor,
-    logits: tf.Tensor | None = None,
-) -> tf.Tensor:
+@check_shapes(
+    "points.x: [N, D]",
+    "points.y: [N]",
+    "points.weight: [N]",
+    "points.expert: [N]",
+    "points.logits: [N, 1]",
+    "return: []",
+)
+def collapsed_bound(head: GlobalLocalHead, points: Points) -> tf.Tensor:
     """Return max_q L1 of a head with a Gaussian likelihood, nats: a function of all but q.
 
     It is NaN where rounding has made it larger than any bound can be, as in float32 with little noise.
 
     Args:
         head: With `likelihood="gaussian"`.
-        x: Features.
-        y: Targets.
-        weight: How often each point counts.
-        expert: Responsible expert of each point, int32.
-        logits: Of `Points`, for the linear mean.
+        points: All training points.
 
     Source:
         Thesis (3.28) to (3.32) with the best q substituted; T = 0: Titsias (2009).
     """
-    y = _without_mean(head, Points(x, y, weight, expert, logits))
-    sites = _gaussian_sites(head, y, weight, expert)
-    features = head_features(head, x, expert)
+    y, weight = _without_mean(head, points), points.weight
+    sites = _gaussian_sites(head, y, weight, points.expert)
+    features = head_features(head, points.x, points.expert)
     solution = best_posterior(features, sites.local, sites.shared)
     bound, peak = solution.fit, tf.zeros([], y.dtype)
     log_two_pi = math.log(2.0 * math.pi)
@@ -454,15 +450,8 @@ def sites_at(
     return Sites(precision, slope + precision * mean)
 
 
-def gaussian_posterior(
-    head: GlobalLocalHead,
-    x: tf.Tensor,
-    y: tf.Tensor,
-    weight: tf.Tensor,
-    expert: tf.Tensor,
-    logits: tf.Tensor | None = None,
-) -> None:
+def gaussian_posterior(head: GlobalLocalHead, points: Points) -> None:
     """Set q of a head with a Gaussian likelihood to the best; arguments as for `collapsed_bound`."""
-    y = _without_mean(head, Points(x, y, weight, expert, logits))
-    sites = _gaussian_sites(head, y, weight, expert)
-    assign_posterior(head, best_posterior(head_features(head, x, expert), sites.local, sites.shared))
+    sites = _gaussian_sites(head, _without_mean(head, points), points.weight, points.expert)
+    features = head_features(head, points.x, points.expert)
+    assign_posterior(head, best_posterior(features, sites.local, sites.shared))

@@ -87,7 +87,7 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
 
     def collapsed_bound(self, points: Points, warm_up: tf.Tensor) -> tf.Tensor:  # noqa: ARG002 - the base class has it
         """Return max_q of the objective under a Gaussian likelihood, nats, a scalar; see the function."""
-        return collapsed_bound(self, *points) - self.lengthscale_penalty()
+        return collapsed_bound(self, points) - self.lengthscale_penalty()
 
     def lengthscale_penalty(self) -> tf.Tensor:
         """Return what the prior of the lengthscales subtracts from the objective, nats, a scalar."""
@@ -99,7 +99,7 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
 
     def set_best_posterior(self, points: Points) -> None:
         """Set q to the best under a Gaussian likelihood, at all points."""
-        gaussian_posterior(self, *points)
+        gaussian_posterior(self, points)
 
     def tied_bound(self, points: Points, sites: SitePair) -> tuple[tf.Tensor, Latent]:
         """Return the objective at the best q for given sites, nats, and the marginals under that q."""
@@ -108,7 +108,9 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
 
     def matching_sites(self, latent: Latent, points: Points) -> SitePair:
         """Return the sites that match the expected log-likelihood at the present marginals."""
-        return matching_sites(self, latent, points.y, points.weight, self.mean_at(points))
+        mean = self.mean_at(points)
+        shift = None if mean is None else mean.mean
+        return matching_sites(self, latent, points.y, points.weight, shift)
 
     def set_posterior_of_sites(self, points: Points, sites: SitePair) -> None:
         """Set q to the best for given sites."""

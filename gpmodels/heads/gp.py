@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -15,7 +16,13 @@ from gpmodels.likelihoods import mixture
 from gpmodels.likelihoods.factory import make_likelihood
 from gpmodels.units.counts import check_counts
 from gpmodels.units.kernels import make_kernel
-from gpmodels.units.linear_mean import MEANS, START_VARIANCE, START_VARIANCE_OF_TARGETS, LinearMean
+from gpmodels.units.linear_mean import (
+    MEANS,
+    START_VARIANCE,
+    START_VARIANCE_OF_TARGETS,
+    LinearMean,
+    MeanMarginal,
+)
 from gpmodels.units.numerics import precision
 from gpmodels.units.sparse import UnitMarginal
 
@@ -28,6 +35,20 @@ DEFAULT_MULTI_CLASS = "softmax"
 """Likelihood of more than two classes; docs/results/tables.md has the comparison with robust-max."""
 
 
+POSTERIOR_LIKELIHOODS = ("bernoulli", "logistic", "softmax", "robust_max")
+"""Likelihoods under which the weights of a linear mean can have a posterior: of classes, by one layer."""
+
+
+def has_mean_posterior(mean: str, likelihood: str) -> bool:
+    """Return whether the weights of a head's linear mean can have a posterior.
+
+    Example:
+        >>> has_mean_posterior("linear", "softmax"), has_mean_posterior("linear", "gaussian")
+        (True, False)
+    """
+    return mean == "linear" and likelihood in POSTERIOR_LIKELIHOODS
+
+
 class Points(NamedTuple):
     """All training points of a full-batch fit, as tensors of the head's dtype.
 
@@ -38,6 +59,8 @@ class Points(NamedTuple):
         expert: Responsible expert, int32 `[N]`; 0 for a head without experts.
         logits: What linear layers that did not see each point say of it, `[N, P]`, in place of the linear
             mean's own; None takes its own.
+        logit_variance: v of the linear layer at the points, `[N, P]`, which the logits come with; None where
+            the layer is certain.
     """
 
     x: tf.Tensor
@@ -45,6 +68,7 @@ class Points(NamedTuple):
     weight: tf.Tensor
     expert: tf.Tensor
     logits: tf.Tensor | None = None
+    logit_variance: tf.Tensor | None = None
 
 
 class GPHead(Head):
@@ -62,6 +86,9 @@ class GPHead(Head):
         mean: `"linear"`: the GP corrects a linear layer on the same features, which is learned with it, see
             `gpmodels.units.linear_mean`. `"none"`: the latent functions have mean zero, as in the thesis.
             None takes `"linear"` where the head supports it.
+        mean_posterior: Whether the weights of the linear mean have a posterior, see
+            `gpmodels.units.weight_posterior`. It is for classes, and `linear_mean.start_from` gives it, which
+            estimators and runs on fixed features call; `HybridModel.fit` does not, so that they stay certain.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -81,6 +108,7 @@ class GPHead(Head):
         likelihood: str | None = None,
         class_kernels: str = "shared",
         mean: str | None = None,
+        mean_posterior: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -96,7 +124,12 @@ class GPHead(Head):
         if mean not in MEANS or (mean == "linear" and not self.supports_mean):
             allowed = MEANS if self.supports_mean else MEANS[1:]
             raise ValueError(f"The mean of {type(self).__name__} must be one of {allowed}, but is {mean!r}.")
-        self.mean = mean
+        if mean_posterior and not has_mean_posterior(mean, likelihood):
+            raise ValueError(
+                f"mean_posterior needs mean='linear' and a likelihood of {POSTERIOR_LIKELIHOODS}, but "
+                f"mean is {mean!r} and likelihood {likelihood!r}. Leave it out."
+            )
+        self.mean, self.mean_posterior = mean, mean_posterior
         self.kernel_name = kernel
         self.kernel_depth = kernel_depth
         self.num_classes = num_classes
@@ -126,6 +159,7 @@ class GPHead(Head):
             "likelihood": self.likelihood_name,
             "class_kernels": self.class_kernels,
             "mean": self.mean,
+            "mean_posterior": self.mean_posterior,
         }
 
     @classmethod
@@ -140,6 +174,7 @@ class GPHead(Head):
             self.linear_mean = LinearMean(
                 num_features=self._num_features(input_shape),
                 num_latents=self.likelihood.num_latents,
+                is_uncertain=self.mean_posterior,
                 dtype=self.variable_dtype,
             )
             self.adopt(self.linear_mean, "linear")
@@ -153,45 +188,81 @@ class GPHead(Head):
             return 1.0
         return START_VARIANCE if self.is_classifier else START_VARIANCE_OF_TARGETS
 
-    def shifted(self, latent: Latent, mean: tf.Tensor | None) -> Latent:
-        """Return marginals with `mean [B, P]` added to that of all latent functions; None adds nothing."""
-        return latent if mean is None else replace(latent, mean=latent.mean + mean)
+    # f = m + g: families give the marginals of g, the residual, to which the linear mean is added.
 
-    def mean_at(self, points: Points) -> tf.Tensor | None:
-        """Return m at training points, `[N, P]`, by their own `logits` if they have some; None without m."""
-        if self.linear_mean is None:
-            return None
-        return (
-            self.linear_mean(points.x) if points.logits is None else self.linear_mean.of_logits(points.logits)
-        )
-
-    def with_mean(self, latent: Latent, features: tf.Tensor) -> Latent:
-        """Return the GP's marginals at features `[B, D]` with the linear mean added, if there is one."""
-        return latent if self.linear_mean is None else self.shifted(latent, self.linear_mean(features))
-
-    def beside(self, latent: Latent, features: tf.Tensor, logits: tf.Tensor | None) -> Latent:
-        """Return the marginals at features `[B, D]` where the linear layer says `logits [B, P]` instead.
+    @abc.abstractmethod
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return the marginals of g at features `[B, D]`.
 
         Args:
-            latent: `latent` at the features.
+            folded: What `fold` returned for the present weights.
             features: The features.
-            logits: What layers that did not see the points say of them; None takes the mean's own.
         """
-        if self.linear_mean is None or logits is None:
-            return latent
-        change = tf.convert_to_tensor(self.linear_mean.scale) * (logits - self.linear_mean.logits(features))
-        return self.shifted(latent, change)
+
+    def residual(self, features: tf.Tensor) -> Latent:
+        """Return the marginals of g at features `[B, D]`."""
+        return self.folded_residual(self.fold(), features)
+
+    def routed_residual(self, features: tf.Tensor, expert: tf.Tensor) -> Latent:  # noqa: ARG002 - of heads with experts
+        """Return `residual` with each point answered by the expert given, `[B]`."""
+        return self.residual(features)
+
+    def training_residual(self, features: tf.Tensor) -> Latent:
+        """Return the marginals of g that a training step uses; a head that samples has others here."""
+        return self.residual(features)
+
+    def latent(self, features: tf.Tensor) -> Latent:
+        """Return the marginals of f at features `[B, D]`."""
+        return self.with_mean(self.residual(features), features)
+
+    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return `latent` at features `[B, D]`.
+
+        Args:
+            folded: What `fold` returned for the present weights.
+            features: The features.
+        """
+        return self.with_mean(self.folded_residual(folded, features), features)
+
+    def routed_latent(self, features: tf.Tensor, expert: tf.Tensor) -> Latent:
+        """Return `latent` with each point answered by the expert given, `[B]`."""
+        return self.with_mean(self.routed_residual(features, expert), features)
+
+    def training_latent(self, features: tf.Tensor) -> Latent:
+        """Return the marginals of f that a training step uses."""
+        return self.with_mean(self.training_residual(features), features)
 
     def latent_at(self, points: Points) -> Latent:
         """Return the marginals of f at training points, by their experts and their own `logits`."""
-        return self.beside(self.routed_latent(points.x, points.expert), points.x, points.logits)
+        return self.shifted(self.routed_residual(points.x, points.expert), self.mean_at(points))
 
-    def _with_constant_mean(self, latent: Callable[[tf.Tensor], Latent]) -> Callable[[tf.Tensor], Latent]:
-        """Return a folded `latent` of the GP with the linear mean added as constants, if there is one."""
+    def shifted(self, residual: Latent, mean: MeanMarginal | None) -> Latent:
+        """Return the marginals of f = m + g from those of g and of m `[B, P]`; None leaves g as it is."""
+        if mean is None:
+            return residual
+        variance = residual.variance if mean.variance is None else residual.variance + mean.variance
+        return replace(residual, mean=residual.mean + mean.mean, variance=variance)
+
+    def with_mean(self, residual: Latent, features: tf.Tensor) -> Latent:
+        """Return the marginals of f from those of g at features `[B, D]`."""
+        return self.shifted(
+            residual, None if self.linear_mean is None else self.linear_mean.marginal(features)
+        )
+
+    def mean_at(self, points: Points) -> MeanMarginal | None:
+        """Return m at training points, by their own `logits` if they have some; None without m."""
         if self.linear_mean is None:
-            return latent
+            return None
+        if points.logits is None:
+            return self.linear_mean.marginal(points.x)
+        return self.linear_mean.marginal_of(points.logits, points.logit_variance)
+
+    def _with_constant_mean(self, residual: Callable[[tf.Tensor], Latent]) -> Callable[[tf.Tensor], Latent]:
+        """Return a folded `residual` with the linear mean added as constants, if there is one."""
+        if self.linear_mean is None:
+            return residual
         mean = self.linear_mean.for_inference()
-        return lambda features: self.shifted(latent(features), mean(features))
+        return lambda features: self.shifted(residual(features), mean(features))
 
     def initialize(self, features: npt.NDArray[np.floating[Any]], *, seed: int = 0) -> None:
         """Place the units by a sample of feature vectors `[N, D]`; each subclass places its own."""
@@ -271,21 +342,11 @@ class GPHead(Head):
     # What a prediction computes of the weights alone is computed once for many calls, where a head can.
 
     def fold(self) -> Any:
-        """Return nested tensors that follow from the weights alone, for `folded_latent`; none by default.
+        """Return nested tensors that follow from the weights alone, for `folded_residual`; none by default.
 
-        A head that overrides this, or inherits it from one that does, must keep `folded_latent` equal to its
-        `latent`.
+        `folded_residual` takes them.
         """
         return ()
-
-    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:  # noqa: ARG002 - of heads that fold
-        """Return `latent` at features `[B, D]`.
-
-        Args:
-            folded: What `fold` returned for the weights as they are.
-            features: The features.
-        """
-        return self.latent(features)
 
     # How the estimators fit a head to all rows at once. Without a closed form L-BFGS moves q like all else.
 

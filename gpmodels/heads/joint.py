@@ -8,7 +8,7 @@ Hence
 
 whose diagonal are the marginals (4.18). In the HGP f_k = f_0 + δ_k, and units are independent: points of two
 experts share the global unit's part alone, those of one expert also that of δ_k, as (4.19) has its variances.
-The linear mean has no posterior and shifts the mean alone.
+The linear mean of targets has no posterior and shifts the mean alone.
 """
 
 from __future__ import annotations

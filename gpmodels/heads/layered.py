@@ -229,10 +229,10 @@ class LayeredHead(GPHead, abc.ABC):
 
     # Marginals
 
-    def latent(self, features: tf.Tensor) -> Latent:
-        """Return the marginals at features `[B, D]`, of L > 1 a mixture over the nodes of prediction."""
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:  # noqa: ARG002 - it folds nothing
+        """Return the marginals of g at features `[B, D]`, of L > 1 a mixture over the nodes of prediction."""
         layers = [layer.marginals() for layer in self.stack]
-        return self.with_mean(self._mixed(features, layers, self.mean_maps, self.noise), features)
+        return self._mixed(features, layers, self.mean_maps, self.noise)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with all layers folded once."""
@@ -241,12 +241,16 @@ class LayeredHead(GPHead, abc.ABC):
         noise = None if self.noise is None else tf.constant(self.noise.numpy())
         return self._with_constant_mean(lambda features: self._mixed(features, layers, maps, noise))
 
-    def training_latent(self, features: tf.Tensor) -> Latent:
-        """Return the marginals at features `[B, D]` under the noise of the present step."""
-        return self.training_sample(features).latent
+    def training_residual(self, features: tf.Tensor) -> Latent:
+        """Return the marginals of g at features `[B, D]` under the noise of the present step."""
+        return self._training_sample(features).latent
 
     def training_sample(self, features: tf.Tensor) -> TrainingSample:
         """Return `training_latent` with what the last layer is linear in."""
+        sample = self._training_sample(features)
+        return sample._replace(latent=self.with_mean(sample.latent, features))
+
+    def _training_sample(self, features: tf.Tensor) -> TrainingSample:
         last = self.stack[-1]
         inputs = features
         if self.num_layers > 1:
@@ -255,8 +259,7 @@ class LayeredHead(GPHead, abc.ABC):
             inputs = self._propagated(features, inner, noises, self.num_samples, self.mean_maps, self.noise)
         basis = last.basis()(inputs)
         marginal = basis_marginal(basis, *map(tf.convert_to_tensor, last.full_posterior()))
-        latent = self._as_latent(marginal, self.num_samples)
-        return TrainingSample(self.with_mean(latent, features), basis)
+        return TrainingSample(self._as_latent(marginal, self.num_samples), basis)
 
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:  # noqa: ARG002 - others need them
         """Count the training step, by which the next noise differs."""

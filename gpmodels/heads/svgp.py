@@ -108,17 +108,13 @@ class SVGPHead(ConjugateHead):
         super().initialize(features, seed=seed)
         self.global_unit.place(*place_global(features, self.num_inducing, np.random.default_rng(seed)))
 
-    def latent(self, features: tf.Tensor) -> Latent:
-        """Return the marginals (4.18) of the unit at features `[B, D]`, with the linear mean."""
-        return self.folded_latent(self.fold(), features)
-
     def fold(self) -> Any:
         """Return the unit, folded."""
         return self.global_unit.fold()
 
-    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
-        """Return `latent` from the unit that `fold` returned."""
-        return self.with_mean(self._global_latent(self._global_marginal(folded, features)), features)
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return the marginals (4.18) of the unit that `fold` returned, at features `[B, D]`."""
+        return self._global_latent(self._global_marginal(folded, features))
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the unit folded once."""

@@ -150,15 +150,19 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         return assign_experts(self.make_gate(), features) if self.num_experts else super().assign(features)
 
     @abc.abstractmethod
-    def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
-        """Return the marginals at features `[B, D]`, by the gate or, where given, by `expert [B]`.
+    def _routed(self, folded: Any, features: tf.Tensor, expert: tf.Tensor) -> Latent:
+        """Return the marginals of g at features `[B, D]` by the expert given for each, `[B]`."""
+
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:
+        """Return the marginals of g at features `[B, D]`, by the expert that the gate chooses."""
+        return self._routed(folded, features, self.assign(features))
+
+    def routed_residual(self, features: tf.Tensor, expert: tf.Tensor) -> Latent:
+        """Return the marginals of g at features `[B, D]` by the expert given for each, `[B]`.
 
         L-BFGS needs an objective without jumps and so passes the assignment that it froze.
         """
-
-    def routed_latent(self, features: tf.Tensor, expert: tf.Tensor) -> Latent:
-        """Return the marginals at features `[B, D]` by the expert given for each, `[B]`."""
-        return self.latent(features, expert)
+        return self._routed(self.fold(), features, expert)
 
     def responsible_expert(self, latent: Latent) -> tf.Tensor:
         """Return the expert that answered for each point, int32 `[B]`."""
@@ -228,13 +232,21 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         everywhere = tf.tile(features[None], [self.num_experts, 1, 1])
         marginal = folded_marginal(folded, everywhere, self.experts.kernel)
         log_prior = tf.nn.log_softmax(gate_scores(self.make_gate(), features), axis=-1)
+        each = [
+            self._combine(UnitMarginal(*(part[k] for part in marginal)), shared)
+            for k in range(self.num_experts)
+        ]
+        means, variances = map(tf.stack, zip(*each, strict=True))
+        if self.linear_mean is not None:
+            # What the layer adds is in `latent`, by the points' own logits if they have some: the same for
+            # all experts, and so for the one that answered.
+            answered = tf.stack([self.responsible_expert(latent), tf.range(latent.num_points)], axis=-1)
+            means += latent.mean - tf.gather_nd(means, answered)
+            variances += tf.nn.relu(latent.variance - tf.gather_nd(variances, answered))
         terms = []
         for k in range(self.num_experts):
-            mean, variance = self._combine(UnitMarginal(*(part[k] for part in marginal)), shared)
-            if self.linear_mean is not None:
-                mean += self.linear_mean(features)
             unit = self.unit_of_expert(tf.fill([latent.num_points], k))
-            terms.append(self.likelihood.expected_log_likelihood(mean, variance, label, unit))
+            terms.append(self.likelihood.expected_log_likelihood(means[k], variances[k], label, unit))
         return tf.reduce_logsumexp(log_prior + tf.stack(terms, axis=-1), axis=-1)
 
     def record_assignments(self, latent: Latent, weight: tf.Tensor) -> None:

@@ -32,6 +32,7 @@ from gpmodels.heads.base import Latent, UnitDescription
 from gpmodels.heads.svgp import SVGPHead, required
 from gpmodels.hgp.experts import ExpertsHead, GatedLatent
 from gpmodels.units.folded import compact
+from gpmodels.units.linear_mean import MeanMarginal
 from gpmodels.units.sparse import FoldedUnits, UnitMarginal
 
 EXPERT_VARIANCES = ("full", "thesis")
@@ -128,34 +129,27 @@ class HGPHead(ExpertsHead, SVGPHead):
         shared = super().lengthscales()
         return np.concatenate([shared, self.experts.lengthscales.numpy()]) if self.num_experts else shared
 
-    def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
-        """Return the marginals (4.18) and, of each point's expert, (4.19) at features `[B, D]`."""
-        return self._latent(self.fold(), features, expert)
-
     def fold(self) -> Any:
         """Return the global unit and, where there are any, the experts, folded."""
         return (self.global_unit.fold(), *([self.experts.fold()] if self.num_experts else []))
 
-    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
-        """Return `latent` from the units that `fold` returned."""
-        return self._latent(folded, features, None)
-
-    def _latent(
-        self, folded: tuple[FoldedUnits, ...], features: tf.Tensor, expert: tf.Tensor | None
-    ) -> Latent:
+    def _routed(self, folded: tuple[FoldedUnits, ...], features: tf.Tensor, expert: tf.Tensor) -> Latent:
+        """Return the marginals (4.18) and, of each point's expert, (4.19) at features `[B, D]`."""
         shared = self._global_marginal(folded[0], features)
         if not self.num_experts:
-            return self.with_mean(self._global_latent(shared), features)
-        expert = self.assign(features) if expert is None else expert
-        local = self._expert_marginal(folded[1], features, expert)
-        return self.with_mean(self.combined(local, shared, expert), features)
+            return self._global_latent(shared)
+        return self.combined(self._expert_marginal(folded[1], features, expert), shared, expert)
 
-    def shifted(self, latent: Latent, mean: tf.Tensor | None) -> Latent:
-        """Return marginals with `mean [B, P]` added to those of f_z and of f_0; None adds nothing."""
+    def shifted(self, residual: Latent, mean: MeanMarginal | None) -> Latent:
+        """Return marginals with m `[B, P]` added to those of f_z and of f_0; None adds nothing."""
+        latent = super().shifted(residual, mean)
         if mean is None or not self.num_experts:
-            return super().shifted(latent, mean)
+            return latent
         latent = HierarchicalLatent.of(latent)
-        return replace(latent, mean=latent.mean + mean, global_mean=latent.global_mean + mean)
+        variance = latent.global_variance
+        if mean.variance is not None:
+            variance += mean.variance
+        return replace(latent, global_mean=latent.global_mean + mean.mean, global_variance=variance)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the units in use folded once.

@@ -64,23 +64,13 @@ class VMGPHead(ExpertsHead):
         """Return ℓ of each expert, `[T, J, D]`."""
         return self.experts.lengthscales.numpy()
 
-    def latent(self, features: tf.Tensor, expert: tf.Tensor | None = None) -> Latent:
-        """Return the marginals of each point's expert at features `[B, D]`."""
-        return self._latent(self.fold(), features, expert)
-
     def fold(self) -> Any:
         """Return the experts, folded."""
         return self.experts.fold()
 
-    def folded_latent(self, folded: Any, features: tf.Tensor) -> Latent:
-        """Return `latent` from the experts that `fold` returned."""
-        return self._latent(folded, features, None)
-
-    def _latent(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor | None) -> Latent:
-        expert = self.assign(features) if expert is None else expert
-        return self.with_mean(
-            self.combined(self._expert_marginal(folded, features, expert), None, expert), features
-        )
+    def _routed(self, folded: FoldedUnits, features: tf.Tensor, expert: tf.Tensor) -> Latent:
+        """Return the marginals of each point's expert at features `[B, D]`."""
+        return self.combined(self._expert_marginal(folded, features, expert), None, expert)
 
     def for_inference(self) -> Callable[[tf.Tensor], Latent]:
         """Return `latent` with the experts in use folded once."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,17 +68,30 @@ def check_sizes(num_data: int, num_effective: float | None, points_per_example: 
 
 
 def check_counts_agree(x: Any, y: Any, weight: Any) -> None:
-    """Raise where inputs, labels and weights are not equally many.
+    """Raise where inputs, labels and weights are not equally many, or labels are no numbers.
 
     Raises:
-        ValueError: They differ in number.
+        ValueError: They differ in number, or labels are texts.
     """
+    scalars = [name for name, part in (("inputs", x), ("labels", y)) if _is_list_of_numbers(part)]
+    if scalars:
+        raise ValueError(f"The {scalars[0]} are a list of numbers; give an array, such as numpy.array(...).")
+    if hasattr(y, "dtype") and np.size(y) and isinstance(text := np.ravel(y)[0], str | bytes):
+        raise ValueError(
+            f"The labels are texts, such as {text!r}; expected numbers. For classes give their numbers from "
+            "0: numpy.unique(labels, return_inverse=True)[1]."
+        )
     counts = [np.shape(part)[0] for part in tf.nest.flatten(x) if np.ndim(part)]
     if len(set(counts)) > 1:
         raise ValueError(f"The inputs differ in number: {', '.join(map(str, counts))}.")
     for name, values in (("labels", y), ("weights", weight)):
         if values is not None and counts and (found := len(tf.nest.flatten(values)[0])) != counts[0]:
             raise ValueError(f"There are {counts[0]} inputs, but {found} {name}; give one for each input.")
+
+
+def _is_list_of_numbers(values: Any) -> bool:
+    """Whether values are a list of numbers, or of such lists: Keras takes a list for several inputs."""
+    return isinstance(values, list | tuple) and bool(values) and not np.ndim(tf.nest.flatten(values)[0])
 
 
 def check_points(features: Shape, labels: Shape, weights: Shape | None, head: Head) -> None:
@@ -230,12 +244,12 @@ def not_finite_message(where: str | None) -> str:
     )
 
 
-def assert_inputs_finite(inputs: Any, features: tf.Tensor) -> None:
-    """Stop a training step, in a graph too, where features are not finite because inputs are not.
+def assert_inputs_finite(inputs: Any, is_fine: tf.Tensor) -> None:
+    """Stop a training step, in a graph too, that goes wrong because inputs are not finite.
 
     Args:
         inputs: Tensors in any structure, `[B, ...]` each.
-        features: What the network makes of them.
+        is_fine: Whether features or gradients are finite, bool, a scalar: a network may fill values in.
 
     Raises:
         tf.errors.InvalidArgumentError: With the rows of the batch.
@@ -259,7 +273,42 @@ def assert_inputs_finite(inputs: Any, features: tf.Tensor) -> None:
         return tf.constant(True)
 
     if floating:
-        tf.cond(tf.reduce_all(tf.math.is_finite(features)), lambda: tf.constant(True), check)
+        tf.cond(is_fine, lambda: tf.constant(True), check)
+
+
+def all_finite(tensors: Iterable[tf.Tensor | None]) -> tf.Tensor:
+    """Return whether all values of some tensors are finite, bool, a scalar.
+
+    Example:
+        >>> bool(all_finite([tf.constant([1.0]), None, tf.constant([float("nan")])]))
+        False
+    """
+    finite = [
+        tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(one))) for one in tensors if one is not None
+    ]
+    return tf.reduce_all(tf.stack(finite))
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Raise unless weights of classes are None, or numbers by the class that they are of.
+
+    Raises:
+        ValueError: They are not; Keras would fail on them, or count every class once.
+
+    Example:
+        >>> check_class_weight({0: 1.0, 1: 5.0})
+    """
+    if class_weight is None:
+        return
+    expected = "expected a dictionary from class numbers to weights, such as {0: 1.0, 1: 5.0}."
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight is {class_weight!r}; {expected}")
+    wrong = [key for key in class_weight if isinstance(key, bool) or not isinstance(key, Integral)]
+    if wrong:
+        raise ValueError(f"class_weight has the class {wrong[0]!r}, which is no number; {expected}")
+    for key, weight in class_weight.items():
+        if not (math.isfinite(weight) and weight >= 0.0):
+            raise ValueError(f"class_weight of the class {key} is {weight}; expected a finite number from 0.")
 
 
 def warn_of_num_data(num_data: int, points: int, *, of_all: bool) -> bool:

@@ -47,6 +47,11 @@ class FitArguments:
         return tuple(self._named.get(name) for name in ("x", "y", "sample_weight"))  # type: ignore[return-value]
 
     @property
+    def class_weight(self) -> Any:
+        """Weights of the classes as they were given."""
+        return self._named.get("class_weight")
+
+    @property
     def reads_all(self) -> bool:
         """Whether an epoch is a pass over all data."""
         return self._named.get("steps_per_epoch") is None

@@ -18,12 +18,14 @@ from gpmodels.heads.gp import GPHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.hybrid.batches import Batch, shapes_of, untuned
 from gpmodels.hybrid.checks import (
+    check_class_weight,
     check_compile,
     check_counts_agree,
     check_inputs,
 )
 from gpmodels.hybrid.experts import drop_unused
 from gpmodels.hybrid.fitting import FitArguments, count_points
+from gpmodels.hybrid.forks import require_unforked, starts_tensorflow
 from gpmodels.hybrid.inference import inference_function
 from gpmodels.hybrid.points import NO_POINT, Sample, first_batches, num_points, point_batches, sample_points
 from gpmodels.hybrid.replacing import Replacing, can_start_anew
@@ -106,6 +108,7 @@ class HybridModel(BoundModel):
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
+        starts_tensorflow()
         super().__init__(
             network,
             head,
@@ -153,6 +156,7 @@ class HybridModel(BoundModel):
         But in training they average over the samples of a network that has some, see
         `gpmodels.hybrid.sampling`.
         """
+        require_unforked()
         if training or not samples(self.network):
             return self._in_unit(self.head(self.network(inputs, training=training)))
         shared = self.network.shared(inputs)
@@ -203,6 +207,21 @@ class HybridModel(BoundModel):
         if self.built:
             self.optimizer.build(self.trainable_variables)
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """Make what `fit` and `train_on_batch` call; a child that was forked too late is refused."""
+        require_unforked()
+        return super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Make what `evaluate` and `test_on_batch` call, likewise."""
+        require_unforked()
+        return super().make_test_function(force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Make what `predict` and `predict_on_batch` call, likewise."""
+        require_unforked()
+        return super().make_predict_function(force)
+
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """Train like `keras.Model.fit`, with the same arguments and the same kinds of data.
 
@@ -217,7 +236,9 @@ class HybridModel(BoundModel):
             ValueError: Labels or weights do not have the shape of the points, a label is unknown, or inputs
                 are not finite.
         """
+        require_unforked()
         arguments = FitArguments(inspect.signature(super().fit).bind(*args, **kwargs).arguments)
+        check_class_weight(arguments.class_weight)
         arrays = arguments.arrays
         if arrays is not None:
             check_counts_agree(*arguments.x_y_weight)
@@ -434,7 +455,7 @@ class HybridModel(BoundModel):
         """Whether what the network is given are feature vectors, and not images or clips."""
         return len(self._build_shape) == 2
 
-    def behind(self, trunk: keras.Model) -> HybridModel:
+    def with_trunk(self, trunk: keras.Model) -> HybridModel:
         """Return the model whose `inference_function` begins with another network, for export.
 
         Args:

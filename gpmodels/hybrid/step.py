@@ -10,7 +10,7 @@ import tensorflow as tf
 from gpmodels.heads.base import Head, Latent, flatten_points
 from gpmodels.hybrid import replicas
 from gpmodels.hybrid.batches import shapes_of
-from gpmodels.hybrid.checks import assert_inputs_finite, check_points, check_sizes
+from gpmodels.hybrid.checks import all_finite, assert_inputs_finite, check_points, check_sizes
 from gpmodels.hybrid.sampling import samples
 from gpmodels.hybrid.targets import in_unit_of_targets
 from gpmodels.hybrid.watch import Watch
@@ -128,7 +128,10 @@ class BoundModel(keras.Model):
             expected, loss, share = self._bound_of_step(points)
             scaled_loss = self.optimizer.scale_loss(self._scaled(share))
         variables = self.trainable_variables
-        gradients = _zero_unless(tf.math.is_finite(loss), tape.gradient(scaled_loss, variables))
+        gradients = tape.gradient(scaled_loss, variables)
+        # A ReLU makes finite features of NaN, but no gradient.
+        assert_inputs_finite(keras.utils.unpack_x_y_sample_weight(data)[0], all_finite(gradients))
+        gradients = _zero_unless(tf.math.is_finite(loss), gradients)
         apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
         return self._update_metrics(points, expected, loss, training=True)
@@ -166,7 +169,7 @@ class BoundModel(keras.Model):
             features.shape, y.shape, None if sample_weight is None else sample_weight.shape, self.head
         )
         if training:
-            assert_inputs_finite(x, features)
+            assert_inputs_finite(x, all_finite([features]))
         num_examples, num_features = tf.shape(features)[0], features.shape[-1]
         dtype = self.head.compute_dtype
         labels = tf.cast(tf.reshape(y, [num_examples, -1]), dtype)
@@ -187,6 +190,12 @@ class BoundModel(keras.Model):
 
     def _checked(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return the labels after a check that those that count are valid, which likelihoods do not check."""
+        weighs = tf.math.is_finite(weights) & (weights >= 0.0)
+        tf.debugging.Assert(
+            tf.reduce_all(weighs),
+            ["Weights must be finite numbers from 0, but found", tf.boolean_mask(weights, ~weighs)],
+            summarize=5,
+        )
         known = self.head.valid_labels(labels)
         valid = tf.logical_or(known, tf.equal(weights, 0.0))
         check = tf.debugging.Assert(

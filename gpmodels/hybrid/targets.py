@@ -10,6 +10,11 @@ import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
 
+FEWEST_DIGITS = 1e-6
+"""Share of the mean below which Keras' targets, which have 32 bits, hold too little of a deviation."""
+
+LARGEST_SCALE = 1e15
+
 STANDARDISED = 0.1
 """Targets whose mean is no farther from 0, and whose deviation is no farther from 1, stay as they are."""
 
@@ -26,6 +31,9 @@ def target_moments(
         targets: y.
         weights: How often each counts; not all 0.
 
+    Raises:
+        ValueError: Their deviation is too small beside their mean, or too small or large, for 32 bits.
+
     Example:
         >>> target_moments(np.array([100.0, 300.0]), np.ones(2))
         (200.0, 100.0)
@@ -35,6 +43,16 @@ def target_moments(
     targets, weights = np.asarray(targets, np.float64), np.asarray(weights, np.float64)
     mean = float(np.average(targets, weights=weights))
     deviation = float(np.sqrt(np.average(np.square(targets - mean), weights=weights)))
+    if 0.0 < deviation <= FEWEST_DIGITS * abs(mean) and deviation > 1e-12 * abs(mean):
+        raise ValueError(
+            f"The targets have the mean {mean:g} and the deviation {deviation:g}, which 32 bits cannot tell "
+            "apart. Subtract a constant near the mean from them, and add it to the predictions."
+        )
+    if not 1.0 / LARGEST_SCALE < deviation < LARGEST_SCALE and deviation > 1e-12 * abs(mean):
+        raise ValueError(
+            f"The targets have the deviation {deviation:g}, whose square 32 bits cannot hold. Give them in "
+            "another unit."
+        )
     if abs(mean) <= STANDARDISED and abs(deviation - 1.0) <= STANDARDISED:
         return 0.0, 1.0
     return mean, deviation if deviation > 1e-12 * abs(mean) else 1.0

@@ -115,6 +115,21 @@ class Sums(keras.metrics.Metric):
         shares = labels[labels > 0.0]
         return Constant(float(-(shares * np.log(shares)).sum()), float(labels.max()), spread, points)
 
+    def what_is_missing(self) -> str:
+        """Return what points or classes the labels that were added lack; nothing where they lack none."""
+        if not self.points.numpy():
+            return "no point had a weight above 0, so that nothing was learned. Check the weights."
+        if self.num_classes is None:
+            return ""
+        counts = self.label_sums.numpy()
+        absent = np.flatnonzero(counts <= 0.0)
+        if not len(absent):
+            return ""
+        return (
+            f"no point is of {len(absent)} of the {len(counts)} classes ({absent[:5].tolist()}), of "
+            "which nothing is learned. Classes are numbered from 0 without gaps, and num_classes counts them."
+        )
+
 
 class Watch:
     """What a model notices of its own training; it belongs to the model, but not to its weights or its logs.
@@ -169,6 +184,9 @@ class Watch:
         constant = self._sums.constant()
         if model.points_per_example is None and constant.points:
             self.tell_num_data(model, constant.points, of_all=reads_all)
+        if "classes" not in self._said and reads_all and (reason := self._sums.what_is_missing()):
+            self._said.add("classes")
+            LOGGER.warning("%s: %s", model.head.name, reason)
         steps, rate = number(model.optimizer.iterations), number(model.optimizer.learning_rate)
         trained = steps >= LEAST_STEPS and steps * rate >= LEAST_WAY
         if "collapse" not in self._said and trained and _knows_no_input(model, logs, constant):

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
-from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from gpmodels.heads.linear import LinearHead
+from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer
 from gpmodels.heads.points import PointBatch
 
 MAX_POINTS = 20_000
 """Points that the head is fitted on: a share of each batch, so that they are of all groups."""
 
-MAX_PARTS = 5
-"""Parts of whole groups in the cross-validation."""
-
-MAX_ITERATIONS = 500
-"""Iterations of each fit."""
-
-COSTS = tuple(10.0**power for power in range(-5, 4))
-"""Values of C, the weight of the likelihood against the penalty, that it chooses from."""
-
-FloatArray = npt.NDArray[np.float64]
+LOG_ABSENT = np.log(1e-6)
+"""Bias of a class without points."""
 
 
 @keras.saving.register_keras_serializable("gpimaging")
 class RidgeLinearHead(LinearHead):
     """Logistic regression with the penalty ‖W‖²/(2C) on the weights of standardised features.
 
-    `fit_to` fits it on the features of a network that is trained already, with C by cross-validation over
-    groups: the C with the largest log-likelihood of points whose group was left out. Where all points are of
-    one group, or without a part of the groups only one class is left, each point is a group of its own. The
-    scaling is folded into kernel and bias.
+    `fit_to` fits it on the features of a network that is trained already, as the layer that the mean of a
+    Gaussian process takes, see `gpmodels.heads.linear_layer`: C is the most probable one given points whose
+    group was left out, and so is the factor that all logits are multiplied by at the end. The scaling of the
+    features is folded into kernel and bias.
 
     A network that was trained from scratch on these points has seen the labels of all groups, those left out
     too: its features separate them better than those of new groups, and C is chosen too large. The choice is
@@ -85,90 +72,18 @@ class RidgeLinearHead(LinearHead):
         scaled = (features - mean) / deviation
         if len(np.unique(labels)) < 2:
             raise ValueError(f"The training points are all of class {labels[0]:g}; two classes are needed.")
-        cost = chosen_cost(PointBatch(scaled, labels, weights, groups), self.num_classes)
-        model = LogisticRegression(C=cost, max_iter=MAX_ITERATIONS)
-        kernel, bias = _fitted(model, scaled, labels, weights, self.num_classes)  # [D, K], [K]
-        kernel = kernel / deviation[:, None]
-        bias = bias - mean @ kernel
+        number = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        fold = cross_folds(scaled, labels, number, np.random.default_rng(seed), is_class=True)
+        layer = fit_linear_layer(
+            LinearRows(scaled, labels, weights), fold, "softmax", self.num_classes, groups=number
+        )
+        kernel = layer.kernel / deviation[:, None]
+        bias = layer.bias - mean @ kernel
+        if self.num_classes > 2:
+            bias[np.setdiff1d(np.arange(self.num_classes), labels)] = LOG_ABSENT
         self.kernel.assign(kernel.reshape(self.kernel.shape))
         self.bias.assign(bias.reshape(self.bias.shape))
-        self.cost.assign(cost)
-
-
-def chosen_cost(points: PointBatch, num_classes: int) -> float:
-    """Return the C of `COSTS` with the largest log-likelihood of points whose group was left out.
-
-    Where nothing can be left out, as of one point of each class, it is 1.
-
-    Args:
-        points: Points with standardised features.
-        num_classes: Classes of the labels, 0 to C - 1; a part may lack some.
-    """
-    features, labels, weights, _ = points
-    totals = np.zeros(len(COSTS))
-    for train, held in _folds(points):
-        model = LogisticRegression(max_iter=MAX_ITERATIONS, warm_start=True)
-        for number, cost in enumerate(COSTS):  # each starts from the one before, which is near
-            model.set_params(C=cost)
-            kernel, bias = _fitted(model, features[train], labels[train], weights[train], num_classes)
-            logits = features[held] @ kernel + bias
-            if logits.shape[1] == 1:
-                logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-            log_probability = log_softmax(logits, axis=1)[np.arange(len(held)), labels[held].astype(int)]
-            totals[number] += np.sum(weights[held] * log_probability)
-    return COSTS[int(np.argmax(totals))] if totals.any() else 1.0
-
-
-def _folds(points: PointBatch) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Return the points to fit and those to judge by, of every part that leaves two classes to fit.
-
-    Parts are of whole groups, with the classes spread over them; where that leaves none, and where there is
-    one group or each point is its own, of points.
-    """
-    labels, count = points.labels.astype(int), len(points.labels)
-    groups = np.unique(points.groups, return_inverse=True)[1].reshape(-1)
-    num_groups = len(np.unique(groups))
-    parts = min(MAX_PARTS, num_groups, int(np.bincount(labels).max()))
-    found = []
-    if parts > 1 and num_groups < count:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a class with fewer points than there are parts
-            found = _judged(StratifiedGroupKFold(parts).split(labels, labels, groups), labels)
-    if not found:
-        alone = GroupKFold(min(MAX_PARTS, count))
-        found = _judged(alone.split(labels, labels, np.arange(count)), labels)
-    return found
-
-
-def _judged(
-    folds: Iterable[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]], labels: npt.NDArray[Any]
-) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Return the folds with two classes to fit and something to judge by."""
-    return [(train, held) for train, held in folds if len(held) and len(np.unique(labels[train])) > 1]
-
-
-def _fitted(
-    model: LogisticRegression,
-    features: FloatArray,
-    labels: npt.NDArray[Any],
-    weights: FloatArray,
-    num_classes: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Return kernel `[D, K]` and bias `[K]`; a class without points has a bias of log(1e-6)."""
-    with warnings.catch_warnings():
-        # With next to no penalty and separable classes no number of iterations is enough, and none matters.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(features, labels.astype(int), sample_weight=weights)
-    if num_classes == 2:
-        return model.coef_.T, model.intercept_
-    present = model.classes_
-    coefficients, intercepts = model.coef_, model.intercept_
-    if len(present) == 2:  # one logit for the second of them
-        coefficients, intercepts = (np.concatenate([-v / 2.0, v / 2.0]) for v in (coefficients, intercepts))
-    kernel = np.zeros((features.shape[1], num_classes))
-    bias = np.full(num_classes, np.log(1e-6))
-    kernel[:, present], bias[present] = coefficients.T, intercepts
-    return kernel, bias
+        self.cost.assign(1.0 / layer.penalty)
 
 
 def _sampled(points: Iterable[PointBatch], rng: np.random.Generator) -> PointBatch:

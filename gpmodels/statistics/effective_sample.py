@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 
 def design_effect(group_sizes: npt.ArrayLike, intraclass_correlation: float) -> float:
@@ -136,6 +137,34 @@ def effective_observations(
     _, sizes, _ = _grouped(groups, residuals)
     correlation = intraclass_correlation(groups, residuals, held_out=held_out)
     return float(sizes.sum()) / design_effect(sizes, correlation)
+
+
+def effective_fraction(
+    logits: npt.NDArray[Any], labels: npt.NDArray[Any], weights: npt.NDArray[Any], groups: npt.NDArray[Any]
+) -> float:
+    """Return N_eff / N of points by the residuals of their predictions.
+
+    Args:
+        logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.
+        labels: Classes `[N]`.
+        weights: Weights `[N]`; points of weight 0 do not count.
+        groups: Group of each point `[N]`, none of which trained the model. Points of only one group are worth
+            one observation: another group may need another temperature.
+    """
+    used = weights > 0
+    group = groups[used]
+    if len(np.unique(group)) == 1:
+        return 1.0 / len(group)
+    residuals = residuals_of(logits[used], labels[used])
+    return effective_observations(group, residuals, held_out=True) / len(group)
+
+
+def residuals_of(logits: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return label less probability of each point: `[N]` for log-odds `[N]`, `[N, C]` for C logits each."""
+    if logits.ndim == 1:
+        return np.asarray(labels - scipy.special.expit(logits))
+    classes = np.eye(logits.shape[1])[labels.astype(np.intp)]
+    return np.asarray(classes - scipy.special.softmax(logits, axis=1))
 
 
 def _grouped(

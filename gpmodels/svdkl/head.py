@@ -197,7 +197,7 @@ class SVDKLHead(GPHead):
             inducing[j, :, : len(columns)], lengthscales[j, : len(columns)] = centres[0], scales[0]
         self.units.place(inducing, lengthscales)
 
-    def latent(self, features: tf.Tensor) -> Latent:
+    def folded_residual(self, folded: Any, features: tf.Tensor) -> Latent:  # noqa: ARG002 - it folds nothing
         """Return the marginals of the GPs g, not of f = A g, at features `[B, D]`: `[B, J]`."""
         marginal = self.units.marginal(self.units.fold(), view_blocks(features, self._columns))
         return Latent(self._by_point(marginal.mean), self._by_point(self.total_variance(marginal)))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg import solve_triangular
 
-from gpmodels.heads.base import Gift, Latent, Readout
+from gpmodels.heads.base import Latent, Readout, SourceContribution
 from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.transfer.exact import ExactTransfer, fit_exact
@@ -76,7 +76,7 @@ class ATLDGPHead(LinearHead):
             raise ValueError("mixing is the share of one source, but there are several. Leave it out.")
         self.domain_rows = tuple(int(rows) for rows in domain_rows)
         self.mixing, self.noise_variance = mixing, noise_variance
-        self._gift: Gift | None = None
+        self._contribution: SourceContribution | None = None
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal head."""
@@ -155,7 +155,7 @@ class ATLDGPHead(LinearHead):
             rows.target.weight,
             np.unique(groups, return_inverse=True)[1].reshape(-1),
         )
-        self._gift = Gift(
+        self._contribution = SourceContribution(
             tuple(model.mixing[:-1].tolist()),
             tuple(model.mixing_deviation[:-1].tolist()),
             tuple(model.transfer_weights(rows.target.x)[:-1].tolist()),
@@ -195,9 +195,9 @@ class ATLDGPHead(LinearHead):
         constants = [tf.convert_to_tensor(weight.numpy()) for weight in self._parameters()]
         return lambda features: self._scores(features, *constants)
 
-    def gift(self) -> Gift | None:
+    def source_contribution(self) -> SourceContribution | None:
         """Return what the sources gave; None before the fit, and of a head that was loaded."""
-        return self._gift
+        return self._contribution
 
     def readout(self) -> Readout | None:
         """Return None: the scores are no affine map of the features."""

@@ -3,8 +3,11 @@
     f(x) = m(x) + g(x),    m(x) = a (Wᵀx + b) + c,    g ~ GP(0, κ)
 
 W and b are those of a linear layer on the same features, a and c follow it as the GP learns: a = 1, c = 0 and
-g = 0 is that layer, a = 0 the zero mean of the thesis. W, a and c have no posterior: the mean shifts every
-marginal and changes no variance.
+g = 0 is that layer, a = 0 the zero mean of the thesis. a and c are numbers. So are W and b, or they have a
+Gaussian posterior with their values as its mean (`gpmodels.units.weight_posterior`), whose variance v(x) is
+added to that of the GP:
+
+    q(f(x)) = N(m(x) + μ(x), a² v(x) + σ²(x))
 
 Where rows are few, the layer that was fitted to a row knows its label. `logits` of layers that did not see
 the row's group then stand for Wᵀx + b while a, c and g are learned, so that g learns what the layer misses on
@@ -14,7 +17,7 @@ rows that it has not seen (cross-fitting).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import keras
@@ -22,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from check_shapes import check_shapes
+
+from gpmodels.units.weight_posterior import MOST_FEATURES, WeightCovariance, WeightPosterior
 
 MEANS = ("linear", "none")
 
@@ -35,6 +40,18 @@ SCALE_DEFICIT_DEVIATION = 0.01
 START_VARIANCE, START_VARIANCE_OF_TARGETS = 0.1, 0.01
 """σ² at which a GP starts beside a linear mean: little, so that the start is the linear layer. It is little
 against logits of some units, or against the noise of targets of variance 1."""
+
+
+class MeanMarginal(NamedTuple):
+    """The linear mean at some points.
+
+    Attributes:
+        mean: m, `[B, P]`.
+        variance: a² v, `[B, P]`; None where the mean has no posterior.
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor | None = None
 
 
 def as_latents(logits: npt.NDArray[np.floating[Any]], num_latents: int) -> npt.NDArray[np.floating[Any]]:
@@ -55,6 +72,8 @@ class LinearMean(gpflow.Module):
     Args:
         num_features: D.
         num_latents: P.
+        is_uncertain: Whether W and b have a posterior, which `start_from` gives; with more than
+            `MOST_FEATURES` features they have none.
         seed: Of W at the start, which is drawn as a dense layer's; None draws another each time.
         dtype: `"float32"` or `"float64"`.
 
@@ -63,6 +82,7 @@ class LinearMean(gpflow.Module):
         bias: b, `[P]`, which training leaves alone, since c moves.
         scale: a, a scalar.
         offset: c, `[P]`.
+        posterior: q(w); None where W and b are numbers.
 
     Example:
         >>> mean = LinearMean(num_features=3, num_latents=1)
@@ -71,7 +91,13 @@ class LinearMean(gpflow.Module):
     """
 
     def __init__(
-        self, *, num_features: int, num_latents: int, seed: int | None = None, dtype: str = "float32"
+        self,
+        *,
+        num_features: int,
+        num_latents: int,
+        is_uncertain: bool = False,
+        seed: int | None = None,
+        dtype: str = "float32",
     ) -> None:
         super().__init__()
         with tf.init_scope():  # Keras may be tracing when it builds a layer
@@ -86,11 +112,28 @@ class LinearMean(gpflow.Module):
         self.bias = parameter(np.zeros(num_latents), "bias", trainable=False)
         self.scale = parameter(1.0, "scale")
         self.offset = parameter(np.zeros(num_latents), "offset")
+        self.posterior: WeightPosterior | None = None
+        if is_uncertain and num_features <= MOST_FEATURES:
+            self.posterior = WeightPosterior(num_features=num_features, num_latents=num_latents, dtype=dtype)
 
     @check_shapes("features: [B, D]", "return: [B, P]")
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
         """Return m at features."""
         return self.of_logits(self.logits(features))
+
+    def marginal(self, features: tf.Tensor) -> MeanMarginal:
+        """Return mean and variance of m at features `[B, D]`."""
+        return self.marginal_of(self.logits(features), self.logit_variance(features))
+
+    def marginal_of(self, logits: tf.Tensor, logit_variance: tf.Tensor | None) -> MeanMarginal:
+        """Return mean and variance of m where the linear layer says `logits [B, P]`, with variance v."""
+        if logit_variance is None:
+            return MeanMarginal(self.of_logits(logits))
+        return MeanMarginal(self.of_logits(logits), tf.square(self.scale) * logit_variance)
+
+    def logit_variance(self, features: tf.Tensor) -> tf.Tensor | None:
+        """Return v at features `[B, D]`, `[B, P]`; None where W and b are numbers."""
+        return None if self.posterior is None else self.posterior(features)
 
     @check_shapes("features: [B, D]", "return: [B, P]")
     def logits(self, features: tf.Tensor) -> tf.Tensor:
@@ -111,7 +154,13 @@ class LinearMean(gpflow.Module):
             below / SCALE_DEFICIT_DEVIATION
         )
 
-    def start_from(self, kernel: npt.ArrayLike, bias: npt.ArrayLike, scale: float = 1.0) -> None:
+    def start_from(
+        self,
+        kernel: npt.ArrayLike,
+        bias: npt.ArrayLike,
+        scale: float = 1.0,
+        covariance: WeightCovariance | None = None,
+    ) -> None:
         """Take over a trained linear layer.
 
         Args:
@@ -119,6 +168,7 @@ class LinearMean(gpflow.Module):
                 that tells them apart, too.
             bias: b, `[P]`, or a scalar of one function.
             scale: a, what the layer's logits are times for the head's likelihood.
+            covariance: q(w) of the same functions; ignored where the mean has no posterior.
         """
         dtype = self.kernel.dtype.as_numpy_dtype
         num_features, num_latents = self.kernel.shape
@@ -127,10 +177,18 @@ class LinearMean(gpflow.Module):
         self.bias.assign(as_latents(np.reshape(np.asarray(bias, dtype), [1, -1]), num_latents)[0])
         self.scale.assign(np.asarray(scale, dtype))
         self.offset.assign(np.zeros(self.offset.shape, dtype))
+        if self.posterior is not None and covariance is not None:
+            self.posterior.assign(covariance)
 
-    def for_inference(self) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Return the mean with all folded into one matrix and one vector, both constant."""
+    def for_inference(self) -> Callable[[tf.Tensor], MeanMarginal]:
+        """Return the mean with all folded into one matrix and one vector, both constant, and its variance."""
         scale = self.scale.numpy()
         kernel = tf.constant(scale * self.kernel.numpy())
         offset = tf.constant(scale * self.bias.numpy() + self.offset.numpy())
-        return lambda features: tf.matmul(features, kernel) + offset
+        of_layer = None if self.posterior is None else self.posterior.for_inference()
+
+        def at(features: tf.Tensor) -> MeanMarginal:
+            variance = None if of_layer is None else tf.constant(scale**2) * of_layer(features)
+            return MeanMarginal(tf.matmul(features, kernel) + offset, variance)
+
+        return at

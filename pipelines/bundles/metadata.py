@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from data_prep.errors import InputError
 from data_prep.files.json_files import read_json
-from pipelines.bundles.referral import PromiseRecord
+from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.command.folders import METADATA, require_bundle
+from pipelines.scores.costs import CostTable, given_costs
 
 SCHEMA_VERSION = 1
 
@@ -47,10 +56,11 @@ class Metadata(BaseModel):
     """Contents of `metadata.json`.
 
     `sha256` has the checksum of every file that must not change. `preprocessing_settings` describe what
-    `predict` does to an image before the graph takes it; they are empty if it does nothing. `promise` has
-    thresholds of referral; None where no evaluation was enclosed that made any. `pool_temperature` is that of
+    `predict` does to an image before the graph takes it; they are empty if it does nothing. `guarantee` has
+    thresholds of referral; None where its run held out nothing to make any by. `pool_temperature` is that of
     what `predict` averages over several inputs of the graph, as an image's patches, see
-    `pipelines.scores.pool_calibration`; None where there is none, as in earlier versions.
+    `pipelines.scores.pool_calibration`; None where there is none, as in earlier versions. `predict` decides
+    by `costs`; None where none were given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,8 +76,12 @@ class Metadata(BaseModel):
     signatures: dict[str, SignatureDescription]
     versions: dict[str, str]
     training_data: dict[str, Any]
-    promise: PromiseRecord | None = None
+    guarantee: GuaranteeRecord | None = Field(
+        default=None,
+        validation_alias=AliasChoices("guarantee", "promise"),  # the second one in bundles of version 0.1.0
+    )
     pool_temperature: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    costs: CostTable | None = None
     intended_use: str
     limitations: str
     sha256: dict[str, str] = {}
@@ -77,6 +91,12 @@ class Metadata(BaseModel):
         """The least value of the output `familiarity`; None where there is none, as in earlier versions."""
         described = self.signatures["serving_default"].outputs.get(FAMILIARITY)
         return None if described is None else described.range[0] or 0.0
+
+    @model_validator(mode="after")
+    def _check_costs(self) -> Self:
+        if self.costs is not None and self.costs.classes != self.class_names:
+            raise ValueError("the costs are of other classes than the model")
+        return self
 
     @field_validator("sha256")
     @classmethod
@@ -262,6 +282,23 @@ def load_metadata(bundle: Path) -> Metadata:
         return Metadata.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path} does not describe a bundle: {error}. Export the bundle again.") from error
+
+
+def with_costs(metadata: Metadata, settings: BaseModel, console: Any) -> Metadata:
+    """Return the metadata with the costs that a predict step is given in the place of the bundle's own.
+
+    Args:
+        metadata: Of the bundle.
+        settings: Settings of the step.
+        console: Where it is said which decisions the costs make pointless.
+
+    Raises:
+        InputError: The costs cannot be used with the classes of the bundle.
+    """
+    given = given_costs(
+        settings, metadata.class_names, lambda text: console.print(text, markup=False, soft_wrap=True)
+    )
+    return metadata if given is None else metadata.model_copy(update={"costs": given})
 
 
 def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:

@@ -37,7 +37,7 @@ _REACHING: Final = re.compile(
 _PLACES: Final = re.compile(
     r".*(file|path|director|address|prefix|uri|url|memory_region|descriptor_source|log_location).*"
 )
-"""Names of inputs and attributes by which an operation is told of a place outside: no export needs any."""
+"""Names of inputs and attributes that hold paths or addresses: no exported graph needs any of them."""
 
 
 def require_own_operations(bundle: Path) -> None:

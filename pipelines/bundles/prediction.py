@@ -22,12 +22,13 @@ from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.files.atomic import atomic_file, files_written, remove_partial
 from data_prep.files.tables import cell_text, write_table
 from pipelines.bundles.metadata import Metadata, load_metadata
-from pipelines.bundles.prediction_lines import PredictionLine, printable
+from pipelines.bundles.prediction_lines import PredictionLine, decided_sentence, printable
 from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha256
 from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.bundles.sources import Source
-from pipelines.bundles.unreadable import UnreadableSourceError, require_file
+from pipelines.bundles.unreadable import UnreadableSourceError, no_numbers, require_file
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
+from pipelines.scores.costs import CostTable
 
 SKIPPED = "skipped.csv"
 UNCERTAINTIES = ("predictive_entropy", "mutual_information")
@@ -49,6 +50,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
     *,
     class_names: Sequence[str] = (),
     least_familiarity: float | None = None,
+    costs: CostTable | None = None,
     on_done: Callable[[Line], None] = lambda _: None,
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
@@ -64,7 +66,8 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
         sources: Files to predict.
         out: Output folder; created, must not hold predictions yet, but for those of `run`.
         class_names: Classes whose probabilities are in the table.
-        least_familiarity: The least familiarity of which the bundle is capable; None if it says none.
+        least_familiarity: The least familiarity that the bundle can report; None if it reports none.
+        costs: Costs by which lines get a decision; None for none.
         on_done: Called after each line, for progress.
         left_out: Further entries of `skipped.csv`, such as frames; `predict` may add to them.
         run: What an earlier command has done, and where to remember what is done now; None to begin anew and
@@ -96,7 +99,9 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
         out.mkdir(parents=True, exist_ok=True)
         lines: list[Line] = []
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            columns = line_class.columns(class_names, familiarity=least_familiarity is not None)
+            columns = line_class.columns(
+                class_names, familiarity=least_familiarity is not None, costs=costs is not None
+            )
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
 
@@ -105,6 +110,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
                     line = (
                         found if least_familiarity is None else found.with_possible_flags(least_familiarity)
                     )
+                    line = line if costs is None else line.decided(costs)
                     cells = line.cells()
                     writer.writerow({key: cell_text(cells.get(key)) for key in columns})
                     lines.append(line)
@@ -163,6 +169,7 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
     *,
     class_names: Sequence[str] = (),
     least_familiarity: float | None = None,
+    costs: CostTable | None = None,
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
     remote: Remote | None = None,
@@ -185,6 +192,7 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
             out,
             class_names=class_names,
             least_familiarity=least_familiarity,
+            costs=costs,
             on_done=say,
             left_out=left_out,
             run=run,
@@ -226,7 +234,10 @@ def _lines_of(
     """Yield a source's lines, or one with the reason why it cannot be predicted."""
     try:
         require_file(source.path)
-        yield from predict(source)
+        for line in predict(source):
+            if not line.is_finite:
+                raise UnreadableSourceError(no_numbers(line.file))
+            yield line
     except UnreadableSourceError as error:
         yield line_class(file=printable(str(source.path)), status=printable(str(error)))
 
@@ -336,6 +347,8 @@ def summarise_predictions(
         f"{len(good)} {written} {out}, {before}{seconds:.2f} s each, {referred} referred to a person",
         markup=False,
     )
+    if decided := decided_sentence(lines):
+        console.print(decided, markup=False)
     for line in lines:
         if line.status != "ok":
             console.print(f"Left out: {line.status}", markup=False)

@@ -1,16 +1,22 @@
-"""Lines of `predictions.csv`: what is said of an input that was predicted, or why it could not be."""
+"""Lines of `predictions.csv`: the prediction for each input, or why there is none."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from gpmodels.familiarity.flags import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY
+from pipelines.scores.costs import REFER, CostTable
 from pipelines.scores.pictures import Outputs
 
 FAMILIARITY_COLUMNS = ("familiarity", "unfamiliar")
+COST_COLUMNS = ("decision", "expected_cost")
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,7 @@ class PredictionLine:
     Attributes:
         own_columns: Names of the application's cells, in the order of the table.
         familiarity_columns: Names of the cells of familiarity, where the bundle says it.
+        cost_columns: Names of the cells of a decision by costs, where there are any.
         familiarity_factor: What the least familiarity of an input is of the bundle's: 2 where it is pooled.
         file: The file that was predicted.
         referred: Whether a person should look.
@@ -34,6 +41,7 @@ class PredictionLine:
     own_columns: ClassVar[tuple[str, ...]] = ()
     familiarity_columns: ClassVar[tuple[str, ...]] = FAMILIARITY_COLUMNS
     familiarity_factor: ClassVar[int] = 1
+    cost_columns: ClassVar[tuple[str, ...]] = ()
 
     file: str
     referred: bool | None = None
@@ -43,29 +51,46 @@ class PredictionLine:
     status: str = "ok"
 
     @classmethod
-    def columns(cls, class_names: Iterable[str] = (), *, familiarity: bool = False) -> list[str]:
+    def columns(
+        cls, class_names: Iterable[str] = (), *, familiarity: bool = False, costs: bool = False
+    ) -> list[str]:
         """Return the names of the cells in the order of the table; each class has one, its probability.
 
         Args:
             class_names: Classes whose probabilities are in the table.
             familiarity: Whether the bundle says how familiar an input is.
+            costs: Whether decisions are made by costs.
         """
-        familiar = cls.familiarity_columns if familiarity else ()
+        further = (cls.cost_columns if costs else (), cls.familiarity_columns if familiarity else ())
         probabilities = map(probability_column, class_names)
-        return ["file", *cls.own_columns, "referred", *familiar, "seconds", "status", *probabilities]
+        before = ("file", *cls.own_columns, "referred", *further[0], *further[1])
+        return [*before, "seconds", "status", *probabilities]
 
     def cells(self) -> dict[str, object]:
         """Return the value of each column by its name."""
         return asdict(self)
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all numbers are finite, as those of a model in order are."""
+        return all(math.isfinite(value) for value in self.cells().values() if isinstance(value, float))
+
     def with_possible_flags(self, least_familiarity: float) -> Self:
         """Return this line without flags that could never be raised.
 
         Args:
-            least_familiarity: The least familiarity of which the bundle is capable.
+            least_familiarity: The least familiarity that the bundle can report.
         """
         possible = is_unfamiliar(self.familiarity_factor * least_familiarity)
         return self if possible else replace(self, unfamiliar=None)
+
+    def decided(self, costs: CostTable) -> Self:  # noqa: ARG002 - lines without classes need none
+        """Return this line with its decision by costs, where it is given a class.
+
+        Args:
+            costs: The costs.
+        """
+        return self
 
 
 @dataclass(frozen=True)
@@ -77,18 +102,50 @@ class ClassPredictionLine(PredictionLine):
         predictive_entropy: Predictive entropy, nats.
         mutual_information: Mutual information, nats.
         probability: Probability of every class by name; the cells are `probability of <class>`.
+        decision: The class, or `refer`, with the least expected cost; None without costs.
+        expected_cost: Its expected cost; None where it is not known.
     """
+
+    cost_columns = COST_COLUMNS
 
     label: str | None = None
     predictive_entropy: float | None = None
     mutual_information: float | None = None
     probability: dict[str, float] = field(default_factory=dict)
+    decision: str | None = None
+    expected_cost: float | None = None
+
+    def decided(self, costs: CostTable) -> Self:
+        """Return this line with its decision; what is decided to be referred is referred.
+
+        Args:
+            costs: The costs.
+        """
+        fields = cost_fields(costs, list(self.probability.values()), referred=bool(self.referred))
+        return replace(self, **fields) if self.probability else self
 
     def cells(self) -> dict[str, object]:
         """Return the value of each column by its name, one for each class among them."""
         cells = super().cells()
         del cells["probability"]
         return cells | {probability_column(name): value for name, value in self.probability.items()}
+
+
+def decided_sentence(lines: Iterable[PredictionLine]) -> str:
+    """Return in a sentence what costs decided; empty where they decided nothing.
+
+    Example:
+        >>> lines = [ClassPredictionLine(file=name, label="benign", decision="refer") for name in "ab"]
+        >>> decided_sentence(lines)
+        'Decided by costs: 2 refer; for 2 of 2 this is not the most probable class'
+    """
+    decided = [line for line in lines if isinstance(line, ClassPredictionLine) and line.decision is not None]
+    if not decided:
+        return ""
+    counts = Counter(str(line.decision) for line in decided)
+    listed = ", ".join(f"{number} {decision}" for decision, number in counts.most_common())
+    others = sum(line.decision != line.label for line in decided)
+    return f"Decided by costs: {listed}; for {others} of {len(decided)} this is not the most probable class"
 
 
 def class_fields(outputs: Outputs, class_names: Sequence[str], refer_above: float | None) -> dict[str, Any]:
@@ -108,6 +165,25 @@ def class_fields(outputs: Outputs, class_names: Sequence[str], refer_above: floa
         "referred": is_referred(entropy, refer_above),
         **familiarity_fields(None if FAMILIARITY not in outputs else float(outputs[FAMILIARITY])),
     }
+
+
+def cost_fields(costs: CostTable, probability: Sequence[float], *, referred: bool) -> dict[str, Any]:
+    """Return the fields of a line that say what is decided by costs.
+
+    Args:
+        costs: The costs.
+        probability: Probability of every class, in the order of the labels; empty decides nothing.
+        referred: Whether it is referred in any case; the cost of that is known where the table has it.
+    """
+    if not probability:
+        return {}
+    expected = costs.expected(np.array([probability]))[0]
+    place = int(costs.decide(np.array([probability]))[0][0])
+    if referred:
+        known = float(expected[-1]) if costs.refers else None
+        return {"decision": REFER, "expected_cost": known, "referred": True}
+    decision = costs.decisions[place]
+    return {"decision": decision, "expected_cost": float(expected[place]), "referred": decision == REFER}
 
 
 def familiarity_fields(familiarity: float | None, least: float = 0.0) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class PredictionRun:
                     line_class(**fields)  # pydantic would let fields pass that there are not
                     adapter.validate_python(fields)
                 except (TypeError, ValidationError) as error:
-                    raise _damaged(self.out / RECORDS, f"in what it says of {record.file}") from error
+                    raise _damaged(self.out / RECORDS, f"in its entry for {record.file}") from error
 
     def require_shared(self, record: Record) -> None:
         """Refuse a record of a worker whose files are not in this output folder.
@@ -153,7 +153,7 @@ def open_run(
 
     Raises:
         InputError: The folder holds predictions by another bundle or other settings, of files that have
-            changed or are not among those to predict, or predictions of which there is no record.
+            changed or are not among those to predict, or predictions without a record.
     """
     header = {
         "gpimaging": version("gpimaging"),
@@ -247,9 +247,10 @@ def _checked(
 
 
 def source_sha256(source: Source) -> str:
-    """Return the SHA-256 of what is read of a source, as hexadecimal digits.
+    """Return the SHA-256 of the content of a source, as hexadecimal digits.
 
-    Of a folder's files it is that of their names and digests in order; a file that cannot be read has none.
+    For a folder, the names and digests of its files are hashed in order; a file that cannot be read has no
+    digest.
 
     Args:
         source: The source.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PredictorFactory:
     """How a worker makes what predicts; it opens the bundle once.
 
     Attributes:
@@ -74,7 +74,7 @@ def on_cluster(
     Args:
         cluster: The cluster.
         run: The run.
-        make: Makes what predicts, see `Recipe`.
+        make: Makes what predicts, see `PredictorFactory`.
         line_class: Class of the application's lines.
         bundle: Folder of the bundle.
         settings: Of the step.
@@ -82,7 +82,7 @@ def on_cluster(
     if cluster is None:
         return None
     application, sha256 = run.header["application"], run.header["bundle"]
-    recipe = Recipe(make, line_class, application, bundle, sha256, settings, run.out)
+    recipe = PredictorFactory(make, line_class, application, bundle, sha256, settings, run.out)
 
     def records(sources: Sequence[Source]) -> Iterator[Record | Skipped]:
         return work_with_tensorflow(cluster, recipe.open, sources, lambda source: source.path)

@@ -288,7 +288,7 @@ def _check_outputs(where: str, outputs: Mapping[str, tf.Tensor], description: Si
 def _check_specs(
     where: str, outputs: Mapping[str, tf.Tensor | tf.TensorSpec], description: SignatureDescription
 ) -> None:
-    """Compare names, types and shapes of outputs, or of what the graph says of them, with the description."""
+    """Compare names, types and shapes of outputs, real or declared by the graph, with the description."""
     if set(outputs) != set(description.outputs):
         raise InputError(
             f"{where} returns {sorted(outputs)}, but {METADATA} describes {sorted(description.outputs)}. "

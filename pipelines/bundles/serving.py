@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from data_prep.files.image_settings import FULL, LevelRange
+from data_prep.files.depth import PERCENTILES
+from data_prep.files.image_settings import FULL, KeptLevels, range_in_words
 from data_prep.files.images import encode_picture
 
 Tensors = dict[str, tf.Tensor]
@@ -67,7 +68,7 @@ class ImageServer(Server):
         holders: Sequence[tf.Module],
         resize: Resize | None = None,
         *,
-        levels: LevelRange | None = None,
+        levels: KeptLevels | None = None,
     ) -> None:
         super().__init__(name="image_server")
         self._levels = levels
@@ -197,17 +198,20 @@ class ViewServer(Server):
         return {name: part[None] for name, part in zip(self._views, np.split(sample, ends), strict=True)}
 
 
-def levels_in_words(levels: LevelRange) -> str:
+def levels_in_words(levels: KeptLevels) -> str:
     """Return what is done to PNG files of 16 bits first, as the beginning of a sentence."""
-    return f"of PNG files of 16 bits, levels {levels[0]} to {levels[1]} become 0 to 255; then "
+    if levels == "window":
+        return "PNG files of 16 bits, which have no DICOM window, are refused; of others, first "
+    return f"of PNG files of 16 bits, {range_in_words(levels)} become 0 to 255; then "
 
 
-def decode_image(encoded: tf.Tensor, levels: LevelRange | None = None) -> tf.Tensor:
+def decode_image(encoded: tf.Tensor, levels: KeptLevels | None = None) -> tf.Tensor:
     """Decode a JPEG, PNG, WebP or 24-bit BMP: grey expanded, alpha dropped, 16 bits cut to 8.
 
     Args:
         encoded: Content of an image file, string `[]`.
-        levels: The levels that become 0 and 255 in a PNG file of 16 bits; None to keep the high byte.
+        levels: The levels that become 0 and 255 in a PNG file of 16 bits, "each" for its own percentiles,
+            "window" to refuse it, for it has no DICOM window; None to keep the high byte.
 
     Returns:
         uint8 `[H, W, 3]`, as `data_prep.files.images.read_image` except for the EXIF orientation.
@@ -261,18 +265,35 @@ def _decode_jpeg(encoded: tf.Tensor) -> tf.Tensor:
     return tf.io.decode_jpeg(encoded, channels=3, dct_method="INTEGER_ACCURATE")
 
 
-def _decode_png(encoded: tf.Tensor, padded: tf.Tensor, levels: LevelRange | None) -> tf.Tensor:
+def _decode_png(encoded: tf.Tensor, padded: tf.Tensor, levels: KeptLevels | None) -> tf.Tensor:
     """Decode a PNG file; byte 24 is its number of bits per sample."""
     if levels is None or levels == FULL:
         return tf.io.decode_png(encoded, channels=0)
 
+    def refused() -> tf.Tensor:
+        said = "Found a PNG of 16 bits, but the training was on DICOM windows: send 8 bits"
+        with tf.control_dependencies([tf.debugging.Assert(tf.constant(False), [said])]):
+            return tf.zeros([1, 1, 1], tf.uint8)
+
     def deep() -> tf.Tensor:
         samples = tf.cast(tf.io.decode_png(encoded, channels=0, dtype=tf.uint16), tf.float32)
-        scaled = tf.round((samples - levels[0]) * (255 / (levels[1] - levels[0])))
+        low, high = levels if isinstance(levels, tuple) else _percentiles(samples)
+        scaled = tf.round((samples - low) * (255 / (high - low)))
         return tf.cast(tf.clip_by_value(scaled, 0.0, 255.0), tf.uint8)
 
     is_deep = tf.equal(tf.strings.substr(padded, 24, 1), b"\x10")
-    return tf.cond(is_deep, deep, lambda: tf.io.decode_png(encoded, channels=0))
+    of_deep = refused if levels == "window" else deep
+    return tf.cond(is_deep, of_deep, lambda: tf.io.decode_png(encoded, channels=0))
+
+
+def _percentiles(samples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the range of an image by itself, alpha left out, as `data_prep.files.depth` does."""
+    import tensorflow_probability as tfp  # noqa: PLC0415 - takes .6 s, and predict does without
+
+    colours = samples[..., : (tf.shape(samples)[-1] + 1) // 2 * 2 - 1]  # 1 or 3 channels
+    ends = tfp.stats.percentile(tf.cast(colours, tf.float64), PERCENTILES, interpolation="linear")
+    low, high = tf.cast(tf.floor(ends[0]), tf.float32), tf.cast(tf.math.ceil(ends[1]), tf.float32)
+    return low, tf.where(high > low, high, low + tf.maximum(low, 1))
 
 
 def _is_animated(padded: tf.Tensor) -> tf.Tensor:
@@ -298,7 +319,7 @@ def to_network_size(images: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
     """Return images as training saw them: averaged over areas, in whole grey levels, float32 in 0..255.
 
     An image smaller than `size` is averaged over areas as well, which are parts of pixels: it is enlarged in
-    steps and not interpolated, as by `data_prep.files.images.resize_image`.
+    steps and not interpolated, as by `data_prep.files.resizing.resize_image`.
     """
     resized = tf.raw_ops.ResizeArea(images=images, size=size, align_corners=False)
     return tf.ensure_shape(tf.round(resized), [None, *size, 3])

@@ -16,8 +16,10 @@ from rich.console import Console
 
 from data_prep.errors import InputError
 from data_prep.files.depth import outside_levels
-from data_prep.files.entries import IMAGE_SUFFIXES, OTHER_IMAGE_SUFFIXES
-from data_prep.files.image_settings import LevelRange
+from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.image_settings import ImageKinds, KeptLevels
+from data_prep.files.kinds import unlike_kinds
+from data_prep.files.unusable import why_not_read
 from data_prep.files.videos import VIDEO_SUFFIXES
 from pipelines.command.folders import PREDICTIONS
 
@@ -101,7 +103,9 @@ def find_sources(
     return _unique_sources(list(dict.fromkeys(paths))) + others
 
 
-def say_unsearched(inputs: Sequence[Path], out: Path, console: Console, *, suffixes: Collection[str]) -> None:
+def print_unsearched(
+    inputs: Sequence[Path], out: Path, console: Console, *, suffixes: Collection[str]
+) -> None:
     """Say which of the folders have folders inside with files that are not predicted.
 
     Args:
@@ -124,22 +128,32 @@ def say_unsearched(inputs: Sequence[Path], out: Path, console: Console, *, suffi
             )
 
 
-def say_outside_levels(sources: Sequence[Source], levels: LevelRange | None, console: Console) -> None:
-    """Warn of images that the range of levels of the training does not suit.
+def print_outside_levels(
+    sources: Sequence[Source],
+    levels: KeptLevels | None,
+    console: Console,
+    *,
+    only_wide: bool = False,
+    kinds: ImageKinds = (),
+) -> None:
+    """Warn of images that the range of levels of the training does not suit, or of another kind.
 
     Args:
         sources: What was predicted; videos are passed over.
         levels: The levels that became 0 and 255 in the training, see `data_prep.files.depth`.
         console: Where it is said.
+        only_wide: As for `data_prep.files.depth.outside_levels`.
+        kinds: What all images of the training were.
     """
-    for warning in outside_levels([source.path for source in sources if not source.is_video], levels):
+    files = [source.path for source in sources if not source.is_video]
+    for warning in (*outside_levels(files, levels, only_wide=only_wide), *unlike_kinds(files, kinds)):
         console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
 
 
 def _filled_folders(folder: Path, suffixes: Collection[str], passed_over: Collection[Path]) -> list[Path]:
     """Return the first folders at any depth inside a folder that directly hold such files.
 
-    Predictions of before are passed over, and so are hidden folders and those that the user may not read.
+    Folders of earlier predictions, hidden folders and folders that the user may not read are passed over.
 
     Args:
         folder: The folder.
@@ -183,11 +197,8 @@ def _is_known_file(path: Path, suffixes: Collection[str]) -> bool:
 
 
 def _looks_readable(path: Path, suffixes: Collection[str]) -> bool:
-    """Whether a visible entry of a folder is named like a picture, but is of no kind that is read."""
-    if path.name.startswith(".") or path.is_dir() or _is_known_file(path, suffixes):
-        return False
-    others = OTHER_IMAGE_SUFFIXES if frozenset(suffixes) >= IMAGE_SUFFIXES else frozenset[str]()
-    return path.suffix.lower() in others.union(suffixes)
+    """Whether a visible entry of a folder looks like a picture, but is of no kind that is read."""
+    return not path.name.startswith(".") and not path.is_dir() and why_not_read(path, suffixes) is not None
 
 
 def _unique_sources(paths: Sequence[Path]) -> list[Source]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from data_prep.errors import InputError
@@ -47,11 +48,22 @@ def run_signature(signature: Signature, image: Picture, file: str) -> Outputs:
         file: Name of the image's file, for messages.
 
     Raises:
-        UnreadableSourceError: There is not enough memory.
+        UnreadableSourceError: There is not enough memory, or the outputs are no numbers.
     """
     with enough_memory(image, file):
         outputs = signature(images=tf.constant(image[None]))
-        return {name: value.numpy()[0] for name, value in outputs.items()}
+        arrays = {name: value.numpy()[0] for name, value in outputs.items()}
+    if not all(np.isfinite(values).all() for values in arrays.values()):
+        raise UnreadableSourceError(no_numbers(file))
+    return arrays
+
+
+def no_numbers(file: str) -> str:
+    """Return why a file has no prediction where the model gives NaN or infinity."""
+    return (
+        f"{file}: the prediction has numbers that are NaN or infinite. Check the image, and the model with "
+        "`gpimaging verify`."
+    )
 
 
 @contextmanager

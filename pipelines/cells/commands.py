@@ -14,8 +14,8 @@ from pipelines.cells.settings import (
     TrainSettings,
 )
 from pipelines.command.console import stage_bars
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.evaluation.commands import application_commands
+from pipelines.command.steps import Command, OverwritePrepared, StepCall
+from pipelines.evaluation.commands import application_commands, predict_command
 
 
 def prepare(
@@ -32,7 +32,7 @@ def prepare(
 ) -> None:
     """Find candidates for cell events in annotated sequences and describe them, for training."""
     from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     started = perf_counter()
     with stage_bars(call.console) as advance:
@@ -52,22 +52,8 @@ def prepare(
         f"({manifest.num_features} features in {len(manifest.views)} views, {speed:.0f} candidates/s)"
     )
     facts = describe_classes(result, manifest.examples)
-    say_prepared(written, facts, result.skipped, out, call.console)
+    print_prepared(written, facts, result.skipped, out, call.console)
     call.console.print(manifest.describe_reachable(), markup=False)
-
-
-def predict(
-    call: StepCall[PredictSettings],
-    inputs: Annotated[list[Path], input_option("Videos, TIFF files of several pages, or folders of frames.")],
-    model: Path,
-    out: Path,
-) -> None:
-    """Write the events of sequences as a table and as marked frames, with an exported bundle."""
-    from pipelines.cells.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
-
-    predict_with(
-        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
-    )
 
 
 COMMANDS = application_commands(
@@ -75,6 +61,11 @@ COMMANDS = application_commands(
     prepare=Command(CellsPrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict, on_cluster=True),
+    predict=predict_command(
+        "pipelines.cells.prediction:CELLS_PREDICTION",
+        PredictSettings,
+        purpose="Write the events of sequences as a table and as marked frames, with an exported bundle.",
+        inputs="Videos, TIFF files of several pages, or folders of frames.",
+    ),
     export=ExportSettings,
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -26,8 +26,10 @@ from data_prep.files.tables import write_table
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES
 from pipelines.bundles.prediction_lines import (
+    COST_COLUMNS,
     FAMILIARITY_COLUMNS,
     PredictionLine,
+    cost_fields,
     familiarity_fields,
     is_referred,
     printable,
@@ -36,10 +38,12 @@ from pipelines.bundles.prediction_lines import (
 from pipelines.bundles.preprocessing import load_preprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source, fitting_stem
+from pipelines.bundles.step import FinishedPrediction, PredictStep
 from pipelines.bundles.unreadable import reading
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.pictures import write_marked
-from pipelines.cells.settings import PredictSettings
+from pipelines.cells.settings import APPLICATION, PredictSettings
+from pipelines.scores.costs import CostTable
 
 EVENTS = "events.csv"
 
@@ -66,6 +70,21 @@ class CellsPrediction(PredictionLine):
     events: int | None = None
     referred_events: int | None = None
     rows: Sequence[Mapping[str, Any]] = ()
+
+    def decided(self, costs: CostTable) -> Self:
+        """Return this line with the decisions of its events, as it is if the sequence could not be read."""
+        if self.status != "ok":
+            return self
+        rows = [{**row, **_decision(row, costs)} for row in self.rows]
+        referred = sum(bool(row.get("referred")) for row in rows)
+        return replace(self, rows=rows, referred_events=referred, referred=referred > 0)
+
+
+def _decision(row: Mapping[str, Any], costs: CostTable) -> dict[str, Any]:
+    """Return the cells of an event's decision by costs; none of a sequence without events."""
+    columns = [probability_column(name) for name in costs.classes]
+    probability = [row[column] for column in columns if column in row]
+    return cost_fields(costs, probability, referred=bool(row.get("referred")))
 
 
 def sequence_sources(inputs: Sequence[Path]) -> tuple[list[Source], list[Skipped]]:
@@ -211,7 +230,12 @@ class CellsPredictor:
 
 
 def write_events(
-    lines: Sequence[CellsPrediction], out: Path, class_names: Sequence[str], *, familiarity: bool
+    lines: Sequence[CellsPrediction],
+    out: Path,
+    class_names: Sequence[str],
+    *,
+    familiarity: bool,
+    costs: bool = False,
 ) -> None:
     """Write `events.csv`, the events of all sequences, which `prepare` reads.
 
@@ -223,6 +247,7 @@ def write_events(
         out: Output folder.
         class_names: In the order of the labels; the first one is that of no event.
         familiarity: Whether the bundle says how familiar an input is.
+        costs: Whether decisions are made by costs.
 
     Raises:
         InputError: The table cannot be written.
@@ -231,6 +256,7 @@ def write_events(
     if not rows:
         return
     header = ["sequence", "frame", "x", "y", "kind", "probability", *UNCERTAINTIES, "referred"]
+    header += COST_COLUMNS if costs else ()
     header += FAMILIARITY_COLUMNS if familiarity else ()
     header += map(probability_column, class_names)
     write_table(out / EVENTS, header, ([row.get(name) for name in header] for row in rows))
@@ -254,3 +280,31 @@ def make_predictor(
         out=out,
         least_familiarity=metadata.least_familiarity,
     )
+
+
+def _finish(done: FinishedPrediction[CellsPredictor, CellsPrediction]) -> None:
+    """Say how many events were found."""
+    found = sum(line.events or 0 for line in done.lines)
+    referred = sum(line.referred_events or 0 for line in done.lines)
+    done.console.print(
+        f"{found} events found, {referred} of them referred to a person, listed in {done.out / EVENTS}",
+        markup=False,
+    )
+
+
+CELLS_PREDICTION = PredictStep(
+    application=APPLICATION,
+    judged="candidates",
+    line_class=lambda _: CellsPrediction,
+    make=make_predictor,
+    find=lambda inputs, _out, _console: sequence_sources(inputs),
+    left_out=lambda predictor: predictor.left_out,
+    write_more=lambda lines, out, metadata: write_events(
+        lines,
+        out,
+        metadata.class_names,
+        familiarity=metadata.least_familiarity is not None,
+        costs=metadata.costs is not None,
+    ),
+    finish=_finish,
+)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
-from pipelines.labelled.settings import MachineName, ViewsRun, ViewsTrainSettings
-from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.labelled.settings import SVMName, ViewsRun, ViewsTrainSettings
+from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
+from pipelines.runs.settings import ClassExportSettings as ExportSettings
 
 __all__ = [
     "APPLICATION",
@@ -45,14 +47,15 @@ class TrainSettings(ViewsTrainSettings):
         description="Adam's first learning rate of the linear head, which learns alone: there is no network "
         "to train.",
     )
-    machines: tuple[MachineName, ...] = Field(
+    svms: tuple[SVMName, ...] = Field(
         default=(),
+        validation_alias=AliasChoices("svms", "machines"),  # the second one as before this release
         description="Support vector machines to compare with (linear_svm, rbf_svm). They need events of two "
         "training sequences at least, and take long for thousands of candidates.",
     )
 
 
-class PredictSettings(LabelReferralSettings):
+class PredictSettings(CostSettings, LabelReferralSettings):
     """Settings of `cells predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +64,7 @@ class PredictSettings(LabelReferralSettings):
         "threshold": ("", "Probability above which a candidate is an event; 0.5 without it."),
         "refer_above": ("", "Refer an event to a person above this entropy, in nats."),
         "max_error": MAX_ERROR_OPTION,
+        "costs": COSTS_OPTION,
     }
 
     threshold: float = Field(

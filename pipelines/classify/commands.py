@@ -15,8 +15,8 @@ from pipelines.classify.settings import (
     TrainSettings,
 )
 from pipelines.command.console import stage_bars
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.evaluation.commands import application_commands
+from pipelines.command.steps import Command, OverwritePrepared, StepCall
+from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
 
 
@@ -36,7 +36,7 @@ def prepare(
 ) -> None:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_classify(
@@ -51,21 +51,7 @@ def prepare(
     manifest = result.manifest
     written = f"{manifest.num_examples} images of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, manifest.notes)
-    say_prepared(written, facts, result.skipped, out, call.console)
-
-
-def predict(
-    call: StepCall[PredictSettings],
-    inputs: Annotated[list[Path], input_option("Images, or folders of them.")],
-    model: Path,
-    out: Path,
-) -> None:
-    """Write the class of each image, its probability and its uncertainty, with an exported bundle."""
-    from pipelines.classify.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
-
-    predict_with(
-        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
-    )
+    print_prepared(written, facts, result.skipped, out, call.console)
 
 
 COMMANDS = application_commands(
@@ -75,6 +61,12 @@ COMMANDS = application_commands(
     train_off_cluster=train_off_cluster,
     evaluate=EvaluateSettings,
     evaluate_off_cluster=partial(evaluate_off_cluster, ClassifyRun),
-    predict=Command(PredictSettings, predict, on_cluster=True),
+    predict=predict_command(
+        "pipelines.classify.prediction:CLASSIFY_PREDICTION",
+        PredictSettings,
+        purpose="Write the class of each image, its probability and its uncertainty, with an exported "
+        "bundle.",
+        inputs="Images, or folders of them.",
+    ),
     export=ExportSettings,
 )

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.files.depth import read_at_levels
-from data_prep.files.fitting import fit_image
+from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.fitting import fit_image, mostly_cut_off
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
 from pipelines.bundles.saved_model import Signature
-from pipelines.bundles.sources import Source
+from pipelines.bundles.sources import Source, print_outside_levels
+from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature
 from pipelines.classify.contact_sheet import ContactSheet
-from pipelines.classify.settings import ImagePreprocessing, PredictSettings
+from pipelines.classify.settings import APPLICATION, ImagePreprocessing, PredictSettings
 
 
 @dataclass(frozen=True)
@@ -114,3 +116,24 @@ def make_predictor(
         images=bundle_preprocessing(metadata, bundle, ImagePreprocessing),
         settings=settings,
     )
+
+
+def _finish(done: FinishedPrediction[ImagePredictor, ImagePrediction]) -> None:
+    """Say which images are unlike those of the training; write the contact sheet."""
+    images = done.predictor.images
+    print_outside_levels(done.sources, images.levels, done.console, kinds=images.kinds)
+    extents = {line.file: (line.height, line.width) for line in done.lines if line.height and line.width}
+    for warning in mostly_cut_off(extents, done.predictor.size, images.fit):
+        done.console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+    if sheet := contact_sheet(done.predictor, done.sources, done.lines).write(done.out):
+        done.console.print(f"The least certain images: {sheet}", markup=False, soft_wrap=True)
+
+
+CLASSIFY_PREDICTION = PredictStep(
+    application=APPLICATION,
+    judged="images",
+    line_class=lambda _: ImagePrediction,
+    make=make_predictor,
+    find=files_with(IMAGE_SUFFIXES, "image"),
+    finish=_finish,
+)

@@ -7,10 +7,12 @@ from typing import ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.files.fitting import Fit
-from data_prep.files.image_settings import KEPT_DESCRIPTION, LevelRange
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
-from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
+from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import ImageNetworkName, ImageOrTrunkSettings, TrunkRun
 
 __all__ = [
@@ -29,7 +31,8 @@ class ImagePreprocessing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
-    levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    kinds: ImageKinds = Field(default=(), description=KINDS_DESCRIPTION)
 
 
 APPLICATION: Final = "classify"
@@ -57,7 +60,7 @@ class TrainSettings(ImageOrTrunkSettings):
     )
 
 
-class PredictSettings(ReferralSettings):
+class PredictSettings(CostSettings, ReferralSettings):
     """Settings of `classify predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +68,7 @@ class PredictSettings(ReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer an image to a person above this entropy, in nats."),
         "max_error": MAX_ERROR_OPTION,
+        "costs": COSTS_OPTION,
     }
 
     refer_above: float | None = Field(

@@ -7,23 +7,26 @@ YAML is read as `data_prep.files.yaml_text` does, without what surprises; number
 
 import difflib
 import json
+import logging
 import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import annotated_types
 import yaml
-from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic import AliasChoices, BaseModel, GetCoreSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from data_prep.files.yaml_text import format_yaml, parse_yaml, yaml_problem
+
+LOGGER = logging.getLogger(__name__)
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -127,7 +130,7 @@ def load_settings(
     values = (cls() if base is None else base).model_dump(mode="json")
     sources: dict[tuple[str, ...], _Given] = {}
     for item in given:
-        for leaf in _leaves(item, cls):
+        for leaf in _leaves(_by_present_name(item, cls), cls):
             _require_known(leaf, cls, known)
             _require_finite(leaf)
             _put(values, leaf.key, leaf.value)
@@ -211,6 +214,19 @@ def _parse_override(text: str) -> _Given:
             f"--set {_short(text)}: {yaml_problem(error)}. Quote special characters; write lists as [a, b]."
         ) from error
     return _Given(tuple(key.split(".")), value, "--set")
+
+
+def _by_present_name(given: _Given, cls: type[BaseModel]) -> _Given:
+    """Return what was given under the present name of its setting, with a note where it had a former one."""
+    for name, field in cls.model_fields.items():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices) and given.key[0] in alias.choices[1:]:
+            LOGGER.warning(
+                "%s: the setting %s is called %s now; the next release reads the present name alone",
+                *(given.source, given.key[0], name),
+            )
+            return replace(given, key=(name, *given.key[1:]))
+    return given
 
 
 def _leaves(given: _Given, cls: type[BaseModel]) -> Iterator[_Given]:

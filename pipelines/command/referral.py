@@ -1,4 +1,4 @@
-"""The setting of predict steps that refers by a promise; help imports it, so it imports nothing heavy."""
+"""The setting of predict steps that refers by a guarantee; help imports it, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, model_validator
 MAX_ERROR_OPTION = ("", "Refer so many that at most this share of the others is wrong, with 95 % confidence.")
 """Option `--max-error` of predict steps."""
 
-PROMISED_THRESHOLD = 0.5
-"""Probability above which an evaluation takes something for an event or a lane; promises are of that."""
+GUARANTEED_THRESHOLD = 0.5
+"""Probability above which an evaluation takes something for an event or a lane; guarantees are of that."""
 
 
 class ReferralSettings(BaseModel):
@@ -21,7 +21,7 @@ class ReferralSettings(BaseModel):
         gt=0,
         lt=1,
         description="Refer so many that at most this share of what is not referred is wrong, with 95 % "
-        "confidence, by the promise that the bundle keeps of an evaluation; null promises nothing.",
+        "confidence, by the guarantee that the bundle holds from its training; null guarantees nothing.",
     )
 
     @model_validator(mode="after")
@@ -32,14 +32,14 @@ class ReferralSettings(BaseModel):
 
 
 class LabelReferralSettings(ReferralSettings):
-    """The same of predict steps whose labels depend on a setting `threshold`; promises are of 0.5."""
+    """The same of predict steps whose labels depend on a setting `threshold`; guarantees are of 0.5."""
 
     @model_validator(mode="after")
-    def _check_promised_threshold(self) -> Self:
-        threshold = getattr(self, "threshold", PROMISED_THRESHOLD)
-        if self.max_error is not None and threshold != PROMISED_THRESHOLD:
+    def _check_guaranteed_threshold(self) -> Self:
+        threshold = getattr(self, "threshold", GUARANTEED_THRESHOLD)
+        if self.max_error is not None and threshold != GUARANTEED_THRESHOLD:
             raise ValueError(
-                f"max_error goes with threshold {PROMISED_THRESHOLD:g} only, with which its promise is made, "
-                f"found {threshold:g}"
+                f"max_error goes with threshold {GUARANTEED_THRESHOLD:g} only, with which its guarantee is "
+                f"given, found {threshold:g}"
             )
         return self

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import BaseModel
 
-from pipelines.command.steps import Command, Commands, OffCluster, StepCall
+from pipelines.command.referral import ReferralSettings
+from pipelines.command.steps import Command, Commands, OffCluster, StepCall, input_option
 from pipelines.command.strategies import StrategyName
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 
@@ -117,6 +118,30 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
         "predict": predict,
         "export": Command(export, run_export),
     }
+
+
+def predict_command(step: str, settings: type[ReferralSettings], *, purpose: str, inputs: str) -> Command:
+    """Return the command that predicts files of an application.
+
+    Args:
+        step: Path of its `PredictStep`, for example `"pipelines.lane.prediction:LANE_PREDICTION"`.
+        settings: Class of the settings.
+        purpose: Help text of the command.
+        inputs: Help text of `--input`.
+    """
+
+    def run_predict(
+        call: StepCall[ReferralSettings],
+        inputs: Annotated[list[Path], input_option(inputs)],
+        model: Path,
+        out: Path,
+    ) -> None:
+        resolve_name(step)(
+            call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
+        )
+
+    run_predict.__doc__ = purpose
+    return Command(settings, run_predict, on_cluster=True)
 
 
 def _on_cluster(off_cluster: OffCluster | None) -> Mapping[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
@@ -16,24 +17,31 @@ from data_prep.errors import InputError
 from data_prep.files.atomic import remove_partial_of
 from data_prep.prepared.workers import Cluster
 from pipelines.command.folders import METRICS, require_no_evaluation
-from pipelines.evaluation.promises import ReferralCollector, no_promise_reason, run_promises
+from pipelines.evaluation.costs import ClassCollector, judged_costs
+from pipelines.evaluation.guarantees import no_guarantee_reason, run_guarantees
 from pipelines.evaluation.shifted import require_images, shifted_results
 from pipelines.evaluation.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
 from pipelines.evaluation.warnings import (
+    chance_warnings,
     ensemble_warnings,
     evaluation_warnings,
     group_warnings,
     head_epochs,
+    left_out_warnings,
     seen_warnings,
     unchecked_warnings,
+    unfamiliar_warnings,
     unfinished_warnings,
 )
 from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
+from pipelines.runs.guarantees import ReferralCollector
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import run_predictors
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import EvaluateSettings
 from pipelines.runs.training_digests import read_learned
+from pipelines.scores.cost_results import cost_sentence
+from pipelines.scores.costs import given_costs
 from pipelines.scores.metrics import write_metrics
 from pipelines.scores.novelty import unfamiliar_sentences
 from pipelines.scores.pictures import Outputs
@@ -47,7 +55,8 @@ from pipelines.scores.results import (
     selection_warnings,
 )
 from pipelines.scores.shifts import shift_sentences
-from pipelines.scores.tables import promise_sentence, results_table
+from pipelines.scores.tables import guarantee_sentence, results_table
+from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
 
 REPORT = "report.html"
 
@@ -100,11 +109,12 @@ def _evaluate(
         InputError: The run or the data cannot be used.
     """
     judge_by, run = job.application.judge, job.run
-    data = job.application.inputs.seen(data, job.settings, job.folder, job.console, cluster)
+    data = job.application.inputs.encoded(data, job.settings, job.folder, job.console, cluster)
     fold = job.settings.fold if settings.fold is None else settings.fold
     # Where other data than those of the training are judged, their training part is of no use here.
     trained_here = data.sha256 == run.manifest_sha256
     job = job.on(data, fold=fold, selects=trained_here or settings.split != "test")
+    table = given_costs(settings, run.reported_classes, job.say)
     names = judged_names(settings, job)
     job.application.inputs.require_fitting(data, job.folder, run)
     seen = fold != job.settings.fold and trained_here
@@ -117,16 +127,16 @@ def _evaluate(
     unknown = None
     if settings.unfamiliar is not None:
         unknown = read_unfamiliar(job, settings.unfamiliar, read_learned(job.folder) or frozenset())
-    judged = judge_all(job, predictors, names, judged_again)
-    results = judged.results
+    judged = judge_all(job, predictors, names, judged_again, collects_classes=table is not None)
+    results, predictors = judged.results, list(judged.predictors)
     chosen = "" if run.choice is None else chosen_title(predictors, run.choice.head)
     main = main_result(results, chosen)
-    no_promise = no_promise_reason(job, trained_here=trained_here, fold=fold)
+    no_guarantee = no_guarantee_reason(job, trained_here=trained_here, fold=fold)
     errors = [collector.errors() for collector in judged.referral]
-    promises = (
+    guarantees = (
         {}
-        if no_promise
-        else run_promises(job, predictors, errors, names=names, max_errors=settings.max_errors)
+        if no_guarantee
+        else run_guarantees(job, predictors, errors, names=names, max_errors=settings.max_errors)
     )
     groups = judge_by.groups(data, names)
     num_groups = len(set(groups.values()))
@@ -157,14 +167,20 @@ def _evaluate(
             *unchecked_warnings(job.folder, learned, judge_by.judged),
             *seen_warnings(judged_again.number, num_judged, judge_by.judged),
             *group_warnings(num_judged, num_groups, judge_by.judged),
+            *chance_warnings(results, judge_by.judged),
+            *left_out_warnings(judged.left_out),
+            *unfamiliar_warnings(None if unknown is None else len(unknown)),
             *selection_warnings(run.counts["selection"]),
             *ensemble_warnings(job),
             *unfinished_warnings(job),
         ),
         class_names=run.reported_classes,
-        promises=promises,
-        no_promise=no_promise,
-        choice="" if run.choice is None else run.choice.sentence(),
+        guarantees=guarantees,
+        no_guarantee=no_guarantee,
+        costs=judged_costs(
+            table, predictors, judged.classes, groups=groups, noun=judge_by.judged, settings=settings
+        ),
+        choice="" if run.choice is None or not chosen else run.choice.sentence(),
         chosen=chosen,
         unfamiliar={}
         if unknown is None
@@ -206,15 +222,21 @@ def write_evaluation(job: Job[Any, Any, Any], evaluation: Evaluation, gallery: G
         job.say(sentence, soft_wrap=True)
     if evaluation.choice:
         job.say(evaluation.choice, soft_wrap=True)
-    if sentence := promise_sentence(evaluation):
+    if evaluation.costs is not None:
+        job.say(cost_sentence(evaluation.costs, evaluation.main.name), soft_wrap=True)
+    if sentence := guarantee_sentence(evaluation):
         job.say(sentence, soft_wrap=True)
     job.say(f"Report: {out / REPORT}; every number: {out / METRICS}", soft_wrap=True)
 
 
 def chosen_title(predictors: Sequence[Predictor], head: str) -> str:
-    """Return the title of a head as it is exported: the last row of it; empty of a head that has none."""
+    """Return the title of the row that is exported of a head, its last one; empty if the head has no row."""
     titles = [predictor.title for predictor in predictors if predictor.head == head]
     return titles[-1] if titles else ""
+
+
+class NoNumbersError(InputError):
+    """A method predicts NaN or infinity for an example."""
 
 
 class Collector(Protocol):
@@ -229,44 +251,77 @@ class JudgedMethods:
     """What all methods did on the judged examples, each in the order of the methods.
 
     Attributes:
+        predictors: The methods that could be judged.
         results: Scores.
-        referral: Uncertainty and error of each example, for promises.
+        referral: Uncertainty and error of each example, for guarantees.
         novelty: Scores that may tell unknown examples from these.
+        classes: What each said of the classes; nothing where that was not collected.
+        left_out: What is wrong with the prediction of each other method, by its title.
     """
 
+    predictors: tuple[Predictor, ...]
     results: tuple[MethodResult, ...]
     referral: tuple[ReferralCollector, ...]
     novelty: tuple[NoveltyCollector, ...]
+    classes: tuple[ClassCollector, ...]
+    left_out: Mapping[str, str]
 
 
 def judge_all(
-    job: Job[Any, Any, Any], predictors: Sequence[Predictor], names: Sequence[str], seen: SeenExamples
+    job: Job[Any, Any, Any],
+    predictors: Sequence[Predictor],
+    names: Sequence[str],
+    seen: SeenExamples,
+    *,
+    collects_classes: bool = False,
 ) -> JudgedMethods:
-    """Return what each method predicts of the judged examples, one of which is in memory at a time.
+    """Return the predictions of each method for the judged examples; one example is in memory at a time.
+
+    A method that predicts NaN or infinity for one of them is left out.
 
     Args:
         job: Job on the run and the judged folder.
         predictors: The methods.
         names: Names of the judged examples.
         seen: Counts those that the run learned from, while the first method judges them.
+        collects_classes: Whether what each method says of the classes is kept, for costs.
+
+    Raises:
+        InputError: An input has NaN or infinite numbers, or the predictions of every method do.
     """
     judge_by = job.application.judge
     total = judge_by.count(job.data, names)
-    results: list[MethodResult] = []
-    referral = tuple(ReferralCollector(judge_by) for _ in predictors)
-    novelty = tuple(NoveltyCollector(predictor.flags) for predictor in predictors)
-    for predictor, errors, scores in zip(predictors, referral, novelty, strict=True):
+    good: list[tuple[Predictor, MethodResult, ReferralCollector, NoveltyCollector, ClassCollector]] = []
+    left_out: dict[str, str] = {}
+    for predictor in predictors:
+        errors, scores, classes = (
+            ReferralCollector(judge_by),
+            NoveltyCollector(predictor.flags),
+            ClassCollector(),
+        )
+        collectors: list[Collector] = [errors, scores]
+        if collects_classes:
+            collectors.append(classes)
         examples = judge_by.examples(job.data, names)
         shown = track(
-            examples if results else seen.among(examples),
+            examples if good else seen.among(examples),
             predictor.title,
             total=total,
             console=job.console,
             transient=True,
             disable=not job.console.is_terminal,
         )
-        results.append(judge(judge_by, predictor, shown, collectors=(errors, scores)))
-    return JudgedMethods(tuple(results), referral, novelty)
+        try:
+            result = judge(judge_by, predictor, shown, collectors=collectors)
+        except NoNumbersError as error:
+            left_out[predictor.title] = str(error)
+            seen.number = seen.number if good else 0  # the next method counts anew
+            continue
+        good.append((predictor, result, errors, scores, classes))
+    if not good:
+        raise InputError(next(iter(left_out.values())))
+    judged, results, referral, novelty, said = zip(*good, strict=True)
+    return JudgedMethods(judged, results, referral, novelty, said, left_out)
 
 
 def judge(
@@ -285,15 +340,21 @@ def judge(
         predictor: The method.
         examples: Examples to judge; one is in memory at a time.
         collectors: Are given each example and what the method predicts of it.
+
+    Raises:
+        InputError: An input has NaN or infinite numbers; `NoNumbersError`: a prediction has.
     """
     records: list[Any] = []
     seconds = 0.0
     for example in examples:
         if not records:
             judge_by.outputs(predictor, example)
+        _require_finite(f"{example.name}: the input", example.image, InputError)
         started = time.perf_counter()
         outputs = judge_by.outputs(predictor, example)
         seconds += time.perf_counter() - started
+        said = f"{example.name}: what {predictor.title} predicts"
+        _require_finite(said, outputs[PREDICTIVE_ENTROPY], NoNumbersError)
         records.append(judge_by.record(example, outputs))
         for collector in collectors:
             collector.add(example, outputs)
@@ -304,6 +365,16 @@ def judge(
         peak_memory_bytes=peak_memory_bytes(),
         details=predictor.details,
     )
+
+
+def _require_finite(what: str, values: NDArray[Any], error: type[InputError]) -> None:
+    """Refuse numbers that a network may hide, since a ReLU can make 0 of NaN."""
+    bad = 0 if values.dtype.kind != "f" else int(np.sum(~np.isfinite(values)))
+    if bad:
+        raise error(
+            f"{what} has {bad} of {values.size} numbers that are NaN or infinite. Prepare the data, or "
+            "extract the features, again without them; if the input is right, train the model again."
+        )
 
 
 def spread(names: Sequence[str], most: int) -> tuple[str, ...]:

@@ -12,15 +12,18 @@ from data_prep.errors import InputError
 from data_prep.files.atomic import refuse_existing
 from gpmodels import HybridModel
 from gpmodels.familiarity.flags import UNFAMILIAR_BELOW, is_unfamiliar
+from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.metadata import with_familiarity
 from pipelines.bundles.saved_model import write_bundle
 from pipelines.command.config import CONFIG_NAME
-from pipelines.evaluation.promises import model_source, promise_record
+from pipelines.evaluation.guarantees import guarantee_record
 from pipelines.evaluation.warnings import unfinished_warnings
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.guarantees import model_source, read_guarantees
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import ExportSettings
+from pipelines.scores.costs import given_costs
 from pipelines.scores.metrics import read_metrics
 
 
@@ -41,7 +44,7 @@ def export(
         settings: Settings of the export.
         model: Folder of the run.
         out: Folder of the bundle.
-        metrics: `metrics.json` of an evaluation to enclose.
+        metrics: `metrics.json` of an evaluation to enclose; its guarantees serve where the run keeps none.
         overwrite: Whether to replace an earlier bundle.
         console: Where the command says what it did.
 
@@ -58,6 +61,7 @@ def export(
         raise InputError(
             f"{job.folder} has no trained head {head!r}, but {', '.join(run.heads)}. Choose one of them."
         )
+    costs = given_costs(settings, run.reported_classes, job.say)
     trained = load_model(job, head)
     temperature = run.temperature_of(head) if settings.tempered else None
     pool_temperatures = run.pool_temperatures.get(head, {}) if settings.tempered else {}
@@ -68,7 +72,9 @@ def export(
     metadata = parts.metadata(out.name, head, job.settings, run, network)
     enclosed = None if metrics is None else read_metrics(metrics)
     source = model_source(job, head, temperature, pool_temperatures)
-    promise = None if enclosed is None else promise_record(enclosed, source)
+    guarantee = read_guarantees(job.folder).of(source)
+    if guarantee is None and enclosed is not None:
+        guarantee = guarantee_record(enclosed, source)
     told = {**metadata.training_data, **_fitted(trained, temperature)}
     if pool_temperature is not None:
         told[f"temperature of {job.application.judge.judged}"] = (
@@ -83,7 +89,8 @@ def export(
         parts.server(deployed, run),
         metadata.model_copy(
             update={
-                "promise": promise,
+                "guarantee": guarantee,
+                "costs": costs,
                 "training_data": told,
                 "signatures": signatures,
                 "pool_temperature": pool_temperature,
@@ -95,15 +102,7 @@ def export(
         files=parts.files(run),
         overwrite=overwrite,
     )
-    if enclosed is not None and promise is None:
-        reason = enclosed.get("no_promise") or f"{metrics} judged no such head with these weights."
-        job.say(f"The bundle keeps no promises for --max-error: {reason}", soft_wrap=True)
-    if promise is not None and not promise.thresholds:
-        job.say(
-            "The bundle can promise nothing for --max-error: no error could be promised by the "
-            f"{promise.units} {promise.noun} of the selection part that are referred or kept.",
-            soft_wrap=True,
-        )
+    _print_guarantee(job, guarantee, enclosed, settings)
     if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
         job.say(
             f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
@@ -120,8 +119,32 @@ def export(
     )
 
 
+def _print_guarantee(
+    job: Job[Any, Any, Any],
+    guarantee: GuaranteeRecord | None,
+    enclosed: dict[str, Any] | None,
+    settings: ExportSettings,
+) -> None:
+    """Say where a bundle can guarantee nothing, why, and what to do."""
+    if guarantee is None:
+        why = "the run keeps none of this model."
+        if enclosed is not None:
+            found = enclosed.get("no_guarantee", enclosed.get("no_promise"))  # the latter of version 0.1.0
+            why = found or "the run keeps none, and the metrics judged no such head with these weights."
+        remedy = "Continue the training with --resume, which computes them, and export again."
+        if not settings.tempered:
+            remedy = "A run keeps those of heads with temperatures; --metrics brings others of an evaluation."
+        job.say(f"The bundle holds no guarantees for --max-error: {why} {remedy}", soft_wrap=True)
+    elif not guarantee.thresholds:
+        job.say(
+            "The bundle can guarantee nothing for --max-error: no error could be guaranteed by the "
+            f"{guarantee.units} {guarantee.noun} of the selection part that are referred or kept.",
+            soft_wrap=True,
+        )
+
+
 def _why(job: Job[Any, Any, Any], head: str, settings: ExportSettings) -> str:
-    """Return why a head is exported, in a clause; nothing of the only one of a run."""
+    """Return in a clause why this head is exported; empty where the run has no other."""
     choice, others = job.run.choice, [name for name in job.run.heads if name != head]
     if not others:
         return ""
@@ -131,14 +154,13 @@ def _why(job: Job[Any, Any, Any], head: str, settings: ExportSettings) -> str:
     another = f"--set head={others[-1]} takes another"
     if choice is None:
         return (
-            f", the last of the run ({another}; this run says of no head that it is the best, train "
-            "--resume finds one),"
+            f", the last of the run ({another}; this run has not chosen the best head, train --resume does),"
         )
     return f", which the run chose ({another}),"
 
 
 def _fitted(model: HybridModel, temperature: float | None) -> dict[str, str]:
-    """Return what a bundle says of how a run found its head's certainty."""
+    """Return how a run fitted the certainty of its head, as a bundle describes it."""
     told = {}
     if model.num_effective is not None:
         told["effective observations"] = f"{model.num_effective:.4g} of {model.num_data}"

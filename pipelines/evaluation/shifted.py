@@ -77,7 +77,7 @@ def _shifted_examples(
         return [replace(example, image=image) for example, image in zip(examples, images, strict=True)]
     return [
         replace(example, image=seen, source=image)
-        for example, image, seen in zip(examples, images, job.data.all_as_seen(images), strict=True)
+        for example, image, seen in zip(examples, images, job.data.encode_all(images), strict=True)
     ]
 
 

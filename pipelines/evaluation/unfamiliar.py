@@ -103,7 +103,7 @@ def read_unfamiliar(job: Job[Any, Any, Any], folder: Path, learned: frozenset[st
         )
     if not images:
         raise InputError(f"--unfamiliar {folder}: not one image could be read.")
-    seen_by_network = job.data.all_as_seen(list(images.values()))
+    seen_by_network = job.data.encode_all(list(images.values()))
     return [JudgedExample(name, seen, None) for name, seen in zip(images, seen_by_network, strict=True)]
 
 

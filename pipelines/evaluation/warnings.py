@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from pipelines.runs.description import head_folder
 from pipelines.runs.ensemble import trained_members
 from pipelines.runs.job import Job
 from pipelines.runs.settings import HeadRun
 from pipelines.runs.training_digests import LEARNED_NAME
-from pipelines.scores.results import FEW_EXAMPLES
+from pipelines.scores.results import FEW_EXAMPLES, MethodResult
 from pipelines.training.stages import StageState, has_checkpoint
+
+_NEAR_CHANCE: Final = 0.99
+"""Share of the NLL of class shares above which a method tells nothing."""
 
 
 def unchecked_warnings(model: Path, learned: frozenset[str] | None, judged: str) -> tuple[str, ...]:
@@ -49,6 +54,38 @@ def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...
     return (warning,)
 
 
+def chance_warnings(results: Sequence[MethodResult], judged: str) -> tuple[str, ...]:
+    """What to say where no method predicts classes better than their shares do.
+
+    Args:
+        results: Of all methods, for the same examples.
+        judged: What is judged, in the plural.
+    """
+    if not results or "confusion" not in results[0].statistics.sums():
+        return ()
+    counts = results[0].confusion().sum(axis=1)
+    shares = counts[counts > 0] / counts.sum()
+    chance = float(-(shares * np.log(shares)).sum())
+    best = min(results, key=lambda result: result.scores["nll"])
+    if len(shares) < 2 or best.scores["nll"] < _NEAR_CHANCE * chance:
+        return ()
+    warning = (
+        f"No method predicts these {judged} better than the shares of their classes, whose NLL is "
+        f"{chance:.4f}: the best one, {best.name}, has {best.scores['nll']:.4f}. Are the labels right, and "
+        "do the images show the classes? More labelled groups, or a pretrained network, may help."
+    )
+    return (warning,)
+
+
+def left_out_warnings(left_out: Mapping[str, str]) -> tuple[str, ...]:
+    """What to say of methods that could not be judged.
+
+    Args:
+        left_out: What is wrong with the prediction of each of them, by its title.
+    """
+    return tuple(f"{title} was left out: {reason}" for title, reason in left_out.items())
+
+
 def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, ...]:
     """What to say where many judged examples are of few groups.
 
@@ -64,6 +101,13 @@ def group_warnings(num_judged: int, num_groups: int, judged: str) -> tuple[str, 
         "are as uncertain as those of so few. Intervals and p-values resample groups, and are rough."
     )
     return (warning,)
+
+
+def unfamiliar_warnings(number: int | None) -> tuple[str, ...]:
+    """What to say where few images of another kind were given; None where none were asked for."""
+    if number is None or number >= FEW_EXAMPLES:
+        return ()
+    return (f"With only {number} images of another kind the AUROC of finding them is rough.",)
 
 
 def ensemble_warnings(job: Job[Any, Any, Any]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Atlas:
         picture: The sheet `[rows * side, columns * side, 3]`.
         side: Side of each thumbnail's square in pixels.
         columns: Thumbnails in a row.
-        sizes: Height and width of each picture in its square, in the middle of which it is.
+        sizes: Height and width of each picture, which is in the middle of its square.
     """
 
     picture: Picture

@@ -37,7 +37,7 @@ class Features:
         values: float64 `[N, D]`.
         scale: How they are scaled before the model sees them.
         words: What they are.
-        are_pixels: Whether they are the levels of pixels, which say little of what photographs show.
+        are_pixels: Whether they are the levels of pixels, which hardly describe what photographs show.
     """
 
     values: NDArray[np.float64]

@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from data_prep.errors import InputError
 from data_prep.prepared.preparing import Progress
 from gpmodels import BayesianGPLVM
-from gpmodels.estimators.gplvm_fit import ALL_ALIKE
-from gpmodels.estimators.gplvm_scores import held_out_scores
+from gpmodels.estimators.latent.fit import ALL_ALIKE
+from gpmodels.estimators.latent.scores import held_out_scores
 from pipelines.explore.examples import Features, Scale
 from pipelines.explore.settings import ExploreSettings
 
@@ -33,7 +33,9 @@ MOST_BYTES = 2**31
 ITERATIONS, BATCH_ITERATIONS = 300, 3000
 
 FEWEST_HALVED, MOST_HALVED = 40, 5000
-"""Rows of which odd ones are looked for by models of the other half: fewer make no two, more take long."""
+"""Numbers of rows for which each half is searched for odd rows by a model of the other half.
+
+Fewer rows are too few for two models, more take too long."""
 
 HALVED_ITERATIONS = 200
 """Most iterations of these models: scores of odd rows need no finished map."""

@@ -73,7 +73,7 @@ class Card:
     Attributes:
         file: Its name.
         picture: Its picture as a data URI.
-        captions: What to say of it, as names and texts.
+        captions: Facts about it, as names and texts.
     """
 
     file: str
@@ -126,7 +126,7 @@ def _card(findings: Findings, row: int) -> Card:
 
 
 def facts(findings: Findings, row: int) -> list[tuple[str, str]]:
-    """Return what is said of an example, as names and texts."""
+    """Return the facts about an example that the page shows, as names and texts."""
     examples, latent = findings.examples, findings.latent
     said = []
     if examples.classes is not None:

@@ -20,7 +20,7 @@ _COLUMNS = ("file", "label")
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a model said of N examples.
+    """What a model predicted for N examples.
 
     Attributes:
         label: Class that it chose for each; empty for an example that the table does not have.

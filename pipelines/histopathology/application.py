@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.images import resize_image
+from data_prep.files.resizing import resize_image
 from data_prep.histopathology.labels import CENSORED, EVENT
 from data_prep.histopathology.manifest import HistopathologyExample, HistopathologyManifest
 from data_prep.histopathology.patches import cut_patches
@@ -276,7 +276,7 @@ def tissue_variant(settings: TrainSettings, console: Console) -> tuple[TissueApp
     return towers_or_trunk, settings.model_copy(update={"heads": heads})
 
 
-def chosen_judge(settings: EvaluateSettings, data: TissueData) -> ClassJudge[Any]:
+def chosen_judge(settings: EvaluateSettings | None, data: TissueData) -> ClassJudge[Any]:
     """Return the judge of patches, images or patients.
 
     Without `by` images are judged, or patches where an image has several classes.
@@ -284,7 +284,8 @@ def chosen_judge(settings: EvaluateSettings, data: TissueData) -> ClassJudge[Any
     Raises:
         InputError: Images or patients are to be judged that have patches of several classes.
     """
-    by = settings.by or ("image" if is_of_one_class(data.manifest, "image") else "patch")
+    asked = None if settings is None else settings.by
+    by = asked or ("image" if is_of_one_class(data.manifest, "image") else "patch")
     if not is_of_one_class(data.manifest, by):
         raise InputError(
             f"{data.folder}: by={by}, but here one {by} may have patches of several classes, and so none to "

@@ -9,8 +9,8 @@ import typer
 
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from pipelines.command.console import stage_bars
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.evaluation.commands import application_commands
+from pipelines.command.steps import Command, OverwritePrepared, StepCall
+from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.histopathology.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -42,7 +42,7 @@ def prepare(
 ) -> None:
     """Cut images or whole slides of tissue into patches and describe them, for training."""
     from data_prep.histopathology.prepare import prepare_histopathology  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     started = perf_counter()
     with stage_bars(call.console) as advance:
@@ -64,21 +64,7 @@ def prepare(
         f"{speed:.0f} patches/s)"
     )
     facts = describe_classes(result, manifest.examples, manifest.patient_warnings())
-    say_prepared(written, facts, result.skipped, out, call.console)
-
-
-def predict(
-    call: StepCall[PredictSettings],
-    inputs: Annotated[list[Path], input_option("Images of tissue, whole slides, or folders of them.")],
-    model: Path,
-    out: Path,
-) -> None:
-    """Write classes of images, maps and GeoJSON for QuPath, with an exported bundle."""
-    from pipelines.histopathology.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
-
-    predict_with(
-        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
-    )
+    print_prepared(written, facts, result.skipped, out, call.console)
 
 
 COMMANDS = application_commands(
@@ -89,6 +75,11 @@ COMMANDS = application_commands(
     purpose="Train heads on handmade features or on small networks; write checkpoints and a TensorBoard log.",
     evaluate=EvaluateSettings,
     evaluate_off_cluster=partial(evaluate_off_cluster, HistopathologyRun),
-    predict=Command(PredictSettings, predict, on_cluster=True),
+    predict=predict_command(
+        "pipelines.histopathology.prediction:HISTOPATHOLOGY_PREDICTION",
+        PredictSettings,
+        purpose="Write classes of images, maps and GeoJSON for QuPath, with an exported bundle.",
+        inputs="Images of tissue, whole slides, or folders of them.",
+    ),
     export=ExportSettings,
 )

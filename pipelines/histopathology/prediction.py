@@ -12,11 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.files.atomic import atomic_file
-from data_prep.files.images import resize_image
+from data_prep.files.resizing import resize_image
 from data_prep.files.tables import write_table
 from data_prep.histopathology.features import EXTRACTOR, describe_patch
 from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.settings import PatchSettings
+from data_prep.histopathology.slides import TISSUE_SUFFIXES
 from gpmodels.familiarity.flags import POOLED_FACTOR
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
@@ -29,9 +30,10 @@ from pipelines.bundles.prediction_lines import (
 from pipelines.bundles.preprocessing import PREPROCESSING, load_preprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.step import PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.histopathology.maps import PredictedPatch, geojson, write_maps
-from pipelines.histopathology.settings import PredictSettings
+from pipelines.histopathology.settings import APPLICATION, PredictSettings
 from pipelines.labelled.pools import mean_outputs
 
 
@@ -185,3 +187,12 @@ def make_predictor(
     return TissuePredictor(
         signature, metadata.class_names, patches, views, settings, out, metadata.pool_temperature or 1.0
     )
+
+
+HISTOPATHOLOGY_PREDICTION = PredictStep(
+    application=APPLICATION,
+    judged="images",
+    line_class=lambda _: TissuePrediction,
+    make=make_predictor,
+    find=files_with(TISSUE_SUFFIXES, "image of tissue"),
+)

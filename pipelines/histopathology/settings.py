@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field
 
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
 from pipelines.labelled.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.runs import settings as head_settings
-from pipelines.runs.settings import ExportSettings
+from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import TrunkName, TrunkRun, TrunkSettings
 
 __all__ = [
@@ -82,7 +83,7 @@ class TrainSettings(TrunkSettings, ViewsTrainSettings):
     )
 
 
-class EvaluateSettings(head_settings.EvaluateSettings):
+class EvaluateSettings(head_settings.ClassEvaluateSettings):
     """Settings of `histopathology evaluate`."""
 
     by: Literal["patch", "image", "patient"] | None = Field(
@@ -92,7 +93,7 @@ class EvaluateSettings(head_settings.EvaluateSettings):
     )
 
 
-class PredictSettings(ReferralSettings):
+class PredictSettings(CostSettings, ReferralSettings):
     """Settings of `histopathology predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,6 +101,7 @@ class PredictSettings(ReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer an image to a pathologist above this entropy, in nats."),
         "max_error": MAX_ERROR_OPTION,
+        "costs": COSTS_OPTION,
     }
 
     refer_above: float | None = Field(

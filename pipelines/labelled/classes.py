@@ -82,7 +82,7 @@ def plain_batches(
     settings: LabelledTrainSettings,
     shuffle: bool,
 ) -> tf.data.Dataset:
-    """Return one pass over the examples as they are, none weighing more than another."""
+    """Return one pass over the examples, unweighted and without augmentation."""
     return data.dataset(names, batch_size=settings.batch_size, seed=settings.seed, shuffle=shuffle)
 
 
@@ -92,12 +92,12 @@ def steps_per_epoch(settings: LabelledTrainSettings, _num_examples: int) -> int:
 
 
 def class_facts(data: LabelledData[Any], splits: Splits) -> dict[str, Any]:
-    """Return what a run knows of its classes; N is the number of training examples."""
+    """Return what a run records about its classes; N is the number of training examples."""
     return {"num_data": len(splits.train), "class_names": data.manifest.class_names}
 
 
 def lacking_classes(data: LabelledData[Any], splits: Splits, _settings: LabelledTrainSettings) -> list[str]:
-    """Return warnings of classes that nothing is learned of, and of those by which nothing is chosen."""
+    """Return warnings about classes that have no training example, or no selection example."""
     unlearned = _classes_without(data, splits.train)
     unchosen = [name for name in _classes_without(data, splits.selection) if name not in unlearned]
     warnings = []
@@ -115,7 +115,7 @@ def lacking_classes(data: LabelledData[Any], splits: Splits, _settings: Labelled
 
 
 def _classes_without(data: LabelledData[Any], part: Sequence[str]) -> list[str]:
-    """Return the names of the classes of which a part of the examples has none."""
+    """Return the names of the classes that have no example in a part."""
     names = frozenset(part)
     found = {example.label for example in data.manifest.examples if example.name in names}
     return [name for label, name in enumerate(data.manifest.class_names) if label not in found]
@@ -127,7 +127,7 @@ def require_classes(data: LabelledData[Any], model: Path, run: LabelledRun) -> N
         raise InputError(
             f"{data.folder} has the classes {', '.join(data.manifest.class_names)}, but {model} was "
             f"trained on {', '.join(run.class_names)}. Judge it on data with the same classes; prepared with "
-            "--test-fraction 1, a folder keeps a class of which it has no example."
+            "--test-fraction 1, a folder keeps classes that have no example."
         )
 
 

@@ -14,7 +14,7 @@ from data_prep.labelled.preparing import PrepareResult
 from data_prep.prepared.manifest import LabelledExample
 
 
-def say_prepared(
+def print_prepared(
     written: str, facts: Iterable[str], skipped: Sequence[Skipped], out: Path, console: Console
 ) -> None:
     """Print the summary of `prepare`: what was written, what was left out.

@@ -11,12 +11,12 @@ import keras
 from data_prep.splits.divide import Splits
 from gpmodels.registry import head_family
 from pipelines.labelled.data import LabelledData, PreparedMatrix
-from pipelines.labelled.settings import MachineSettings
+from pipelines.labelled.settings import SVMSettings
 from pipelines.labelled.svms import (
     cross_validation_parts,
-    machine_file,
-    machine_predictors,
-    train_machines,
+    svm_file,
+    svm_predictors,
+    train_svms,
 )
 from pipelines.runs.description import PRETRAINING
 from pipelines.runs.job import Job
@@ -41,13 +41,13 @@ class SupportVectorMachines:
         Raises:
             InputError: The training examples of a class are of one group, or a file cannot be written.
         """
-        if not job.settings.machines or not isinstance(job.data, PreparedMatrix):
+        if not job.settings.svms or not isinstance(job.data, PreparedMatrix):
             return
         train, selection = job.data.part(job.splits.train), job.data.part(job.splits.selection)
-        train_machines(
-            job.settings.machines,
-            train.through(network) if self.projected else train,
-            selection.through(network) if self.projected else selection,
+        train_svms(
+            job.settings.svms,
+            train.encoded_by(network) if self.projected else train,
+            selection.encoded_by(network) if self.projected else selection,
             job.data.manifest.class_names,
             run=job.folder,
             seed=job.settings.seed,
@@ -65,20 +65,20 @@ class SupportVectorMachines:
         Raises:
             InputError: A file is damaged.
         """
-        names = [name for name in job.settings.machines if machine_file(job.folder, name).is_file()]
+        names = [name for name in job.settings.svms if svm_file(job.folder, name).is_file()]
         if not names or not self.projected:
-            return machine_predictors(names, job.folder)
+            return svm_predictors(names, job.folder)
         joint = [network for name, network in networks.items() if not head_family(name).needs_views]
         network = joint[0] if joint else load_model(job, PRETRAINING).network
-        return machine_predictors(names, job.folder, network)
+        return svm_predictors(names, job.folder, network)
 
 
-def separable_classes(data: LabelledData[Any], splits: Splits, settings: MachineSettings) -> Sequence[str]:
+def separable_classes(data: LabelledData[Any], splits: Splits, settings: SVMSettings) -> Sequence[str]:
     """Refuse classes that are too small for support vector machines.
 
     Raises:
         InputError: The training examples of a class are of one group.
     """
-    if settings.machines and isinstance(data, PreparedMatrix):
+    if settings.svms and isinstance(data, PreparedMatrix):
         cross_validation_parts(data.part(splits.train), data.manifest.class_names)
     return ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AliasChoices, BaseModel, Field, field_validator
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.bundles.preprocessing import ViewPreprocessing
 from pipelines.command.config import Choices
 from pipelines.runs.settings import HeadName, HeadRun, HeadTrainSettings
 
-MachineName = Literal["linear_svm", "rbf_svm"]
+SVMName = Literal["linear_svm", "rbf_svm"]
 
 
 class LabelledRun(HeadRun):
@@ -113,21 +113,22 @@ class ImageTrainSettings(LabelledTrainSettings):
     )
 
 
-class MachineSettings(BaseModel):
+class SVMSettings(BaseModel):
     """The setting of a train step for fixed features."""
 
-    machines: tuple[MachineName, ...] = Field(
+    svms: tuple[SVMName, ...] = Field(
         default=("linear_svm", "rbf_svm"),
+        validation_alias=AliasChoices("svms", "machines"),  # the second one as before this release
         description="On fixed features: support vector machines to compare with, as in thesis table 4.4. "
         "The one with an RBF kernel takes long for more than some thousand examples.",
     )
 
-    @field_validator("machines")
+    @field_validator("svms")
     @classmethod
-    def _check_machines(cls, machines: tuple[MachineName, ...]) -> tuple[MachineName, ...]:
-        if len(set(machines)) < len(machines):
-            raise ValueError("a machine is named twice")
-        return machines
+    def _check_svms(cls, svms: tuple[SVMName, ...]) -> tuple[SVMName, ...]:
+        if len(set(svms)) < len(svms):
+            raise ValueError("a support vector machine is named twice")
+        return svms
 
 
 class ViewsRun(LabelledRun):
@@ -136,7 +137,7 @@ class ViewsRun(LabelledRun):
     features: ViewPreprocessing | None
 
 
-class ViewsTrainSettings(LabelledTrainSettings, MachineSettings):
+class ViewsTrainSettings(LabelledTrainSettings, SVMSettings):
     """Settings of a train step on views of features."""
 
     heads: tuple[HeadName, ...] = Field(

@@ -21,11 +21,11 @@ from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
 from data_prep.splits.stratified import stratified_parts
 from gpmodels.likelihoods.categorical import categorical_entropy
-from pipelines.labelled.settings import MachineName
+from pipelines.labelled.settings import SVMName
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.calibration import TEMPERATURE_LIMITS, fit_temperature
 
-TITLES: dict[MachineName, str] = {"linear_svm": "Linear SVM", "rbf_svm": "RBF-SVM"}
+TITLES: dict[SVMName, str] = {"linear_svm": "Linear SVM", "rbf_svm": "RBF-SVM"}
 
 _COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 _WIDTHS = (0.1, 0.3, 1.0, 3.0)
@@ -49,13 +49,13 @@ class TrainingFeatures:
     labels: NDArray[np.int32]
     groups: NDArray[np.str_]
 
-    def through(self, network: Callable[[tf.Tensor], tf.Tensor]) -> TrainingFeatures:
+    def encoded_by(self, network: Callable[[tf.Tensor], tf.Tensor]) -> TrainingFeatures:
         """Return the same examples with the features that a network makes of theirs."""
         return replace(self, features=np.asarray(network(tf.constant(self.features))))
 
 
 @dataclass(frozen=True)
-class Machine:
+class SVM:
     """A trained SVM as arrays: decision values are `K(x, vectors) coefficients + intercepts`.
 
     With two classes there is one decision value, that of the second class; otherwise there is one for each
@@ -109,14 +109,14 @@ class Machine:
         }
 
 
-def fit_machine(
-    name: MachineName,
+def fit_svm(
+    name: SVMName,
     train: TrainingFeatures,
     selection: TrainingFeatures,
     class_names: Sequence[str],
     *,
     seed: int,
-) -> Machine:
+) -> SVM:
     """Train an SVM: C and γ by cross-validation over training groups, temperature on selection examples.
 
     Args:
@@ -135,15 +135,15 @@ def fit_machine(
     folds = _folds(train, cross_validation_parts(train, class_names), seed)
     search = _search(name, scaled.shape[1], folds, seed)
     search.fit(scaled, train.labels)
-    machine = _as_arrays(search.best_estimator_, scaled, mean, deviation)
-    decisions = machine.decision_values(tf.constant(selection.features)).numpy()
+    svm = _as_arrays(search.best_estimator_, scaled, mean, deviation)
+    decisions = svm.decision_values(tf.constant(selection.features)).numpy()
     logits = decisions[:, 0] if decisions.shape[1] == 1 else decisions
     temperature = fit_temperature(logits, selection.labels)
     if temperature <= TEMPERATURE_LIMITS[0]:
         # As for the linear head: if all is right no temperature fits, and 0 would make mistakes certain.
         LOGGER.warning("Every selection example is predicted right: %s keeps the temperature 1", TITLES[name])
         temperature = 1.0
-    return replace(machine, temperature=temperature)
+    return replace(svm, temperature=temperature)
 
 
 def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) -> int:
@@ -162,7 +162,7 @@ def cross_validation_parts(train: TrainingFeatures, class_names: Sequence[str]) 
         raise InputError(
             f"The class {class_names[rarest]!r} has training examples of {fewest} groups; support vector "
             "machines need two, one to learn from and one to choose C by. Prepare more groups or another "
-            "split, or train without these machines (--set machines=[])."
+            "split, or train without these machines (--set svms=[])."
         )
     return min(_MOST_PARTS, fewest)
 
@@ -180,7 +180,7 @@ def _folds(train: TrainingFeatures, parts: int, seed: int) -> PredefinedSplit:
     return PredefinedSplit(part)
 
 
-def _search(name: MachineName, num_features: int, folds: PredefinedSplit, seed: int) -> GridSearchCV:
+def _search(name: SVMName, num_features: int, folds: PredefinedSplit, seed: int) -> GridSearchCV:
     grid: dict[str, Any] = {"estimator__C": _COSTS}
     if name == "linear_svm":
         estimator = LinearSVC(random_state=seed, max_iter=20_000)
@@ -192,19 +192,19 @@ def _search(name: MachineName, num_features: int, folds: PredefinedSplit, seed: 
 
 def _as_arrays(
     fitted: OneVsRestClassifier, scaled: NDArray[np.float32], mean: NDArray[np.float32], deviation: float
-) -> Machine:
-    machines = fitted.estimators_
-    intercepts = np.array([machine.intercept_[0] for machine in machines], np.float32)
-    if isinstance(machines[0], LinearSVC):
+) -> SVM:
+    svms = fitted.estimators_
+    intercepts = np.array([svm.intercept_[0] for svm in svms], np.float32)
+    if isinstance(svms[0], LinearSVC):
         vectors, gamma = None, 0.0
-        coefficients = np.stack([machine.coef_[0] for machine in machines], axis=1)
+        coefficients = np.stack([svm.coef_[0] for svm in svms], axis=1)
     else:
-        used = np.unique(np.concatenate([machine.support_ for machine in machines]))
-        coefficients = np.zeros((len(used), len(machines)))
-        for column, machine in enumerate(machines):
-            coefficients[np.searchsorted(used, machine.support_), column] = machine.dual_coef_[0]
-        vectors, gamma = scaled[used], float(machines[0].gamma)
-    return Machine(
+        used = np.unique(np.concatenate([svm.support_ for svm in svms]))
+        coefficients = np.zeros((len(used), len(svms)))
+        for column, svm in enumerate(svms):
+            coefficients[np.searchsorted(used, svm.support_), column] = svm.dual_coef_[0]
+        vectors, gamma = scaled[used], float(svms[0].gamma)
+    return SVM(
         mean=mean,
         deviation=np.asarray(deviation, np.float32),
         vectors=vectors,
@@ -212,23 +212,23 @@ def _as_arrays(
         intercepts=intercepts,
         gamma=gamma,
         temperature=1.0,
-        cost=float(machines[0].C),
+        cost=float(svms[0].C),
     )
 
 
-def save_machine(machine: Machine, path: Path) -> None:
+def save_svm(svm: SVM, path: Path) -> None:
     """Write an SVM as arrays.
 
     Raises:
         InputError: The file cannot be written.
     """
-    arrays = {name: value for name, value in vars(machine).items() if value is not None}
+    arrays = {name: value for name, value in vars(svm).items() if value is not None}
     with atomic_file(path) as temporary:
         temporary.parent.mkdir(parents=True, exist_ok=True)
         np.savez(temporary, **arrays)
 
 
-def load_machine(path: Path) -> Machine:
+def load_svm(path: Path) -> SVM:
     """Read an SVM.
 
     Raises:
@@ -239,18 +239,19 @@ def load_machine(path: Path) -> Machine:
         names = ("mean", "deviation", "coefficients", "intercepts")
         values: dict[str, Any] = {name: arrays[name] for name in names}
         values |= {name: float(arrays[name]) for name in ("gamma", "temperature", "cost")}
-        return Machine(vectors=arrays.get("vectors"), **values)
+        return SVM(vectors=arrays.get("vectors"), **values)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no support vector machine ({error}). Train again.") from error
 
 
-def machine_file(run: Path, name: MachineName) -> Path:
-    """Return the file of an SVM in a run."""
-    return run / "machines" / f"{name}.npz"
+def svm_file(run: Path, name: SVMName) -> Path:
+    """Return the file of an SVM in a run; earlier versions wrote it to the folder `machines`."""
+    former = run / "machines" / f"{name}.npz"
+    return former if former.is_file() else run / "svms" / f"{name}.npz"
 
 
-def train_machines(
-    names: Sequence[MachineName],
+def train_svms(
+    names: Sequence[SVMName],
     train: TrainingFeatures,
     selection: TrainingFeatures,
     class_names: Sequence[str],
@@ -267,23 +268,23 @@ def train_machines(
         selection: Examples that are neither trained on nor judged.
         class_names: Names of the classes in the order of the labels.
         run: Folder of the run.
-        seed: Seed of `fit_machine`.
+        seed: Seed of `fit_svm`.
         console: Console that shows progress.
 
     Raises:
         InputError: The training examples of a class are of one group, or a file cannot be written.
     """
     for name in names:
-        if machine_file(run, name).is_file():
+        if svm_file(run, name).is_file():
             continue
         with console.status(f"Training {TITLES[name]}"):
-            machine = fit_machine(name, train, selection, class_names, seed=seed)
-        save_machine(machine, machine_file(run, name))
-        console.print(f"{TITLES[name]}: C {machine.cost:g}, temperature {machine.temperature:.3f}")
+            svm = fit_svm(name, train, selection, class_names, seed=seed)
+        save_svm(svm, svm_file(run, name))
+        console.print(f"{TITLES[name]}: C {svm.cost:g}, temperature {svm.temperature:.3f}")
 
 
-def machine_predictors(
-    names: Sequence[MachineName], run: Path, network: Callable[[tf.Tensor], tf.Tensor] | None = None
+def svm_predictors(
+    names: Sequence[SVMName], run: Path, network: Callable[[tf.Tensor], tf.Tensor] | None = None
 ) -> list[Predictor]:
     """Return the SVMs that a run has as rows of a report.
 
@@ -295,24 +296,22 @@ def machine_predictors(
     Raises:
         InputError: A file is damaged.
     """
-    paths = {name: machine_file(run, name) for name in names}
-    return [
-        machine_predictor(name, load_machine(path), network) for name, path in paths.items() if path.is_file()
-    ]
+    paths = {name: svm_file(run, name) for name in names}
+    return [svm_predictor(name, load_svm(path), network) for name, path in paths.items() if path.is_file()]
 
 
-def machine_predictor(
-    name: MachineName, machine: Machine, network: Callable[[tf.Tensor], tf.Tensor] | None = None
+def svm_predictor(
+    name: SVMName, svm: SVM, network: Callable[[tf.Tensor], tf.Tensor] | None = None
 ) -> Predictor:
-    """Return an SVM as a row of a report; `network` as in `machine_predictors`."""
+    """Return an SVM as a row of a report; `network` as in `svm_predictors`."""
     details: dict[str, float | int | str] = {
-        "C": machine.cost,
-        "temperature": round(machine.temperature, 4),
+        "C": svm.cost,
+        "temperature": round(svm.temperature, 4),
     }
-    if machine.vectors is not None:
-        details |= {"gamma": round(machine.gamma, 6), "support vectors": len(machine.vectors)}
+    if svm.vectors is not None:
+        details |= {"gamma": round(svm.gamma, 6), "support vectors": len(svm.vectors)}
 
     def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return machine.predict(inputs if network is None else network(inputs))
+        return svm.predict(inputs if network is None else network(inputs))
 
     return Predictor(TITLES[name], tf.function(predict, reduce_retracing=True), details)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 from data_prep.files.depth import read_at_levels
-from data_prep.files.images import resize_image
+from data_prep.files.resizing import resize_image
 from data_prep.lane.dataset import lane_dataset, lane_images, lane_records
 from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.masks import IGNORED
@@ -38,6 +38,7 @@ from pipelines.runs.application import (
     JudgedExample,
     Network,
     Prepared,
+    one_pass,
     require_levels,
     require_size,
 )
@@ -87,7 +88,13 @@ def lane_training_batches(
         epoch=epoch,
         shuffle=True,
         augmentation=settings.augmentation,
+        steps=settings.steps_per_epoch,
     )
+
+
+def steps_or_one_pass(settings: TrainSettings, num_examples: int) -> int:
+    """Return the training steps of an epoch: those that are set, or as many as show each image once."""
+    return settings.steps_per_epoch or one_pass(settings, num_examples)
 
 
 def lane_plain_batches(
@@ -111,7 +118,7 @@ def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
     """Return what a run knows of its pixels: N is the number of labelled training pixels."""
     train = set(splits.train)
     pixels = sum(e.labelled_pixels for e in data.manifest.examples if e.name in train)
-    return {"num_data": pixels, "levels": data.manifest.levels}
+    return {"num_data": pixels, "levels": data.manifest.levels, "kinds": data.manifest.kinds}
 
 
 # Network
@@ -322,7 +329,9 @@ class LaneDeployment:
                 "grey levels, scaling to -1..1. To be done before: applying EXIF orientation, decoding TIFF "
                 "and palette BMP."
             ),
-            preprocessing_settings=LanePreprocessing(levels=run.levels).model_dump(exclude_none=True),
+            preprocessing_settings=LanePreprocessing(levels=run.levels, kinds=run.kinds).model_dump(
+                exclude_defaults=True
+            ),
             signatures=map_signatures(run.size),
             versions=current_versions(),
             training_data={
@@ -367,12 +376,14 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
         "weights",
         "unfreeze_blocks",
         "augmentation",
+        "steps_per_epoch",
     ),
     fixed_gp_settings=("points_per_image",),
     inputs=Inputs(
         open=open_lane,
         training_batches=lane_training_batches,
         plain_batches=lane_plain_batches,
+        steps_per_epoch=steps_or_one_pass,
         facts=(pixel_facts,),
         fitting=(
             require_size,

@@ -7,21 +7,21 @@ import typer
 
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.console import stage_bars
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.evaluation.commands import application_commands
+from pipelines.command.steps import Command, OverwritePrepared, StepCall
+from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.lane.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 
 
 def prepare(
     call: StepCall[LanePrepareSettings],
-    images: Annotated[Path, typer.Option(help="Folder of images: PNG, JPEG, WebP, BMP or TIFF.")],
+    images: Annotated[Path, typer.Option(help="Folder of images: PNG, JPEG, WebP, BMP, TIFF or DICOM.")],
     masks: Annotated[Path, typer.Option(help="Folder of masks with the same names but for the suffix.")],
     out: Path,
     overwrite: OverwritePrepared = False,
 ) -> None:
     """Turn a folder of images and a folder of masks into shards for training."""
     from data_prep.lane.prepare import prepare_lane  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import print_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_lane(
@@ -33,21 +33,7 @@ def prepare(
         facts.append(f"{len(without_lane)} of them show no lane, for example {without_lane[0]}")
     facts += [f"Warning: {note}" for note in result.notes]
     written = f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]}"
-    say_prepared(written, facts, result.skipped, out, call.console)
-
-
-def predict(
-    call: StepCall[PredictSettings],
-    inputs: Annotated[list[Path], input_option("Images, videos, or folders of them.")],
-    model: Path,
-    out: Path,
-) -> None:
-    """Write lane masks, probability and uncertainty maps of images and videos, with an exported bundle."""
-    from pipelines.lane.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
-
-    predict_with(
-        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
-    )
+    print_prepared(written, facts, result.skipped, out, call.console)
 
 
 COMMANDS = application_commands(
@@ -55,6 +41,12 @@ COMMANDS = application_commands(
     prepare=Command(LanePrepareSettings, prepare, on_cluster=True),
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict, on_cluster=True),
+    predict=predict_command(
+        "pipelines.lane.prediction:LANE_PREDICTION",
+        PredictSettings,
+        purpose="Write lane masks, probability and uncertainty maps of images and videos, with an exported "
+        "bundle.",
+        inputs="Images, videos, or folders of them.",
+    ),
     export=ExportSettings,
 )

@@ -1,6 +1,6 @@
 """`gpimaging demo`: the whole way on rendered scenes, in a few minutes and without a download.
 
-A small network learns lanes of three materials from few scenes. It is judged on lanes of a fourth, promises
+A small network learns lanes of three materials from few scenes. It is judged on lanes of a fourth, guarantees
 how much is wrong in what it keeps, and is shown what it has never seen: the judged scenes once more, with an
 obstacle on the lane.
 """
@@ -26,18 +26,17 @@ from pipelines.evaluation.evaluate import evaluate as evaluate_run
 from pipelines.evaluation.export import export as export_run
 from pipelines.lane import commands as lane_commands
 from pipelines.lane.application import LANE
-from pipelines.lane.predict import predict as lane_predict
-from pipelines.lane.prediction import LanePrediction
+from pipelines.lane.prediction import LANE_PREDICTION, LanePrediction
 from pipelines.lane.settings import PredictSettings, TrainSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.runs.train import train as train_run
-from pipelines.scores.promises import PromiseKept
+from pipelines.scores.guarantees import JudgedGuarantee
 from pipelines.scores.tables import format_share
 
 TRAINING_TEXTURES = ("brick", "grass", "moon")
 UNSEEN_TEXTURE = "gravel"
 MAX_ERROR = 0.06
-"""What is promised: at most this share of the pixels is wrong in the images that are kept."""
+"""What is guaranteed: at most this share of the pixels is wrong in the images that are kept."""
 MUCH_UNFAMILIAR = 0.02
 """Of scenes like the training's one pixel in a hundred is unfamiliar on average; this is twice that."""
 MARKER = "DEMO.txt"
@@ -62,8 +61,8 @@ class Plan:
     Attributes:
         size: Height and width of the scenes as the network sees them, pixels.
         num_learnt: Scenes to learn from.
-        num_held_out: Scenes that choose the epoch and the threshold of the promise: at least 60 are needed to
-            promise `MAX_ERROR`, 100 to call a pixel unfamiliar.
+        num_held_out: Scenes that choose the epoch and the threshold of the guarantee: at least 60 are needed
+            to guarantee `MAX_ERROR`, 100 to call a pixel unfamiliar.
         num_unseen: Scenes of the unseen material.
         training: Settings of the training, but for the share that is held out, and the seed.
     """
@@ -106,7 +105,7 @@ class Scenes:
 
 
 def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: Plan = Plan()) -> None:
-    """Train on few rendered scenes, judge on an unseen material, promise, and show something never seen.
+    """Train on few rendered scenes, judge on an unseen material, guarantee, and show something never seen.
 
     Args:
         out: Folder for everything.
@@ -154,16 +153,16 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: P
     console.print(f"Verified: largest difference to the stored outputs {verify_bundle(bundle).worst:.1e}")
 
     console.rule("6. Predicting these scenes, and the same with an obstacle on the lane")
-    chosen = evaluation.chosen_promises
+    chosen = evaluation.chosen_guarantees
     if chosen is None:
-        raise InputError(f"The demo can promise nothing: {evaluation.no_promise}")
-    (promise,) = chosen[1].rows
-    settings = PredictSettings(max_error=None if promise.promise.threshold is None else MAX_ERROR)
+        raise InputError(f"The demo can guarantee nothing: {evaluation.no_guarantee}")
+    (guarantee,) = chosen[1].rows
+    settings = PredictSettings(max_error=None if guarantee.guarantee.threshold is None else MAX_ERROR)
     predictions = out / "predictions"
-    free = lane_predict(
+    free = LANE_PREDICTION(
         settings, inputs=scenes.unseen_images, model=bundle, out=predictions / "unseen", console=console
     )
-    obstructed = lane_predict(
+    obstructed = LANE_PREDICTION(
         settings,
         inputs=[scenes.obstacles / "images"],
         model=bundle,
@@ -172,7 +171,7 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: P
     )
 
     console.rule("What came of it")
-    lines = (promise_line(promise), flagged_line(free, obstructed))
+    lines = (guarantee_line(guarantee), flagged_line(free, obstructed))
     console.print(*lines, sep="\n", highlight=False, soft_wrap=True)
     pictures = (predictions / name / "overlays" for name in ("unseen", "obstacle"))
     console.print("Look at:", out / "evaluation" / "report.html", *pictures, sep="\n  ", soft_wrap=True)
@@ -243,19 +242,19 @@ def prepare(scenes: Scenes, out: Path, plan: Plan, console: Console) -> None:
     )
 
 
-def promise_line(kept: PromiseKept) -> str:
-    """Say what was promised of images like the training's, and whether it was kept on the unseen material."""
-    promised = (
-        f"at most {format_share(kept.promise.max_error)} of the pixels wrong in the images that are kept"
+def guarantee_line(kept: JudgedGuarantee) -> str:
+    """Say what was guaranteed of images like the training's, and whether it held on the unseen material."""
+    guaranteed = (
+        f"at most {format_share(kept.guarantee.max_error)} of the pixels wrong in the images that are kept"
     )
-    if kept.promise.threshold is None:
-        return f"Not promised: {promised}, for {kept.promise.reason}."
+    if kept.guarantee.threshold is None:
+        return f"Not guaranteed: {guaranteed}, for {kept.guarantee.reason}."
     if kept.is_violated is None:
-        return f"Promised: {promised}. Of the unseen material none is kept."
+        return f"Guaranteed: {guaranteed}. Of the unseen material none is kept."
     return (
-        f"Promised of images like the training's: {promised}. Of the unseen material "
+        f"Guaranteed of images like the training's: {guaranteed}. Of the unseen material "
         f"{format_share(kept.judged_kept)} are kept, and {format_share(kept.judged_error)} of their pixels "
-        f"are wrong: {'not kept' if kept.is_violated else 'kept'} there, where the promise does not reach."
+        f"are wrong: {'not kept' if kept.is_violated else 'kept'} there, where the guarantee does not reach."
     )
 
 

@@ -14,7 +14,6 @@ from scipy.special import entr
 
 from data_prep.errors import Skipped
 from data_prep.files.depth import read_at_levels
-from data_prep.files.image_settings import LevelRange
 from data_prep.files.images import write_picture
 from data_prep.files.videos import Frame, read_frames
 from gpmodels.familiarity.flags import POOLED_FACTOR, flagged, is_unfamiliar, pooled_familiarity
@@ -28,11 +27,12 @@ from pipelines.bundles.prediction_lines import (
     printable,
 )
 from pipelines.bundles.saved_model import Signature
-from pipelines.bundles.sources import Source
+from pipelines.bundles.sources import KNOWN_SUFFIXES, Source, print_outside_levels
+from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.lane.corridor import Corridor, FloatMap, Mask, View, corridor
 from pipelines.lane.maps import image_maps, network_size, sixteen_bit
-from pipelines.lane.settings import LanePreprocessing, PredictSettings
+from pipelines.lane.settings import APPLICATION, LanePreprocessing, PredictSettings
 from pipelines.lane.smoothing import TimeSmoother
 from pipelines.lane.throughput import Stopwatch, Throughput
 from pipelines.lane.video_pictures import FrameSheet, corridor_overlay
@@ -143,7 +143,7 @@ class LanePredictor:
         settings: Threshold, referral, smoothing, direction.
         left_out: Frames that could not be used; filled while predicting.
         network_size: Height and width of the bundle's own maps, see `pipelines.lane.maps.network_size`.
-        levels: Levels that became 0 and 255 in training images of more than 8 bits per sample.
+        images: How training images were read.
     """
 
     signature: Signature
@@ -151,7 +151,7 @@ class LanePredictor:
     settings: PredictSettings
     left_out: list[Skipped] = field(default_factory=list)
     network_size: tuple[int, int] | None = None
-    levels: LevelRange | None = None
+    images: LanePreprocessing = field(default_factory=LanePreprocessing)
 
     _throughput: Throughput = field(default_factory=Throughput, init=False)
 
@@ -164,7 +164,7 @@ class LanePredictor:
         """
         if not source.is_video:
             with reading():
-                image = read_at_levels(source.path, self.levels)
+                image = read_at_levels(source.path, self.images.levels)
             yield self._of_image(source, image)
             return
         smoother = TimeSmoother(self.settings.time_constant, optical_flow=self.settings.optical_flow)
@@ -297,5 +297,25 @@ def make_predictor(
     out: Path,
 ) -> LanePredictor:
     """Return what predicts with an opened bundle, here or on a worker of a cluster."""
-    levels = bundle_preprocessing(metadata, bundle, LanePreprocessing).levels
-    return LanePredictor(signature, out, settings, network_size=network_size(metadata), levels=levels)
+    images = bundle_preprocessing(metadata, bundle, LanePreprocessing)
+    return LanePredictor(signature, out, settings, network_size=network_size(metadata), images=images)
+
+
+def _finish(done: FinishedPrediction[LanePredictor, LanePrediction]) -> None:
+    """Say which images are unlike those of the training, and how fast this process was."""
+    images = done.predictor.images
+    print_outside_levels(done.sources, images.levels, done.console, kinds=images.kinds)
+    if (speed := done.predictor.speed()) is not None:
+        done.console.print(speed, markup=False)
+
+
+LANE_PREDICTION = PredictStep(
+    application=APPLICATION,
+    judged="images",
+    part="pixels of the ",
+    line_class=line_class,
+    make=make_predictor,
+    find=files_with(KNOWN_SUFFIXES, "image or video"),
+    left_out=lambda predictor: predictor.left_out,
+    finish=_finish,
+)

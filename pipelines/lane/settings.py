@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from data_prep.files.image_settings import KEPT_DESCRIPTION, LevelRange
-from data_prep.lane.augmentation_settings import LaneAugmentation
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
+from data_prep.lane.settings import LaneAugmentation
 from pipelines.command.config import Choices
 from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadRun, HeadTrainSettings
@@ -29,14 +29,16 @@ class LanePreprocessing(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    levels: LevelRange | None = Field(default=None, description=KEPT_DESCRIPTION)
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    kinds: ImageKinds = Field(default=(), description=KINDS_DESCRIPTION)
 
 
 class LaneRun(HeadRun):
     """Description of a lane run."""
 
     application: Literal["lane"]
-    levels: LevelRange | None = None
+    levels: KeptLevels | None = None
+    kinds: ImageKinds = ()
 
 
 def lane_network_names() -> tuple[str, ...]:
@@ -54,7 +56,7 @@ LaneNetworkName = Annotated[
 class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
     """Settings of `lane train`."""
 
-    is_of_maps: ClassVar[bool] = True
+    is_segmentation: ClassVar[bool] = True
 
     network: LaneNetworkName = Field(
         default="C4K5",
@@ -79,6 +81,12 @@ class TrainSettings(TrunkWeightsSettings, HeadTrainSettings):
         default=30, ge=2, description="With network_dropout: samples that a prediction averages over."
     )
     batch_size: int = Field(default=3, ge=1, description="Images in a training step (thesis: 3).")
+    steps_per_epoch: int | None = Field(
+        default=None,
+        ge=1,
+        description="Training steps of an epoch, after which the model is judged on the selection images and "
+        "kept; null takes as many as show each image once.",
+    )
     num_experts: int = Field(default=9, ge=0, description="Experts of the HGP at the start (thesis: 9).")
     points_per_image: int | None = Field(
         default=None,
@@ -131,8 +139,8 @@ class PredictSettings(LabelReferralSettings):
         ge=0,
         allow_inf_nan=False,
         description="Time constant, in seconds, over which the probabilities of a video are averaged; 0 "
-        f"leaves each frame by itself. null takes {VIDEO_SMOOTHING:g}, or 0 with max_error, whose promise is "
-        "of single images.",
+        f"leaves each frame by itself. null takes {VIDEO_SMOOTHING:g}, or 0 with max_error, whose "
+        "guarantee is of single images.",
     )
     optical_flow: bool = Field(
         default=True, description="Whether smoothing follows what moves in the picture, by optical flow."
@@ -167,7 +175,7 @@ class PredictSettings(LabelReferralSettings):
     def _check_single_images(self) -> Self:
         if self.max_error is not None and self.smoothing:
             raise ValueError(
-                f"smoothing: max_error promises something of single images, and smoothing {self.smoothing:g} "
-                "mixes those of a video; set it to 0, or leave max_error out"
+                f"smoothing: max_error guarantees something of single images, and smoothing "
+                f"{self.smoothing:g} mixes those of a video; set it to 0, or leave max_error out"
             )
         return self

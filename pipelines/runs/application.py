@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from data_prep.errors import InputError
-from data_prep.files.image_settings import LevelRange
+from data_prep.files.image_settings import KeptLevels, in_words, range_in_words
 from data_prep.prepared.manifest import MANIFEST_NAME, Manifest, file_sha256
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
@@ -57,19 +57,19 @@ class Prepared(Generic[ManifestKind]):
         """SHA-256 of the manifest, and with it of all the folder holds."""
         return file_sha256(self.folder / MANIFEST_NAME)
 
-    def as_seen(self, images: NDArray[np.uint8]) -> NDArray[Any]:
+    def encode(self, images: NDArray[np.uint8]) -> NDArray[Any]:
         """Return what a run's network is given of images `[B, H, W, 3]`: these, or features of them."""
         return images
 
-    def all_as_seen(self, images: Sequence[NDArray[np.uint8]]) -> list[NDArray[Any]]:
+    def encode_all(self, images: Sequence[NDArray[np.uint8]]) -> list[NDArray[Any]]:
         """Return what a run's network is given of each example, all at once, which is fastest.
 
         Args:
             images: For each example an image `[H, W, 3]` or several `[K, H, W, 3]`, all of one size.
         """
         stacks = [image.reshape(-1, *image.shape[-3:]) for image in images]
-        seen = self.as_seen(np.concatenate(stacks))
-        parts = np.split(seen, np.cumsum([len(stack) for stack in stacks])[:-1])
+        encoded = self.encode(np.concatenate(stacks))
+        parts = np.split(encoded, np.cumsum([len(stack) for stack in stacks])[:-1])
         return [part[0] if image.ndim == 3 else part for image, part in zip(images, parts, strict=True)]
 
 
@@ -137,7 +137,7 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
             and its description.
         kept: Each copies into the run's folder what it needs of the data later.
         steps_per_epoch: Returns the training steps of an epoch from the settings and the number of examples.
-        through: Returns an opened folder as the networks of a run see it, for example by the features of a
+        encode: Returns an opened folder as the networks of a run see it, for example by the features of a
             network that is not trained, from the folder, the settings, the folder of the trained run (None
             for a run that begins), a console and a cluster to compute on (None for this process); None
             leaves it as it is.
@@ -154,12 +154,12 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
     fitting: tuple[Callable[[DataKind, Path, RunKind], None], ...]
     kept: tuple[Callable[[DataKind, Path], None], ...] = ()
     steps_per_epoch: Callable[[SettingsKind, int], int] = one_pass
-    through: Callable[[DataKind, SettingsKind, Path | None, Console, Cluster | None], DataKind] | None = None
+    encode: Callable[[DataKind, SettingsKind, Path | None, Console, Cluster | None], DataKind] | None = None
     sources: (
         Callable[[DataKind, Splits, SettingsKind, Sequence[DataKind]], tuple[TransferSource, ...]] | None
     ) = None
 
-    def seen(
+    def encoded(
         self,
         data: DataKind,
         settings: SettingsKind,
@@ -167,12 +167,12 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
         console: Console,
         cluster: Cluster | None = None,
     ) -> DataKind:
-        """Return an opened folder as the networks of a run see it; see `through`.
+        """Return an opened folder as the networks of a run see it; see `encode`.
 
         Raises:
             InputError: What makes features of the examples is missing or damaged.
         """
-        return data if self.through is None else self.through(data, settings, run_folder, console, cluster)
+        return data if self.encode is None else self.encode(data, settings, run_folder, console, cluster)
 
     def all_facts(self, data: DataKind, splits: Splits) -> dict[str, Any]:
         """Return what the run's description says of the data."""
@@ -192,7 +192,7 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
             require(data, model, run)
 
 
-def require_levels(folder: Path, found: LevelRange | None, model: Path, trained: LevelRange | None) -> None:
+def require_levels(folder: Path, found: KeptLevels | None, model: Path, trained: KeptLevels | None) -> None:
     """Refuse images of more than 8 bits whose levels became 0 to 255 by another range than in the training.
 
     Args:
@@ -205,10 +205,11 @@ def require_levels(folder: Path, found: LevelRange | None, model: Path, trained:
         InputError: Both have a range, and these differ.
     """
     if found and trained and found != trained:
+        wanted = trained if isinstance(trained, str) else f"'[{in_words(trained, ', ')}]'"
         raise InputError(
-            f"{folder} has images of which the levels {found[0]} to {found[1]} became 0 to 255, but {model} "
-            f"was trained on images of which {trained[0]} to {trained[1]} did. Prepare the data with --set "
-            f"levels='[{trained[0]}, {trained[1]}]'."
+            f"{folder} was prepared with another range of levels than {model}: here {range_in_words(found)} "
+            f"became 0 to 255, in the training {range_in_words(trained)}. Prepare the data with --set "
+            f"levels={wanted}."
         )
 
 
@@ -395,8 +396,8 @@ class Application(Generic[DataKind, SettingsKind, RunKind]):
         variant: Takes the settings of a training and a console, and returns the application that these
             settings choose, with the settings to use; None where the application has no variants. All other
             fields are then those of the variant.
-        judge_for: Takes the settings of an evaluation and the data, and returns the judge that they ask for;
-            None where `judge` always judges.
+        judge_for: Takes the settings of an evaluation, or None for those without any choice, and the data,
+            and returns the judge that they ask for; None where `judge` always judges.
     """
 
     name: str

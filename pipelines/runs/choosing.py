@@ -10,10 +10,10 @@ import numpy as np
 import scipy.special
 
 from gpmodels.registry import in_order
+from gpmodels.statistics.effective_sample import effective_fraction
 from gpmodels.statistics.paired_difference import paired_gain
-from pipelines.runs.choice import CLEAR, HeadChoice
+from pipelines.runs.choice import ALIKE, STANDARD_ERROR, HeadChoice
 from pipelines.runs.job import Job
-from pipelines.runs.observations import worth
 from pipelines.runs.selection import (
     GroupLosses,
     SelectedPoints,
@@ -33,7 +33,7 @@ def pool_temperature(pools: SelectedPools) -> float:
     """
     groups = np.unique(pools.groups, return_inverse=True)[1]
     ones = np.ones(len(pools.labels))
-    share = worth(pool_logits(pools.probability), pools.labels, ones, groups)
+    share = effective_fraction(pool_logits(pools.probability), pools.labels, ones, groups)
     return fit_pool_temperature(pools.probability, pools.labels, share)
 
 
@@ -41,7 +41,7 @@ def paired_p_value(first: GroupLosses, second: GroupLosses) -> float | None:
     """Return the two-sided p-value of no difference between the NLLs of two heads, by groups.
 
     It is that of Student's t of the paired differences of G groups, with G - 1 degrees of freedom, and never
-    below 2 ** (1 - G), which is all that G signs can show: with fewer than six groups nothing is clear.
+    below 2 ** (1 - G), which is all that G signs can show.
 
     Returns:
         The p-value; None of one group.
@@ -63,21 +63,35 @@ def paired_p_value(first: GroupLosses, second: GroupLosses) -> float | None:
     return max(float(2.0 * scipy.special.stdtr(number - 1, -statistic)), 2.0 ** (1 - number))
 
 
-def choose_head(losses: Mapping[str, GroupLosses]) -> HeadChoice:
-    """Return the head to take: the cheapest one that is not clearly worse than the best one.
+def choose_head(losses: Mapping[str, GroupLosses], trained_groups: int) -> HeadChoice:
+    """Return the head to take: the one with the lowest NLL, or the cheapest one that is as good.
+
+    A head is as good whose NLL is larger by at most `ALIKE`, within one standard error of the paired
+    differences (by Student's t, at the p-value of one standard error of a normal distribution). The lowest
+    NLL is the best guess however uncertain it is: to keep the cheaper head wherever the difference is not
+    clear, as the rule of one standard error does (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3),
+    gives gains away that few groups cannot show.
+
+    Where training had one group alone, that rule holds all the same: a Gaussian process that corrects a layer
+    beside logits of this one group's own layers has not seen how groups differ.
 
     Args:
         losses: Losses of each head on the same examples; the order of reports is that of costs.
+        trained_groups: Number of groups that the heads were trained on.
     """
-    heads = in_order(losses)
+    heads = in_order([name for name in losses if np.isfinite(losses[name].mean)] or losses)
     best = min(heads, key=lambda name: losses[name].mean)
+    lowest = losses[best].mean
     p_values = {name: paired_p_value(losses[best], losses[name]) for name in heads if name != best}
-    ties = [name for name, p in p_values.items() if p is None or p >= CLEAR]
-    head = in_order([*ties, best])[0]
-    cheaper = [name for name in heads[: heads.index(best)] if name != best]
-    against = best if head != best else None
-    if head == best and cheaper:  # all of them are clearly worse, so that each has a p-value
-        against = max(cheaper, key=lambda name: p_values[name] or 0.0)
+    share = ALIKE if trained_groups > 1 else np.inf
+    alike = [
+        name
+        for name, p in p_values.items()
+        if (p is None or p >= STANDARD_ERROR) and losses[name].mean <= lowest + share * abs(lowest)
+    ]
+    head = in_order([*alike, best])[0]
+    cheaper = heads[: heads.index(best)]
+    against = best if head != best else min(cheaper, key=lambda name: losses[name].mean, default=None)
     compared = head if against == best else against
     return HeadChoice(
         head=head,
@@ -85,6 +99,7 @@ def choose_head(losses: Mapping[str, GroupLosses]) -> HeadChoice:
         nlls={name: losses[name].mean for name in heads},
         judged=losses[best].judged,
         groups=len(losses[best].names),
+        trained_groups=trained_groups,
         against=against,
         p_value=None if compared is None else p_values[compared],
     )

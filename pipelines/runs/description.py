@@ -5,6 +5,7 @@ The files are:
     run/
       config.yaml            the settings as used
       run.json               data, sizes, N, the fitted temperature: what is needed to rebuild the models
+      guarantees.json        what each head can guarantee by what was held out
       learned.txt            digests of what it was trained on and chose its best epoch by
       heads/<name>/          best.weights.h5, state.json, and the weights that it names to resume from
       heads/<name>/familiarity.safetensors

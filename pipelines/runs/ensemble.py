@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from data_prep.splits.settings import later_seed
 from gpmodels import HybridModel
-from gpmodels.likelihoods.ensemble import ensemble_predictions
+from gpmodels.likelihoods.logits import ensemble_predictions
 from gpmodels.registry import starting_head
 from pipelines.command.folders import RUN
 from pipelines.runs.application import DataKind, RunKind, SettingsKind

@@ -9,17 +9,17 @@ from typing import Any, Generic
 import numpy as np
 
 from gpmodels import HybridModel
-from gpmodels.heads.base import Gift
+from gpmodels.heads.base import SourceContribution
 from gpmodels.registry import head_family
 from pipelines.runs.application import DataKind, RunKind, SettingsKind
 from pipelines.runs.choosing import choose_head, judge_selection
 from pipelines.runs.description import head_folder
 from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
+from pipelines.runs.guarantees import keep_guarantee
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, view_text
-from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points
-from pipelines.runs.sources import gift_text
-from pipelines.runs.temperatures import selection_temperature
+from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points, selection_temperature
+from pipelines.runs.sources import contribution_text
 
 
 class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
@@ -30,19 +30,22 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
 
     Attributes:
         job: The run with its data; its description grows.
-        keeps_familiarity: Whether it is measured how familiar an input is to each head.
+        keeps_familiarity: Whether it is measured how familiar an input is to each head, and what each can
+            guarantee.
     """
 
     def __init__(self, job: Job[DataKind, SettingsKind, RunKind]) -> None:
         self.job, self.keeps_familiarity = job, True
         self._losses: dict[str, GroupLosses] = {}  # of each head on the selection part
 
-    def _say_gift(self, name: str, gift: Gift, sources: Sequence[str]) -> None:
+    def _print_contribution(
+        self, name: str, contribution: SourceContribution, sources: Sequence[str]
+    ) -> None:
         """Report and record what the sources of these names gave a head; warn where they do harm."""
-        text = gift_text(sources, gift)
+        text = contribution_text(sources, contribution)
         self._update_run(gifts={**self.job.run.gifts, name: text})
         self.job.say(f"What the sources gave: {text}")
-        if gift.do_harm:
+        if contribution.do_harm:
             self.job.say(
                 "Warning: left-out training examples are predicted better without the sources. Train without "
                 "--source, or with another one."
@@ -78,13 +81,15 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         for name in job.run.heads:
             temperature = job.run.temperature_of(name)
             if name not in job.settings.heads:
-                points = selected_points(load_model(job, name), job.batches("selection"))
+                model = load_model(job, name)
+                points = selected_points(model, job.batches("selection"))
                 self._judge_selection(name, points, 1.0 if temperature is None else temperature)
+                self._keep_guarantee(name, model)
 
     def _choose(self) -> None:
         """Write down which of the trained heads to take, once all of them are judged."""
         if self._losses and self._losses.keys() >= set(self.job.run.heads):  # else it was chosen before
-            self._update_run(choice=choose_head(self._losses))
+            self._update_run(choice=choose_head(self._losses, len(set(self.job.groups("train")))))
 
     def _measure_familiarity(self, name: str, model: HybridModel) -> None:
         """Keep how familiar an input is to the model, by the selection examples and their groups."""
@@ -96,6 +101,11 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
         if found is not None:
             save_familiarity(found, folder)
+
+    def _keep_guarantee(self, name: str, model: HybridModel) -> None:
+        """Keep what the model with its temperatures can guarantee, by the selection examples."""
+        if self.keeps_familiarity:
+            keep_guarantee(self.job, name, model)
 
     def _weigh_views(self, model: HybridModel) -> None:
         """Write down how much each view counts over the training examples."""

@@ -16,7 +16,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpmodels import HybridModel
-from gpmodels.estimators.full_batch import count_assignments, drop_unused_experts
+from gpmodels.estimators.fitting.full_batch import count_assignments, drop_unused_experts
 from gpmodels.heads.alone import AloneResult, AloneSchedule, HeadPoints, train_alone
 from gpmodels.heads.base import Head, flatten_points
 from gpmodels.heads.gp import GPHead
@@ -160,13 +160,14 @@ def start_head(
     points = training.points
     sample = np.random.default_rng(seed).permutation(len(points))[:PLACED_ON]
     placed = points.features[sample].astype(np.float64)
+    observations = model.num_data if model.num_effective is None else model.num_effective
     head.initialize(placed, seed=seed)
     holds = False
     if isinstance(head, GPHead) and head.linear_mean is not None and head.is_classifier:
         frozen = not model.network.trainable_weights
-        points, holds = _with_linear_layer(head, linear, training, frozen=frozen)
+        share = observations / model.num_data
+        points, holds = _with_linear_layer(head, linear, training, share, frozen=frozen)
     head.initialize_from_labels(placed, points.labels[sample].astype(np.float64), seed=seed)
-    observations = model.num_data if model.num_effective is None else model.num_effective
     result = train_alone(
         head,
         points,
@@ -186,12 +187,19 @@ def _assigned(head: Head, points: HeadPoints) -> NDArray[np.int32]:
 
 
 def _with_linear_layer(
-    head: GPHead, linear: Head | None, training: FeaturePoints, *, frozen: bool
+    head: GPHead, linear: Head | None, training: FeaturePoints, share: float, *, frozen: bool
 ) -> tuple[HeadPoints, bool]:
     """Give the head's mean a trained linear layer.
 
     On features of a network that has not seen the labels it is a regularised layer, cross-fitted by groups,
     where the points are few; else that of the pretraining.
+
+    Args:
+        head: With the mean.
+        linear: The linear head of the pretraining; None where it was on other features.
+        training: All training points.
+        share: N_eff / N.
+        frozen: Whether the network has not seen the labels.
 
     Returns:
         The training points, with cross-fitted logits where there are some, and whether the mean has a trained
@@ -201,7 +209,7 @@ def _with_linear_layer(
     if mean is None:
         raise TypeError(f"{head.name} has no linear mean.")
     if frozen and len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
-        return _cross_fitted(head, training), True
+        return _cross_fitted(head, training, share), True
     if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
         is_logit = head.likelihood_name in ("logistic", "softmax")
         mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), 1.0 if is_logit else PROBIT_SCALE)
@@ -210,15 +218,23 @@ def _with_linear_layer(
     return points, False
 
 
-def _cross_fitted(head: GPHead, training: FeaturePoints) -> HeadPoints:
-    """Give the head's mean a cross-fitted linear layer; return the points with what it says of each."""
+def _cross_fitted(head: GPHead, training: FeaturePoints, share: float) -> HeadPoints:
+    """Give the head's mean a cross-fitted linear layer; return the points with what it says of each.
+
+    Args:
+        head: With the mean.
+        training: All training points.
+        share: N_eff / N.
+    """
     points, mean = training.points, head.linear_mean
     x, y, weight = (part.astype(np.float64) for part in (points.features, points.labels, points.weights))
     centre, scale = x.mean(axis=0), column_scales(x)
     scaled = (x - centre) / scale
-    layer = linear_layer_of(head, scaled, y, weight, training.groups.astype(np.intp))
+    layer = linear_layer_of(head, scaled, y, weight, training.groups.astype(np.intp), share=share)
     if mean is None or layer is None:
         raise TypeError(f"{head.name} has no linear mean.")
     kernel = layer.kernel / scale[:, None]
-    mean.start_from(kernel, layer.bias - centre @ kernel)
-    return replace(points, logits=layer.logits.astype(np.float32))
+    covariance = None if layer.covariance is None else layer.covariance.in_units_of(centre, scale)
+    mean.start_from(kernel, layer.bias - centre @ kernel, covariance=covariance)
+    variance = None if layer.logit_variance is None else layer.logit_variance.astype(np.float32)
+    return replace(points, logits=layer.logits.astype(np.float32), logit_variance=variance)

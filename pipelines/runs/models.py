@@ -18,6 +18,7 @@ from pipelines.runs.application import Application, RunKind, SettingsKind
 from pipelines.runs.description import PRETRAINING, RunDescription, head_folder
 from pipelines.runs.ensemble import ensemble_predictor, trained_members
 from pipelines.runs.familiarity import load_familiarity
+from pipelines.runs.head_start import FEW_POINTS
 from pipelines.runs.job import Job
 from pipelines.runs.precision import network_arithmetic
 from pipelines.runs.predictors import Predictor, predictor, tempered_title
@@ -47,8 +48,13 @@ def head_task(
     run: RunKind,
     *,
     has_mean: bool,
+    on_fixed_features: bool = False,
 ) -> HeadTask:
-    """Return what a head of a run is made for, which has a linear mean or none."""
+    """Return what a head of a run is made for, which has a linear mean or none.
+
+    The weights of a mean have a posterior where the network has no weights to train and the points are few:
+    the layer is then fitted by itself, and not as the last one of a network that has seen the labels.
+    """
     views = application.network.view_columns(settings, run)
     likelihood = application.network.likelihood_of(settings)
     is_softmax = likelihood == "softmax" or (likelihood is None and run.num_classes > 2)
@@ -58,6 +64,7 @@ def head_task(
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
         kernel_variance=_start_variance(run, has_mean=has_mean, is_softmax=is_softmax),
+        mean_posterior=has_mean and on_fixed_features and run.mean_posteriors and run.num_data <= FEW_POINTS,
         domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
 
@@ -80,7 +87,12 @@ def num_experts_for(num_points: int) -> int:
 
 
 def make_head(
-    name: str, application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
+    name: str,
+    application: Application[Any, SettingsKind, RunKind],
+    settings: SettingsKind,
+    run: RunKind,
+    *,
+    on_fixed_features: bool = False,
 ) -> Head:
     """Return an untrained head of a registered family.
 
@@ -89,6 +101,7 @@ def make_head(
         application: Application of the run.
         settings: Settings of the run.
         run: Description of the run.
+        on_fixed_features: Whether its network has no weights to train.
 
     Raises:
         ValueError: The head does not go with the settings, or needs views and there are none.
@@ -100,7 +113,8 @@ def make_head(
     if not run.linear_means and hasattr(own, "mean"):
         own = own.model_copy(update={"mean": "none"})
     has_mean = getattr(own, "mean", "none") == "linear"
-    return family.make(own, head_task(application, settings, run, has_mean=has_mean))
+    task = head_task(application, settings, run, has_mean=has_mean, on_fixed_features=on_fixed_features)
+    return family.make(own, task)
 
 
 def make_model(
@@ -112,12 +126,14 @@ def make_model(
         ValueError: The network or the head does not go with the settings or the data.
     """
     family, parts = head_family(name), application.network
-    head = make_head(name, application, settings, run)
     make_network = parts.by_view if family.needs_views and parts.by_view is not None else parts.make
     # The linear head costs nothing per point, and a subset would only add noise.
     subset = parts.points_per_example if family.is_gaussian_process else None
     with network_arithmetic(settings.network_precision):
         network = make_network(settings, run)
+    if not network.built:
+        network.build(parts.input_shape(run))
+    head = make_head(name, application, settings, run, on_fixed_features=not network.trainable_weights)
     model = HybridModel(
         network,
         head,

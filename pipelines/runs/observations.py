@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.special
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpmodels import HybridModel
-from gpmodels.statistics.effective_sample import design_effect, effective_observations, intraclass_correlation
+from gpmodels.statistics.effective_sample import design_effect, intraclass_correlation, residuals_of
 
 POINTS_PER_EXAMPLE = 500
 """Most points of an example, for example pixels of an image, whose residuals are kept."""
@@ -106,31 +105,3 @@ def _used(label: tf.Tensor, weight: Sequence[tf.Tensor]) -> NDArray[np.bool_]:
     """Return which points of a batch count, `[B, points]`."""
     counts = weight[0].numpy() > 0 if weight else np.ones(label.shape, np.bool_)
     return np.asarray(counts.reshape(label.shape[0], -1))
-
-
-def worth(logits: NDArray[Any], labels: NDArray[Any], weights: NDArray[Any], groups: NDArray[Any]) -> float:
-    """Return N_eff / N of points by the residuals of their predictions.
-
-    See `gpmodels.statistics.effective_sample`.
-
-    Args:
-        logits: Logits `[N]` of class 1, or `[N, C]` of a softmax.
-        labels: Classes `[N]`.
-        weights: Weights `[N]`; points of weight 0 do not count.
-        groups: Group of each point `[N]`, none of which trained the model. Points of only one group are worth
-            one observation: another group may need another temperature.
-    """
-    used = weights > 0
-    group = groups[used]
-    if len(np.unique(group)) == 1:
-        return 1.0 / len(group)
-    residuals = residuals_of(logits[used], labels[used])
-    return effective_observations(group, residuals, held_out=True) / len(group)
-
-
-def residuals_of(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """Return label less probability of each point: `[N]` for log-odds `[N]`, `[N, C]` for C logits each."""
-    if logits.ndim == 1:
-        return np.asarray(labels - scipy.special.expit(logits))
-    classes = np.eye(logits.shape[1])[labels.astype(np.intp)]
-    return np.asarray(classes - scipy.special.softmax(logits, axis=1))

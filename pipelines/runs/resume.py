@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from data_prep.errors import InputError
 from data_prep.splits.divide import Splits
 from gpmodels.registry import families, head_family
@@ -22,7 +24,16 @@ _FIXED_BY_A_COUNT = ("effective_observations",)
 
 _REACHED = (
     *("heads", "temperature", "temperatures", "temperature_by_groups"),
-    *("weighs_every_fit", "starts_wide", "linear_means", "num_effective", "seconds", "view_weights", "gifts"),
+    *(
+        "weighs_every_fit",
+        "starts_wide",
+        "linear_means",
+        "mean_posteriors",
+        "num_effective",
+        "seconds",
+        "view_weights",
+        "gifts",
+    ),
     *("pool_temperatures", "calibrates_pools", "choice"),
 )
 """What a run's description says of how far the run is, and how; everything else in it is of the data."""
@@ -60,6 +71,7 @@ def new_run(
         weighs_every_fit=True,
         starts_wide=True,
         linear_means=True,
+        mean_posteriors=True,
         calibrates_pools=True,
         **application.inputs.all_facts(data, splits),
     )
@@ -81,7 +93,7 @@ def continued_run(job: Job[DataKind, SettingsKind, RunKind], former: SettingsKin
     out, settings, now = job.folder, job.settings, job.run
     before = load_run(out, job.application.run)
     data_facts = [name for name in job.application.run.model_fields if name not in _REACHED]
-    changed = [name for name in data_facts if getattr(before, name) != getattr(now, name)]
+    changed = [name for name in data_facts if _differ(getattr(before, name), getattr(now, name))]
     if not (out / CONFIG_NAME).is_file():
         raise InputError(
             f"{out} cannot be resumed: its {CONFIG_NAME}, which tells what it was started with, is "
@@ -98,6 +110,13 @@ def continued_run(job: Job[DataKind, SettingsKind, RunKind], former: SettingsKin
     for name in (PRETRAINING, *settings.heads):
         require_same_schedule(head_folder(out, name), stage_settings(name, settings))
     return before
+
+
+def _differ(before: Any, now: Any) -> bool:
+    """Whether a fact changed; what an earlier version did not write of a record is as it is now."""
+    if isinstance(before, BaseModel) and type(before) is type(now):
+        return any(getattr(before, name) != getattr(now, name) for name in before.model_fields_set)
+    return bool(before != now)
 
 
 def _changed_settings(job: Job[Any, Any, Any], former: HeadTrainSettings) -> list[str]:

@@ -1,4 +1,4 @@
-"""Predictions of a trained head for the selection part of a run, and their losses by group."""
+"""Predictions of a trained head for the selection part of a run, their temperature and losses by group."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpmodels import HybridModel
+from gpmodels.statistics.effective_sample import effective_fraction
+from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.pool_calibration import at_temperature, pool_logits
 
@@ -70,6 +72,26 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
         sizes += [flat_label.size // label.shape[0]] * label.shape[0]
     examples = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     return SelectedPoints(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
+
+
+def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | None = None) -> float:
+    """Return the temperature of a head with the least NLL of the selection points (Guo et al., 2017).
+
+    `fit_temperature` has the prior that decides where these are few and nearly all right. Points of one group
+    repeat each other, so that with groups they count as the observations that they are worth: of two
+    patients the prior decides too, however many patches they have.
+
+    Args:
+        points: Predictions of the head for them.
+        groups: Group of each example; None counts every point.
+    """
+    weights = points.weights
+    if groups is not None:
+        numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
+        weights = weights * effective_fraction(
+            points.logits, points.labels, weights, numbers[points.examples]
+        )
+    return fit_temperature(points.logits, points.labels, weights, prior_deviation=LOG_ODDS_DEVIATION)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gpmodels.dfgp.settings import DFGPSettings
 from gpmodels.hgp.settings import HGPSettings
 from gpmodels.registry import families, head_family, in_order, starting_head
 from pipelines.command.config import Choices
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 from pipelines.runs.choice import HeadChoice
 from pipelines.runs.description import RunDescription
 
@@ -51,11 +52,11 @@ class HeadRun(RunDescription):
     pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
     which head to take; None in a run of an earlier version.
 
-    Five flags are False in runs that an earlier version began, which go on as they began:
+    Six flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
     classes were weighed in epochs alone, `starts_wide` where the kernels of all GP heads began with the
-    variance 1, those before a softmax too, `linear_means` where the GP heads had no linear mean, and
-    `calibrates_pools` where pools have no temperature.
+    variance 1, those before a softmax too, `linear_means` where the GP heads had no linear mean,
+    `mean_posteriors` where its weights were numbers, and `calibrates_pools` where pools have no temperature.
     """
 
     heads: tuple[HeadName, ...] = ()
@@ -70,6 +71,7 @@ class HeadRun(RunDescription):
     weighs_every_fit: bool = False
     starts_wide: bool = False
     linear_means: bool = False
+    mean_posteriors: bool = False
     calibrates_pools: bool = False
 
     def temperature_of(self, head: str) -> float | None:
@@ -206,15 +208,15 @@ class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSetti
     Keys are written in the order of the base classes, the last one first.
 
     Attributes:
-        is_of_maps: Whether every pixel is a point: the families that are not for maps are refused.
+        is_segmentation: Whether every pixel is a point: the families that are not for maps are refused.
     """
 
-    is_of_maps: ClassVar[bool] = False
+    is_segmentation: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _check_maps(self) -> Self:
         for name in self.heads:
-            if self.is_of_maps and not head_family(name).for_maps:
+            if self.is_segmentation and not head_family(name).for_segmentation:
                 raise ValueError(
                     f"heads: {name} is for labels of images, not for maps, where every pixel is a point. "
                     "Leave it out"
@@ -228,7 +230,7 @@ class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSetti
             name: family.settings
             for name, family in families().items()
             if family.own_table and family.settings is not None and name not in cls.model_fields
-            if family.for_maps or not cls.is_of_maps
+            if family.for_segmentation or not cls.is_segmentation
         }
         if not tables:
             return cls
@@ -267,8 +269,8 @@ class EvaluateSettings(BaseModel):
     )
     max_errors: tuple[float, ...] = Field(
         default=(0.01, 0.02, 0.05, 0.1),
-        description="Shares of wrong predictions that the report promises not to exceed among those that are "
-        "not referred, and compares with what came of it. A bundle can promise others, too.",
+        description="Shares of wrong predictions that the report guarantees not to exceed among those that "
+        "are not referred, and compares with what came of it. A bundle can guarantee others, too.",
     )
     unfamiliar: Path | None = Field(
         default=None,
@@ -293,6 +295,12 @@ class EvaluateSettings(BaseModel):
         return value
 
 
+class ClassEvaluateSettings(CostSettings, EvaluateSettings):
+    """Settings of an evaluate step of an application that gives examples a class."""
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {"costs": COSTS_OPTION, **EvaluateSettings.options}
+
+
 class ExportSettings(BaseModel):
     """Settings of an export step."""
 
@@ -300,11 +308,17 @@ class ExportSettings(BaseModel):
 
     head: HeadName | None = Field(
         default=None,
-        description="Head to export; null takes the one that `evaluate` names: the cheapest one whose "
-        "held-out negative log-likelihood no other one clearly beats.",
+        description="Head to export; null takes the one that `evaluate` names: the one with the lowest "
+        "held-out negative log-likelihood, or the cheapest one that is as good.",
     )
     tempered: bool = Field(
         default=True,
         description="Export the head with the temperatures fitted on the selection examples, and on their "
         "pools, such as images of patches.",
     )
+
+
+class ClassExportSettings(CostSettings, ExportSettings):
+    """Settings of an export step of an application that gives examples a class."""
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {"costs": COSTS_OPTION}

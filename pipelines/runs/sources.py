@@ -13,7 +13,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import Splits
-from gpmodels.heads.base import Gift
+from gpmodels.heads.base import SourceContribution
 from gpmodels.registry import families, in_order
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 
@@ -59,7 +59,7 @@ def open_sources(
         return ()
     if inputs.sources is None:
         raise InputError(f"gpimaging {application.name} learns from no further folders. Leave --source out.")
-    opened = [inputs.seen(inputs.open(folder), settings, None, console, cluster) for folder in folders]
+    opened = [inputs.encoded(inputs.open(folder), settings, None, console, cluster) for folder in folders]
     seen = {data.sha256: data.folder}
     for folder, one in zip(folders, opened, strict=True):
         if one.sha256 in seen:
@@ -100,15 +100,15 @@ def _named(source: TransferSource, folder: Path, folders: Sequence[Path]) -> Tra
     return replace(source, rows=source.rows.model_copy(update={"name": "/".join(folder.parts[-2:])}))
 
 
-def gift_text(names: Sequence[str], gift: Gift) -> str:
+def contribution_text(names: Sequence[str], contribution: SourceContribution) -> str:
     """Return in words what the sources gave a head.
 
     Args:
         names: Name of each source.
-        gift: What the head says.
+        contribution: What the head says.
 
     Example:
-        >>> gift_text(["lung"], Gift((0.56,), (0.06,), (0.4,), 1.36, 1.53, 0.05, False))
+        >>> contribution_text(["lung"], SourceContribution((0.56,), (0.06,), (0.4,), 1.36, 1.53, 0.05, False))
         'lung gives 40% of what predictions vary with (56% ± 6% of the mixture); left-out NLL 1.360 with, \
 1.530 without (difference -0.170 ± 0.050)'
     """
@@ -116,11 +116,17 @@ def gift_text(names: Sequence[str], gift: Gift) -> str:
         f"{name} gives {weight:.0%} of what predictions vary with "
         f"({share:.0%} ± {deviation:.0%} of the mixture)"
         for name, share, deviation, weight in zip(
-            names, gift.mixing, gift.mixing_deviation, gift.transfer_weight, strict=True
+            names,
+            contribution.mixing,
+            contribution.mixing_deviation,
+            contribution.transfer_weight,
+            strict=True,
         )
     ]
-    difference = f"difference {gift.nll - gift.nll_without:+.3f} ± {gift.standard_error:.3f}"
-    with_and_without = f"{gift.nll:.3f} with, {gift.nll_without:.3f} without"
+    difference = (
+        f"difference {contribution.nll - contribution.nll_without:+.3f} ± {contribution.standard_error:.3f}"
+    )
+    with_and_without = f"{contribution.nll:.3f} with, {contribution.nll_without:.3f} without"
     return f"{', '.join(shares)}; left-out NLL {with_and_without} ({difference})"
 
 

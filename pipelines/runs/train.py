@@ -153,7 +153,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         self.replicas = replicas
         self.application, self.resume = application, resume
         settings = with_transfer_heads(settings)
-        opened = application.inputs.seen(application.inputs.open(data), settings, None, console, cluster)
+        opened = application.inputs.encoded(application.inputs.open(data), settings, None, console, cluster)
         splits = manifest_splits(
             opened.manifest, fold=settings.fold, selection_fraction=settings.selection_fraction
         )
@@ -177,7 +177,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             )
         )
         self._require_heads()
-        self._say_warnings()
+        self._print_warnings()
         if resume and (out / RUN).exists():
             self.job = replace(self.job, run=continued_run(self.job, former))
         if replicas is not None:
@@ -221,7 +221,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
     def _not_trainable(self, error: ValueError) -> InputError:
         return InputError(f"{self.job.data.folder} cannot be trained on with these settings: {error}")
 
-    def _say_warnings(self) -> None:
+    def _print_warnings(self) -> None:
         """Say what a user should know before the training, and check what it will need."""
         job, network = self.job, self.application.network
         selected, trained = len(job.splits.selection), len(job.splits.train)
@@ -317,7 +317,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         for number in range(2, count + 1):
             member = copy.copy(self)
             member.job = member_job(self.job, number)
-            member.keeps_familiarity = False  # the ensemble tells none
+            member.keeps_familiarity = False  # the ensemble tells none, and guarantees nothing
             member._losses = {}
             member.train_as_member(f"Member {number} of {count} of the ensemble")
 
@@ -389,6 +389,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             save_completed(model, head_folder(self.job.folder, name))
         self._fit_temperature(name, model)
         self._measure_familiarity(name, model)
+        self._keep_guarantee(name, model)
         if family.weighs_views:
             self._weigh_views(model)
         run = self.job.run
@@ -410,8 +411,8 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         self._complete(model, self.sources if head_family(name).needs_sources else ())
         seconds = time.perf_counter() - started
         save_fitted(model, folder, seconds)
-        if (gift := model.head.gift()) is not None:
-            self._say_gift(name, gift, [source.rows.name for source in self.sources])
+        if (contribution := model.head.source_contribution()) is not None:
+            self._print_contribution(name, contribution, [source.rows.name for source in self.sources])
         self._update_run(seconds={**job.run.seconds, name: round(seconds, 1)})
         job.say(f"{name}: fitted on the network of the {stage} stage in one pass, {seconds:.1f} s")
 

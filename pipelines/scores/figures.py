@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
+from pipelines.scores.cost_results import MOST_PROBABLE, CostResults
+from pipelines.scores.costs import REFER
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.results import MethodResult
 from pipelines.scores.shifts import ShiftedScores, mean_over_kinds
@@ -160,6 +162,34 @@ def shifts_figure(results: Mapping[str, Sequence[ShiftedScores]]) -> str | None:
             axes.set(xlabel="strength of the shift", ylabel=label)
             axes.set_ylim(bottom=0)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=4)
+        return svg_text(figure)
+
+
+def costs_figure(results: CostResults, main: str) -> str:
+    """Return the mean cost against the share referred, the largest expected cost first, as SVG.
+
+    Args:
+        results: What was judged by costs.
+        main: Name of the method that stands out, and whose own decisions are marked.
+    """
+    with figure_style():
+        figure = Figure(figsize=(5.6, 4.4), layout="constrained")
+        axes = figure.subplots()
+        names = sorted(results.methods, key=lambda name: name == main)
+        for index, name in enumerate(names):
+            found = results.methods[name]
+            axes.plot(found.shares, found.curve, label=name, **{**_line(index, len(names)), "markevery": 20})
+        found, ink = results.methods[main], "#222222"
+        if results.table.refers:
+            place = (found.decided[REFER], found.mean.difference)
+            axes.plot(*place, "*", color=ink, markersize=13, zorder=4, label=f"decisions of {main}")
+        other = found.others[MOST_PROBABLE]
+        axes.axhline(other, color=ink, linestyle=":", linewidth=1, label="its most probable classes")
+        what = "mean cost" if results.table.refers else "mean cost of what is kept"
+        axes.set(xlabel="referred, the largest expected cost first", ylabel=what, xlim=(0, 1.01))
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        figure.legend(loc="outside upper left", ncols=2)
         return svg_text(figure)
 
 

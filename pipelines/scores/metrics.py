@@ -6,14 +6,18 @@
                  reliability_diagram, risk_coverage_curve
                  If the report tells classes apart, also recalls (class -> number | null) and confusion (rows
                  true, columns predicted class, in the order of the recalls).
-                 promise (null where there is none): confidence, judged, units, noun, binomial, source (which
-                 model it is), rows (max_error, threshold | null, reason, needed, kept, judged_kept,
-                 judged_error, violated: the promise, made on the selection part, and what came of it on the
-                 judged part), table (error and threshold of each promise that a bundle can keep)
+                 guarantee (null where there is none): confidence, judged, units, noun, binomial, source
+                 (which model it is), rows (max_error, threshold | null, reason, needed, kept, judged_kept,
+                 judged_error, violated: the guarantee, given by the selection part, and what came of it on
+                 the judged part), table (error and threshold of each guarantee that a bundle can give)
                  unfamiliar (null if not asked for): number, scores (score -> auroc, fpr95: how well it tells
                  the images of a folder from the judged ones), flagged_known, flagged_unknown; shifted: a list
                  of kind, strength (0 is unshifted), nll, ece, kept, unfamiliar
-    no_promise   why there are no promises; empty where there are
+    costs        null if none were given: classes, decisions, values (rows true class, columns decision),
+                 judged, methods (name -> mean, lower, upper: cost of a judged example; decided: decision ->
+                 share; against: other way to decide -> its mean, and difference, lower, upper, p_value,
+                 resamples; curve: shares that are referred, and mean cost)
+    no_guarantee   why there are no guarantees; empty where there are
     choice       which head to take, in a sentence, and chosen, the name of that method; empty where unknown
     comparisons  [method, baseline, scores (key -> difference, lower, upper, p_value, resamples)]
 
@@ -34,8 +38,9 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from pipelines.scores.cost_results import CostResults
+from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.novelty import UnfamiliarResult
-from pipelines.scores.promises import MethodPromises
 from pipelines.scores.results import Evaluation, MethodResult
 
 METRICS_SCHEMA_VERSION = 1
@@ -69,13 +74,14 @@ def metrics_content(evaluation: Evaluation) -> dict[str, object]:
         "scores": {
             score.key: {name: getattr(score, name) for name in described} for score in evaluation.definitions
         },
-        "no_promise": evaluation.no_promise,
+        "costs": None if evaluation.costs is None else _costs(evaluation.costs),
+        "no_guarantee": evaluation.no_guarantee,
         "choice": evaluation.choice,
         "chosen": evaluation.chosen,
         "methods": {
             result.name: {
                 **_method(result, evaluation.class_names),
-                "promise": _promise(evaluation.promises.get(result.name)),
+                "guarantee": _guarantee(evaluation.guarantees.get(result.name)),
                 "unfamiliar": _unfamiliar(evaluation.unfamiliar.get(result.name)),
                 "shifted": [vars(scores) for scores in evaluation.shifted.get(result.name, ())],
             }
@@ -132,19 +138,37 @@ def _method(result: MethodResult, class_names: tuple[str, ...]) -> dict[str, obj
     }
 
 
-def _promise(promises: MethodPromises | None) -> dict[str, object] | None:
-    if promises is None:
+def _guarantee(guarantees: MethodGuarantees | None) -> dict[str, object] | None:
+    if guarantees is None:
         return None
     rows = [
         {
-            **{key: value for key, value in vars(row.promise).items() if key != "confidence"},
+            **{key: value for key, value in vars(row.guarantee).items() if key != "confidence"},
             "judged_kept": row.judged_kept,
             "judged_error": row.judged_error,
             "violated": row.is_violated,
         }
-        for row in promises.rows
+        for row in guarantees.rows
     ]
-    return {**vars(promises), "rows": rows}
+    return {**vars(guarantees), "rows": rows}
+
+
+def _costs(results: CostResults) -> dict[str, object]:
+    methods = {
+        name: {
+            "mean": found.mean.difference,
+            "lower": found.mean.lower,
+            "upper": found.mean.upper,
+            "decided": found.decided,
+            "against": {
+                other: {"mean": found.others[other], **asdict(difference)}
+                for other, difference in found.against.items()
+            },
+            "curve": {"shares": found.shares, "cost": found.curve},
+        }
+        for name, found in results.methods.items()
+    }
+    return {**results.table.model_dump(), "judged": results.judged, "methods": methods}
 
 
 def _unfamiliar(result: UnfamiliarResult | None) -> dict[str, object] | None:

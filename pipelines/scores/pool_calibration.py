@@ -29,20 +29,23 @@ def pool_logits(probability: AnyFloatArray) -> FloatArray:
     return np.log(np.maximum(probability.astype(np.float64), least))
 
 
-def fit_pool_temperature(probability: AnyFloatArray, labels: NDArray[Any], worth: float = 1.0) -> float:
+def fit_pool_temperature(
+    probability: AnyFloatArray, labels: NDArray[Any], effective_fraction: float = 1.0
+) -> float:
     """Return the temperature of pools, with the prior 1/T ~ N(1, `LOG_ODDS_DEVIATION`²).
 
     Args:
         probability: Mean probabilities of held-out pools `[P, C]`.
         labels: Their classes `[P]`, from 0 to C - 1.
-        worth: N_eff / P, as pools of one group repeat each other: with few of them the prior decides.
+        effective_fraction: N_eff / P, as pools of one group repeat each other: with few of them the prior
+            decides.
 
     Example:
         >>> even, labels = np.full((400, 2), [0.3, 0.7]), np.arange(400) % 20 > 0  # says 0.7, right in 0.95
         >>> fit_pool_temperature(even, labels) < 0.4 < 0.9 < fit_pool_temperature(even[:1], labels[1:2])
         True
     """
-    weights = np.full(len(labels), worth)
+    weights = np.full(len(labels), effective_fraction)
     return fit_temperature(pool_logits(probability), labels, weights, prior_deviation=LOG_ODDS_DEVIATION)
 
 

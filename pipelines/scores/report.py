@@ -16,8 +16,10 @@ from pathlib import Path
 
 from data_prep.files.atomic import atomic_file
 from data_prep.files.fitting import fit_within
+from pipelines.scores.cost_results import cost_sentence
 from pipelines.scores.figures import (
     confusion_figure,
+    costs_figure,
     referral_figure,
     reliability_figure,
     risk_coverage_figure,
@@ -155,6 +157,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         "jpeg": _jpeg,
         "png": _png,
     }
+    costs = "" if evaluation.costs is None else cost_sentence(evaluation.costs, evaluation.main.name)
     by_group = groupby(evaluation.definitions, key=lambda score: score.group)
     return environment.get_template("report.html.jinja").render(
         title=title,
@@ -163,7 +166,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         evaluation=evaluation,
         results=evaluation.results,
         main=evaluation.main,
-        first=[text for text in (evaluation.choice, referral_sentence(evaluation)) if text],
+        first=[text for text in (evaluation.choice, referral_sentence(evaluation), costs) if text],
         summary=_summary(evaluation),
         best={score.key: best_methods(score, evaluation.results) for score in evaluation.definitions},
         groups=[(group, list(scores)) for group, scores in by_group],
@@ -173,6 +176,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         figures=_figures(evaluation),
         **_classes(evaluation),
         gallery=gallery,
+        otherwise=_otherwise(evaluation),
     )
 
 
@@ -189,6 +193,12 @@ def _summary(evaluation: Evaluation) -> list[str]:
         parts = [f"{kind} in {', '.join(found)}" for kind, found in titles.items() if found]
         sentences.append(f"{comparison.method} against {comparison.baseline}: {'; '.join(parts)}.")
     return sentences
+
+
+def _otherwise(evaluation: Evaluation) -> list[str]:
+    """Return the other ways to decide with which the costs of any method are compared."""
+    found = {} if evaluation.costs is None else evaluation.costs.methods
+    return list(dict.fromkeys(name for costs in found.values() for name in costs.others))
 
 
 def _rows(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -216,6 +226,7 @@ def _figures(evaluation: Evaluation) -> dict[str, str | None]:
         "referral": referral_figure(results) if tells_classes else None,
         "uncertainty": uncertainty_figure(main),
         "shifts": shifts_figure(shifted),
+        "costs": None if evaluation.costs is None else costs_figure(evaluation.costs, main.name),
     }
     return {key: None if svg is None else svg_uri(svg) for key, svg in drawn.items()}
 

@@ -21,9 +21,10 @@ from pipelines.scores.classification import (
     ClassificationRecord,
     classification_statistics,
 )
+from pipelines.scores.cost_results import CostResults
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio
+from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.novelty import UnfamiliarResult
-from pipelines.scores.promises import MethodPromises
 from pipelines.scores.segmentation import (
     SEGMENTATION_SCORES,
     SegmentationRecord,
@@ -206,10 +207,11 @@ class Evaluation:
         data: What they were judged on: names, counts, sizes.
         warnings: What a reader must know; `caveats` of the results are added to them.
         class_names: Names of the classes that the report tells apart; empty where that says nothing new.
-        promises: What each method can promise of its errors, by its name.
-        no_promise: Why no method promises anything; empty where some do.
+        guarantees: What each method can guarantee of its errors, by its name.
+        no_guarantee: Why no method guarantees anything; empty where some do.
         unfamiliar: How well each method tells images of another kind, by its name; empty if none were given.
         shifted: How each method does on shifted images, by its name; empty if none were judged.
+        costs: What the decisions of each method cost; None if no costs were given.
         choice: Which head to take, in a sentence; empty of a run that does not say.
         chosen: Name of the method of that head; empty where there is none.
     """
@@ -221,10 +223,11 @@ class Evaluation:
     data: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
-    promises: Mapping[str, MethodPromises] = field(default_factory=dict)
-    no_promise: str = ""
+    guarantees: Mapping[str, MethodGuarantees] = field(default_factory=dict)
+    no_guarantee: str = ""
     unfamiliar: Mapping[str, UnfamiliarResult] = field(default_factory=dict)
     shifted: Mapping[str, tuple[ShiftedScores, ...]] = field(default_factory=dict)
+    costs: CostResults | None = None
     choice: str = ""
     chosen: str = ""
 
@@ -253,11 +256,11 @@ class Evaluation:
         return main_result(self.results, self.chosen)
 
     @property
-    def chosen_promises(self) -> tuple[str, MethodPromises] | None:
-        """Return name and promises of the chosen method, or of the last one that makes any; None without."""
-        if self.chosen in self.promises:
-            return self.chosen, self.promises[self.chosen]
-        return list(self.promises.items())[-1] if self.promises else None
+    def chosen_guarantees(self) -> tuple[str, MethodGuarantees] | None:
+        """Return name and guarantees of the chosen method, or of the last one that gives any; or None."""
+        if self.chosen in self.guarantees:
+            return self.chosen, self.guarantees[self.chosen]
+        return list(self.guarantees.items())[-1] if self.guarantees else None
 
     @property
     def all_warnings(self) -> tuple[str, ...]:

@@ -87,44 +87,45 @@ def format_share(value: float) -> str:
     return f"{round(100 * value, 1):g} %"
 
 
-def promise_sentence(evaluation: Evaluation) -> str:
-    """Return in a sentence what came of the promises of the chosen method, or of the last that makes any."""
-    chosen = evaluation.chosen_promises
+def guarantee_sentence(evaluation: Evaluation) -> str:
+    """Return in a sentence what came of the guarantees of the chosen method, or of the last that has any."""
+    chosen = evaluation.chosen_guarantees
     if chosen is None:
-        return evaluation.no_promise and f"No promise for --max-error was made. {evaluation.no_promise}"
-    method, promises = chosen
-    made = [row for row in promises.rows if row.promise.threshold is not None]
+        reason = evaluation.no_guarantee
+        return reason and f"No guarantee for --max-error was given. {reason}"
+    method, guarantees = chosen
+    made = [row for row in guarantees.rows if row.guarantee.threshold is not None]
     parts = [
-        f"at most {format_share(row.promise.max_error)} wrong: {format_share(row.judged_kept)} kept, "
+        f"at most {format_share(row.guarantee.max_error)} wrong: {format_share(row.judged_kept)} kept, "
         f"{format_share(row.judged_error)} of these wrong"
         for row in made
     ]
-    if len(made) < len(promises.rows):
-        refused = [row.promise for row in promises.rows if row.promise.threshold is None]
-        shown = ", ".join(format_share(promise.max_error) for promise in refused)
+    if len(made) < len(guarantees.rows):
+        refused = [row.guarantee for row in guarantees.rows if row.guarantee.threshold is None]
+        shown = ", ".join(format_share(guarantee.max_error) for guarantee in refused)
         last = refused[-1]
-        parts.append(f"{shown}: not promised (for {format_share(last.max_error)}, {last.reason})")
-    return f"Promises of {method}: {'; '.join(parts)}"
+        parts.append(f"{shown}: not guaranteed (for {format_share(last.max_error)}, {last.reason})")
+    return f"Guarantees of {method}: {'; '.join(parts)}"
 
 
 def referral_sentence(evaluation: Evaluation) -> str:
-    """Return above which entropy to refer to a person, for each error that the chosen method can promise."""
-    chosen = evaluation.chosen_promises
+    """Return above which entropy to refer to a person, for each error that the chosen method guarantees."""
+    chosen = evaluation.chosen_guarantees
     if chosen is None:
-        return evaluation.no_promise and f"No referral threshold is promised. {evaluation.no_promise}"
-    method, promises = chosen
-    made = [row for row in promises.rows if row.promise.threshold is not None]
+        return evaluation.no_guarantee and f"No referral threshold is guaranteed. {evaluation.no_guarantee}"
+    method, guarantees = chosen
+    made = [row for row in guarantees.rows if row.guarantee.threshold is not None]
     if not made:
-        if not promises.rows:
+        if not guarantees.rows:
             return ""
-        refused = promises.rows[-1].promise
+        refused = guarantees.rows[-1].guarantee
         return (
-            f"No referral threshold is promised with {method}: for at most {format_share(refused.max_error)} "
-            f"wrong, {refused.reason}."
+            f"No referral threshold is guaranteed with {method}: for at most "
+            f"{format_share(refused.max_error)} wrong, {refused.reason}."
         )
     parts = [
-        f"at most {format_share(row.promise.max_error)} wrong above an entropy of "
-        f"{format_number(row.promise.threshold)} ({format_share(row.judged_kept)} of the judged are kept, "
+        f"at most {format_share(row.guarantee.max_error)} wrong above an entropy of "
+        f"{format_number(row.guarantee.threshold)} ({format_share(row.judged_kept)} of the judged are kept, "
         f"{format_share(row.judged_error)} of these wrong)"
         for row in made
     ]

@@ -15,7 +15,7 @@ from data_prep.splits.divide import Splits
 from pipelines.labelled.classes import ClassDeployment, ClassJudge
 from pipelines.labelled.data import PreparedImages
 from pipelines.labelled.images import FIXED_GP_SETTINGS, FIXED_SETTINGS, IMAGE_NETWORK, image_inputs
-from pipelines.runs.application import Application
+from pipelines.runs.application import Application, require_levels
 from pipelines.sonar.settings import APPLICATION, SnapshotPreprocessing, SonarRun, TrainSettings
 from pipelines.sonar.windows import snapshot_of
 from pipelines.trunks.application import with_trunks
@@ -32,6 +32,7 @@ def snapshot_facts(data: SonarData, splits: Splits) -> dict[str, Any]:
     backgrounds = (settings.background_name, settings.clutter_name)
     snapshots = SnapshotPreprocessing(
         normalisation=settings.normalisation,
+        levels=data.manifest.levels,
         window=(height, width),
         background_classes=tuple(name for name in backgrounds if name in data.manifest.class_names),
         mask_names=settings.mask_names,
@@ -41,7 +42,8 @@ def snapshot_facts(data: SonarData, splits: Splits) -> dict[str, Any]:
 
 
 def require_normalisation(data: SonarData, model: Path, run: SonarRun) -> None:
-    """Raise `InputError` where the speckle is not normalised as in the training."""
+    """Raise `InputError` where levels are not those of the training, or speckle is normalised otherwise."""
+    require_levels(data.folder, data.manifest.levels, model, run.snapshots.levels)
     found = SonarPrepareSettings.model_validate(data.manifest.settings).normalisation
     if found != run.snapshots.normalisation:
         raise InputError(
@@ -79,7 +81,9 @@ _ON_SNAPSHOTS: Application[SonarData, TrainSettings, SonarRun] = Application(
         ),
         settings=lambda run: run.snapshots.model_dump(mode="json"),
     ),
-    read_image=lambda path, run: snapshot_of(read_sonar(path), run.size, run.snapshots.normalisation),
+    read_image=lambda path, run: snapshot_of(
+        read_sonar(path, run.snapshots.levels), run.size, run.snapshots.normalisation
+    ),
 )
 
 SONAR: Application[SonarData, TrainSettings, SonarRun] = with_trunks(_ON_SNAPSHOTS)

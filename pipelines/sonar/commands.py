@@ -37,7 +37,7 @@ def prepare(
 ) -> None:
     """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
     from data_prep.sonar.prepare import prepare_sonar  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_sonar(
@@ -52,7 +52,7 @@ def prepare(
     manifest = result.manifest
     written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, call.settings.unused_warnings(annotations))
-    say_prepared(written, facts, result.skipped, out, call.console)
+    print_prepared(written, facts, result.skipped, out, call.console)
 
 
 def predict(
@@ -66,7 +66,7 @@ def predict(
     ] = None,
 ) -> None:
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
-    from pipelines.sonar.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
+    from pipelines.sonar.predict_command import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
     predict_with(
         call.settings,

@@ -87,7 +87,7 @@ class DetectionJudge:
         """
         source = self.marked.get(image)
         if source is not None:
-            boxes, _ = read_source_boxes(source, size, self.settings)
+            boxes = read_source_boxes(source, size, self.settings).objects
             self._judged.append((finds, inside_image(boxes, size)[0]))
 
     @property

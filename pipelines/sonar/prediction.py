@@ -93,7 +93,7 @@ class SonarPredictor:
             InputError: A file cannot be written.
         """
         with reading():
-            levels = read_sonar(source.path)
+            levels = read_sonar(source.path, self.snapshots.levels)
         yield self._full_image(source, levels) if self._is_full(levels) else self._snapshot(source, levels)
 
     def _is_full(self, levels: Levels) -> bool:

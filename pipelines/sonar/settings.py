@@ -6,9 +6,12 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.sonar.settings import LARGEST_SIDE, SpeckleNormalisation
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
-from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
+from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import ImageOrTrunkSettings, TrunkRun
 
 __all__ = [
@@ -27,6 +30,7 @@ class SnapshotPreprocessing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     normalisation: SpeckleNormalisation = Field(description="How the levels became 0 to 255.")
+    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
     window: tuple[int, int] = Field(
         description="Median height and width in pixels of what the training snapshots show."
     )
@@ -55,7 +59,7 @@ class TrainSettings(ImageOrTrunkSettings):
     """Settings of `sonar train`."""
 
 
-class PredictSettings(ReferralSettings):
+class PredictSettings(CostSettings, ReferralSettings):
     """Settings of `sonar predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,6 +68,7 @@ class PredictSettings(ReferralSettings):
         "threshold": ("", "Probability of an object above which a full image gets a box; 0.5 without it."),
         "refer_above": ("", "Refer a snapshot or a box to an analyst above this entropy, in nats."),
         "max_error": MAX_ERROR_OPTION,
+        "costs": COSTS_OPTION,
     }
 
     mode: Literal["auto", "snapshot", "full"] = Field(

@@ -74,7 +74,7 @@ def training_context(
         return
     if name is StrategyName.MIRRORED:
         replicas = Replicas(tf.distribute.MirroredStrategy())
-        _say_devices(replicas, console)
+        _print_devices(replicas, console)
         yield TrainingContext(replicas, out, console)
         return
     task = read_task()
@@ -83,7 +83,7 @@ def training_context(
         replicas = Replicas(_multi_worker_strategy(), task)
         folder, own_console = out, console
         if task.is_chief:
-            _say_devices(replicas, console)
+            _print_devices(replicas, console)
         else:
             console.print(
                 f"This is {task.title}. It trains with the chief ({task.addresses[0]}), which alone writes "
@@ -99,7 +99,7 @@ def training_context(
         replicas.wait()  # nobody ends while another one needs it
 
 
-def _say_devices(replicas: Replicas, console: Console) -> None:
+def _print_devices(replicas: Replicas, console: Console) -> None:
     if replicas.count == 1:
         console.print("Note: there is one device only, so the strategy makes no difference.", markup=False)
     else:

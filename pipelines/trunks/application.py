@@ -54,7 +54,7 @@ def with_trunks(application: Application[Any, Any, Any]) -> Application[Any, Any
         fixed_settings=tuple(dict.fromkeys((*application.fixed_settings, *_OWN_SETTINGS))),
         inputs=replace(
             inputs,
-            through=through_trunk,
+            encode=encoded_by_trunk,
             facts=(*inputs.facts, trunk_facts),
             checks=(*inputs.checks, unvaried_images),
             fitting=(*inputs.fitting, require_trunk),
@@ -76,7 +76,7 @@ def with_trunks(application: Application[Any, Any, Any]) -> Application[Any, Any
 # Data
 
 
-def through_trunk(
+def encoded_by_trunk(
     data: LabelledData[Any],
     settings: Any,
     run_folder: Path | None,
@@ -289,7 +289,7 @@ def with_frozen_trunk(model: HybridModel, run_folder: Path, run: Any) -> HybridM
             f"{path} is not the trunk that the run's features come from: expected the weights "
             f"{facts.sha256[:12]}..., found {found[:12]}... Put that file back, or train again."
         )
-    return model.behind(trunk)
+    return model.with_trunk(trunk)
 
 
 def inside_trunk(own: str, run: Any) -> str:

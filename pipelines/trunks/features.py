@@ -66,9 +66,9 @@ class LoadedTrunk:
         return BatchPass(self.network, (*self.facts.size, 3))
 
     @property
-    def recipe(self) -> TrunkRecipe:
+    def factory(self) -> BatchPassFactory:
         """How a worker loads it."""
-        return TrunkRecipe(weights=self.weights, facts=self.facts)
+        return BatchPassFactory(weights=self.weights, facts=self.facts)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class TrunkFeatures(PreparedMatrix[ManifestKind]):
         """Features `[examples, D]` in the order of the manifest; computed where the cache has none."""
         return frozen_features(self)
 
-    def as_seen(self, images: NDArray[np.uint8]) -> NDArray[Any]:
+    def encode(self, images: NDArray[np.uint8]) -> NDArray[Any]:
         """Return the features of images `[B, H, W, 3]`."""
         return features_of_images(self.trunk, images, self.cluster)
 
@@ -157,13 +157,13 @@ def _computed(
         pass_over = TrunkPass(data.folder, data.manifest, data.trunk.network)
         yield from (pass_over(part, on_done) for part in parts)
         return
-    recipe = PassRecipe(
+    factory = TrunkPassFactory(
         folder=data.folder,
         kind=type(data.manifest),
         prepared_sha256=data.sha256,
-        trunk=data.trunk.recipe,
+        trunk=data.trunk.factory,
     )
-    results = work_with_tensorflow(data.cluster, recipe.open, parts, lambda part: data.folder / part[0])
+    results = work_with_tensorflow(data.cluster, factory.open, parts, lambda part: data.folder / part[0])
     for part, features in zip(parts, results, strict=True):
         if isinstance(features, Skipped):
             raise InputError(
@@ -196,7 +196,7 @@ def features_of_images(
         return np.concatenate([trunk.of_batch(batch) for batch in batches])
     name, (height, width) = trunk.facts.name, trunk.facts.size
     results = work_with_tensorflow(
-        cluster, trunk.recipe.open, batches, lambda _: Path(name), ahead=BATCHES_AHEAD
+        cluster, trunk.factory.open, batches, lambda _: Path(name), ahead=BATCHES_AHEAD
     )
     found = []
     for batch, features in zip(batches, results, strict=True):
@@ -261,7 +261,7 @@ class TrunkPass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrunkRecipe:
+class BatchPassFactory:
     """How a worker makes what computes features of images; it loads the trunk once.
 
     Attributes:
@@ -298,7 +298,7 @@ class TrunkRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassRecipe:
+class TrunkPassFactory:
     """How a worker makes what computes features of examples; it opens the trunk and the manifest once.
 
     Attributes:
@@ -311,7 +311,7 @@ class PassRecipe:
     folder: Path
     kind: type[LabelledManifest]
     prepared_sha256: str
-    trunk: TrunkRecipe
+    trunk: BatchPassFactory
 
     def open(self) -> TrunkPass:
         """Return what computes features of examples.

@@ -4,10 +4,9 @@ Such a file is a pickle, which may run any program when it is read. So its SHA-2
 one before a byte is parsed, and what parses it knows an ordered dictionary, a tensor and its storage, and
 nothing else.
 
-Two layouts exist. The one before PyTorch 1.6 is five pickles after each other (a magic number, the version of
-the protocol, facts of the system, the dictionary, the keys of the storages), then each storage: its number of
-elements as a little-endian 64-bit integer, and the elements. The later one is a zip archive with the
-dictionary as `data.pkl` and a file `data/KEY` for each storage.
+The layout is the one before PyTorch 1.6: five pickles after each other (a magic number, the version of the
+protocol, facts of the system, the dictionary, the keys of the storages), then each storage: its number of
+elements as a little-endian 64-bit integer, and the elements.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,15 +25,7 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError
 
-_MAGIC: Final = 0x1950A86A20F9469CFC6C
-_PROTOCOL: Final = 1001
-_STORAGES: Final = {
-    "DoubleStorage": np.dtype("<f8"),
-    "FloatStorage": np.dtype("<f4"),
-    "HalfStorage": np.dtype("<f2"),
-    "LongStorage": np.dtype("<i8"),
-    "IntStorage": np.dtype("<i4"),
-}
+_STORAGES: Final = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
 @dataclass(frozen=True)
@@ -44,7 +34,6 @@ class _Storage:
 
     key: str
     dtype: np.dtype[Any]
-    size: int
 
 
 @dataclass(frozen=True)
@@ -57,16 +46,7 @@ class _Tensor:
     strides: tuple[int, ...]
 
     def array(self, elements: NDArray[Any]) -> NDArray[Any]:
-        """Return a copy of the view as a contiguous array.
-
-        Raises:
-            ValueError: It reaches beyond the storage.
-        """
-        if len(self.shape) != len(self.strides) or min((self.offset, *self.shape, *self.strides)) < 0:
-            raise ValueError(f"a tensor of shape {self.shape} has strides {self.strides}")
-        last = self.offset + sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
-        if 0 not in self.shape and last >= len(elements):
-            raise ValueError(f"a tensor of shape {self.shape} reaches beyond its {len(elements)} elements")
+        """Return a copy of the view as a contiguous array."""
         steps = tuple(step * elements.itemsize for step in self.strides)
         view = np.lib.stride_tricks.as_strided(elements[self.offset :], self.shape, steps, writeable=False)
         return np.array(view, order="C")
@@ -80,7 +60,7 @@ def read_state(path: Path, *, sha256: str) -> dict[str, NDArray[Any]]:
         sha256: SHA-256 of its content, in hexadecimal digits.
 
     Raises:
-        InputError: The file cannot be read, has another content, or is no state dict.
+        InputError: The file cannot be read, or has another content.
     """
     try:
         content = path.read_bytes()
@@ -92,79 +72,23 @@ def read_state(path: Path, *, sha256: str) -> dict[str, NDArray[Any]]:
             f"{path} has the SHA-256 {found[:12]}... and {len(content)} bytes, but {sha256[:12]}... was "
             "expected: it is damaged, or another file. It was not read further. Install its package again."
         )
-    try:
-        read = _read_archive if zipfile.is_zipfile(io.BytesIO(content)) else _read_legacy
-        return read(content)
-    except (ValueError, TypeError, KeyError, IndexError, EOFError, AttributeError, OverflowError) as error:
-        raise InputError(f"{path} is no state dict that can be read ({error}).") from error
-    except (pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is no state dict that can be read ({error}).") from error
-
-
-def _read_legacy(content: bytes) -> dict[str, NDArray[Any]]:
     file = io.BytesIO(content)
-    magic, protocol, system = (_StateUnpickler(file).load() for _ in range(3))
-    if magic != _MAGIC or protocol != _PROTOCOL:
-        raise ValueError(f"found magic number {magic!r} and protocol {protocol!r}")
-    if not system.get("little_endian", True):
-        raise ValueError("its numbers are big-endian")
-    tensors = _tensors(_StateUnpickler(file).load())
-    needed = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
+    for _ in range(3):  # the magic number, the version of the protocol, and facts of the system
+        _StateUnpickler(file).load()
+    tensors: Mapping[str, _Tensor] = _StateUnpickler(file).load()
+    dtypes = {tensor.storage.key: tensor.storage.dtype for tensor in tensors.values()}
     storages = {}
     for key in _StateUnpickler(file).load():
-        size = int.from_bytes(_exactly(file, 8), "little")
-        if key not in needed or size != needed[key].size:
-            raise ValueError(f"the storage {key!r} of {size} elements is not what its tensors need")
-        dtype = needed[key].dtype
-        storages[key] = np.frombuffer(_exactly(file, size * dtype.itemsize), dtype)
-    return _arrays(tensors, storages)
-
-
-def _read_archive(content: bytes) -> dict[str, NDArray[Any]]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        (main,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
-        folder = main.removesuffix("data.pkl")
-        if f"{folder}byteorder" in archive.namelist() and archive.read(f"{folder}byteorder") != b"little":
-            raise ValueError("its numbers are big-endian")
-        tensors = _tensors(_StateUnpickler(io.BytesIO(archive.read(main))).load())
-        storages = {
-            storage.key: np.frombuffer(archive.read(f"{folder}data/{storage.key}"), storage.dtype)
-            for storage in (tensor.storage for tensor in tensors.values())
-        }
-        return _arrays(tensors, storages)
-
-
-def _tensors(state: Any) -> dict[str, _Tensor]:
-    if not isinstance(state, Mapping) or not all(isinstance(tensor, _Tensor) for tensor in state.values()):
-        raise ValueError("not a dictionary of tensors")
-    return {str(name): tensor for name, tensor in state.items()}
-
-
-def _arrays(tensors: Mapping[str, _Tensor], storages: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        size = int.from_bytes(file.read(8), "little")
+        storages[key] = np.frombuffer(file.read(size * dtypes[key].itemsize), dtypes[key])
     return {name: tensor.array(storages[tensor.storage.key]) for name, tensor in tensors.items()}
 
 
-def _exactly(file: io.BytesIO, size: int) -> bytes:
-    """Return the next bytes; raise `EOFError` where the file ends before."""
-    read = file.read(size)
-    if len(read) < size:
-        raise EOFError(f"it ends {size - len(read)} bytes too early")
-    return read
-
-
 def _rebuilt(
-    storage: Any,
-    offset: Any,
-    shape: Any,
-    strides: Any,
-    _requires_grad: Any = None,
-    _hooks: Any = None,
-    *_: Any,
+    storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
 ) -> _Tensor:
     """Take the place of PyTorch's own function of this purpose."""
-    if not isinstance(storage, _Storage):
-        raise pickle.UnpicklingError("a tensor without a storage")
-    return _Tensor(storage, int(offset), tuple(map(int, shape)), tuple(map(int, strides)))
+    return _Tensor(storage, offset, shape, strides)
 
 
 class _StateUnpickler(pickle.Unpickler):
@@ -183,9 +107,5 @@ class _StateUnpickler(pickle.Unpickler):
 
     def persistent_load(self, identifier: Any) -> _Storage:
         """Return the storage that a pickle refers to."""
-        if not isinstance(identifier, tuple) or identifier[0] != "storage":
-            raise pickle.UnpicklingError(f"it refers to {identifier!r}, which is no storage")
-        _, dtype, key, _, size, *view = identifier
-        if not isinstance(dtype, np.dtype) or any(part is not None for part in view):
-            raise pickle.UnpicklingError(f"it refers to {identifier!r}, which is no storage of numbers")
-        return _Storage(str(key), dtype, int(size))
+        _, dtype, key, *_ = identifier
+        return _Storage(key, dtype)

@@ -55,7 +55,7 @@ from pipelines.video.settings import APPLICATION, TrainSettings, VideoRun
 from pipelines.video.trunk import load_video_trunk, require_weights, start_from, video_trunk_facts
 
 _OF_CLIPS = ("width", "weights", "augmentation")
-_OF_FEATURES = ("machines",)
+_OF_FEATURES = ("svms",)
 _SHOWN_FRAMES = 3
 _FEATURES_SAMPLE = 100_000
 _CLIPS_AT_ONCE = 8
@@ -221,7 +221,7 @@ def with_trunk(model: HybridModel, run_folder: Path, run: VideoRun) -> HybridMod
     """
     if run.trunk is None:
         return model
-    return model.behind(kept_trunk(run_folder, run))
+    return model.with_trunk(kept_trunk(run_folder, run))
 
 
 def clip_server(model: HybridModel, run: VideoRun) -> ClipServer:

@@ -7,8 +7,8 @@ import typer
 
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command.console import stage_bars
-from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
-from pipelines.evaluation.commands import application_commands
+from pipelines.command.steps import Command, OverwritePrepared, StepCall
+from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.video.settings import (
     EvaluateSettings,
     ExportSettings,
@@ -26,7 +26,7 @@ def prepare(
 ) -> None:
     """Turn videos by class into shards of clips for training."""
     from data_prep.video.prepare import prepare_video  # noqa: PLC0415 - help answers without it
-    from pipelines.labelled.prepared import describe_classes, say_prepared  # noqa: PLC0415 - help answers without it
+    from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     with stage_bars(call.console) as advance:
         result = prepare_video(
@@ -37,7 +37,7 @@ def prepare(
     shape = " x ".join(map(str, manifest.shape[:3]))
     written = f"{manifest.num_examples} clips ({shape}) of {len(judged)} videos"
     facts = describe_classes(result, judged.values(), manifest.notes)
-    say_prepared(written, facts, result.skipped, out, call.console)
+    print_prepared(written, facts, result.skipped, out, call.console)
 
 
 def features(
@@ -66,26 +66,17 @@ def features(
     )
 
 
-def predict(
-    call: StepCall[PredictSettings],
-    inputs: Annotated[list[Path], input_option("Videos, or folders of them.")],
-    model: Path,
-    out: Path,
-) -> None:
-    """Write what happens in videos over time, with an exported bundle."""
-    from pipelines.video.predict import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
-
-    predict_with(
-        call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
-    )
-
-
 COMMANDS = application_commands(
     "pipelines.video.application:VIDEO",
     prepare=Command(VideoPrepareSettings, prepare, on_cluster=True),
     between={"features": Command(FeaturesSettings, features, on_cluster=True)},
     train=TrainSettings,
     evaluate=EvaluateSettings,
-    predict=Command(PredictSettings, predict, on_cluster=True),
+    predict=predict_command(
+        "pipelines.video.prediction:VIDEO_PREDICTION",
+        PredictSettings,
+        purpose="Write what happens in videos over time, with an exported bundle.",
+        inputs="Videos, or folders of them.",
+    ),
     export=ExportSettings,
 )

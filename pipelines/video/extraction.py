@@ -126,7 +126,7 @@ class VideoExtractor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtractionRecipe:
+class VideoExtractorFactory:
     """How a worker makes what extracts features; it opens the network and the manifest once.
 
     Attributes:
@@ -200,7 +200,7 @@ def extract_features(
     if cluster is None:
         extracted = map(VideoExtractor(data.folder, data.manifest, trunk, clips_at_once), missing)
     else:
-        recipe = ExtractionRecipe(
+        factory = VideoExtractorFactory(
             data=data.folder,
             prepared_sha256=prepared_sha256,
             trunk=out / TRUNK_NAME,
@@ -208,7 +208,7 @@ def extract_features(
             precision="bfloat16" if trunk.compute_dtype == "bfloat16" else "float32",
             clips_at_once=clips_at_once,
         )
-        extracted = work_with_tensorflow(cluster, recipe.open, missing, Path)
+        extracted = work_with_tensorflow(cluster, factory.open, missing, Path)
     frames, reading, network = 0, 0.0, 0.0
     for done, (video, result) in enumerate(
         zip(missing, extracted, strict=True), len(clips) - len(missing) + 1

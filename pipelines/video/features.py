@@ -65,7 +65,7 @@ def cache_features(
             progress=advance,
             cluster=cluster,
         )
-    say_extracted(extraction, out, console)
+    print_extracted(extraction, out, console)
     return extraction
 
 
@@ -102,7 +102,7 @@ def _chosen_trunk(
     )
 
 
-def say_extracted(extraction: Extraction, out: Path, console: Console) -> None:
+def print_extracted(extraction: Extraction, out: Path, console: Console) -> None:
     """Summary of `features`: how many, and frames per second."""
     manifest = extraction.manifest
     console.print(

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
+from data_prep.files.videos import VIDEO_SUFFIXES
 from data_prep.video.clips import VideoClip, video_windows
 from data_prep.video.settings import ClipSettings
 from gpmodels.familiarity.flags import POOLED_FACTOR
@@ -27,10 +28,11 @@ from pipelines.bundles.prediction_lines import (
 )
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source
+from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import UnreadableSourceError, reading
 from pipelines.labelled.pools import mean_outputs
 from pipelines.video.pictures import timeline_plot, write_annotated
-from pipelines.video.settings import PredictSettings
+from pipelines.video.settings import APPLICATION, PredictSettings
 from pipelines.video.timeline import Segment, Timeline, Values, segments
 
 
@@ -222,3 +224,19 @@ def make_predictor(
         out=out,
         pool_temperature=metadata.pool_temperature or 1.0,
     )
+
+
+def _finish(done: FinishedPrediction[VideoPredictor, VideoPrediction]) -> None:
+    """Say how fast this process was."""
+    if done.cluster is None:
+        done.console.print(done.predictor.speed(), markup=False)
+
+
+VIDEO_PREDICTION = PredictStep(
+    application=APPLICATION,
+    judged="videos",
+    line_class=lambda _: VideoPrediction,
+    make=make_predictor,
+    find=files_with(VIDEO_SUFFIXES, "video"),
+    finish=_finish,
+)

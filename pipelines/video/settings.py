@@ -9,9 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.video.manifest import LearnedVideos, VideoTrunkFacts
 from data_prep.video.settings import ClipSettings
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
-from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings, MachineSettings
-from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings, SVMSettings
+from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
+from pipelines.runs.settings import ClassExportSettings as ExportSettings
 
 __all__ = [
     "APPLICATION",
@@ -55,7 +57,7 @@ class FeaturesSettings(BaseModel):
     )
 
 
-class TrainSettings(LabelledTrainSettings, MachineSettings):
+class TrainSettings(LabelledTrainSettings, SVMSettings):
     """Settings of `video train`, on clips or on cached features."""
 
     options: ClassVar[dict[str, tuple[str, str]]] = {}  # videos learn from no further folders yet
@@ -74,7 +76,7 @@ class TrainSettings(LabelledTrainSettings, MachineSettings):
     batch_size: int = Field(default=16, ge=1, description="Clips in a training step.")
 
 
-class PredictSettings(ReferralSettings):
+class PredictSettings(CostSettings, ReferralSettings):
     """Settings of `video predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,6 +84,7 @@ class PredictSettings(ReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer a window, a segment or a video to a person above this entropy, in nats."),
         "max_error": MAX_ERROR_OPTION,
+        "costs": COSTS_OPTION,
     }
 
     step: int | None = Field(

@@ -1,11 +1,11 @@
-"""The tables of the study of honesty: which way a test says, and what is promised."""
+"""The tables of the study of honesty: which way a test says, and what is guaranteed."""
 
 import numpy as np
 import pytest
 
 from benchmarks.honesty.data_sets import _groups_with_both
 from benchmarks.honesty.plan import Cell
-from benchmarks.honesty.report import BASELINE, differences_table, group_differences, promise_table
+from benchmarks.honesty.report import BASELINE, differences_table, group_differences, guarantee_table
 
 
 def record(baseline: list[float], ours: list[float], seed: int = 0, **row: object) -> dict[str, object]:
@@ -13,8 +13,8 @@ def record(baseline: list[float], ours: list[float], seed: int = 0, **row: objec
 
     def method(values: list[float]) -> dict[str, object]:
         of_groups = {str(number): value for number, value in enumerate(values)}
-        promises = [{"max_error": 0.05, "threshold": 0.2, "violated": False, **row}]
-        return {"scores": {"nll": np.mean(values)}, "nll_of_groups": of_groups, "promises": promises}
+        guarantees = [{"max_error": 0.05, "threshold": 0.2, "violated": False, **row}]
+        return {"scores": {"nll": np.mean(values)}, "nll_of_groups": of_groups, "guarantees": guarantees}
 
     cell = {"subject": "colon", "network": "handmade", "size": 2, "seed": seed, "left_out": None}
     return {"cell": cell, "methods": {BASELINE: method(baseline), "HGP": method(ours)}}
@@ -42,9 +42,9 @@ def test_a_difference_is_clear_where_mean_and_test_agree(ours, counts):
     assert last_row(differences_table([record([0.5] * 20, ours)]))[1] == counts
 
 
-def test_a_promise_that_nothing_judges_is_not_called_kept():
+def test_a_guarantee_that_nothing_judges_is_not_called_kept():
     made = [record([0.5], [0.5], violated=violated) for violated in (False, True, None)]
-    assert last_row(promise_table(made))[-4:] == ["3", "3", "1", "1"]
+    assert last_row(guarantee_table(made))[-4:] == ["3", "3", "1", "1"]
 
 
 def test_patients_are_drawn_so_that_one_can_be_held_out():

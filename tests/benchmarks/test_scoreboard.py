@@ -70,7 +70,7 @@ def test_heads_are_the_defaults_and_the_ridge_without_views_on_a_trunk():
     (handmade,) = plan_cells(["colon, handmade, 2"], [7101])
     settings, defaults = training(TissueTrainSettings, handmade, {})
     assert defaults == ("linear", "svgp", "hgp", "dfgp", "dfgp_mkl")
-    assert settings.machines == ()
+    assert settings.svms == ()
 
 
 HELD_OUT = {

@@ -8,7 +8,7 @@ pytest.register_assert_rewrite("tests.gpmodels.layer_contract")
 @pytest.fixture(autouse=True, scope="session")
 def _many_engines() -> None:
     """Keep the engines of estimators, whose traces take most of the time that fits of tests take."""
-    from gpmodels.estimators import engine  # noqa: PLC0415 - not while pytest starts
+    from gpmodels.estimators.fitting import engine  # noqa: PLC0415 - not while pytest starts
 
     engine.MAX_ENGINES = 16
 

@@ -87,16 +87,14 @@ def compiled(head: dict[str, Any]) -> HybridModel:
 
 
 def check_resume(head: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Three epochs at once, against one epoch, a checkpoint, and two more epochs in a new model."""
+    """Three epochs, with checkpoints after the first one, against two more epochs from each checkpoint."""
     uninterrupted = compiled(head)
     uninterrupted.initialize(batches(head, 0))
-    train(uninterrupted, head, range(3))
-
-    interrupted = compiled(head)
-    interrupted.initialize(batches(head, 0))
-    train(interrupted, head, range(1))
-    interrupted.save_weights(folder / "checkpoint.weights.h5")
-    interrupted.save(folder / "checkpoint.keras")
+    train(uninterrupted, head, range(1))
+    after_one = uninterrupted.get_weights()
+    uninterrupted.save_weights(folder / "checkpoint.weights.h5")
+    uninterrupted.save(folder / "checkpoint.keras")
+    train(uninterrupted, head, range(1, 3))
 
     from_weights = compiled(head)
     from_weights.load_weights(folder / "checkpoint.weights.h5")
@@ -105,9 +103,10 @@ def check_resume(head: dict[str, Any], folder: Path) -> dict[str, Any]:
     for name, resumed in (("weights", from_weights), ("keras", from_file)):
         train(resumed, head, range(1, 3))
         equal[name] = bitwise_equal(resumed, uninterrupted)
+    pairs = zip(after_one, uninterrupted.get_weights(), strict=True)
     return {
         "resumed_equals_uninterrupted": equal,
-        "interrupted_differs": not bitwise_equal(interrupted, uninterrupted),
+        "interrupted_differs": any(np.any(before != after) for before, after in pairs),
     }
 
 

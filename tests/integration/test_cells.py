@@ -25,7 +25,7 @@ from pipelines.bundles.preprocessing import PREPROCESSING
 from pipelines.bundles.saved_model import verify_bundle
 from pipelines.cells import commands as cells_commands
 from pipelines.cells.application import CELLS
-from pipelines.cells.predict import predict
+from pipelines.cells.prediction import CELLS_PREDICTION
 from pipelines.cells.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
 from pipelines.command.folders import METADATA
 from pipelines.command.steps import StepCall
@@ -47,7 +47,7 @@ TINY = TrainSettings(
     class_balance=1.0,
     selection_fraction=0.4,
     panel_images=1,
-    machines=("linear_svm",),
+    svms=("linear_svm",),
 )
 
 
@@ -102,7 +102,7 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> Way:
         overwrite=False,
         console=console,
     )
-    predict(
+    CELLS_PREDICTION(
         PredictSettings(refer_above=0.0, threshold=0.2),
         inputs=[way.simulated / SEQUENCES_NAME / "well_3"],
         model=way.bundle,
@@ -173,7 +173,7 @@ def test_features_of_another_version_are_refused(way: Way, tmp_path: Path) -> No
     (other / METADATA).unlink()
     (other / METADATA).write_text(json.dumps(metadata), encoding="utf-8")
     with pytest.raises(InputError, match="cell views 0"):
-        predict(
+        CELLS_PREDICTION(
             PredictSettings(),
             inputs=[way.simulated / SEQUENCES_NAME / "well_3"],
             model=other,

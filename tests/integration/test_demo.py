@@ -79,7 +79,7 @@ def test_every_step_leaves_what_the_end_names(short):
         assert len(pictures) == len(predictions(out / "predictions" / name)) == SHORT_UNSEEN
     assert (out / "evaluation" / "report.html").is_file()
     assert f"Look at: {out / 'evaluation' / 'report.html'}" in short.said
-    assert re.search(r"(Promised|Not promised)[^:]*: at most 6 % of the pixels wrong", short.said)
+    assert re.search(r"(Guaranteed|Not guaranteed)[^:]*: at most 6 % of the pixels wrong", short.said)
     assert "Flagged as unfamiliar: " in short.said
 
 
@@ -109,13 +109,13 @@ def test_untrained_head_fails_that(whole):
 
 @pytest.mark.slow
 @pytest.mark.exhaustive  # of the whole demo
-def test_promise_is_made_and_what_came_of_it_is_said(whole):
+def test_guarantee_is_made_and_what_came_of_it_is_said(whole):
     metrics = json.loads((whole.out / "evaluation" / "metrics.json").read_text())
-    (promised,) = metrics["methods"][metrics["chosen"]]["promise"]["rows"]
-    assert promised["max_error"] == MAX_ERROR
-    assert promised["threshold"] is not None
-    assert "Promised of images like the training's: at most 6 % of the pixels wrong" in whole.said
-    verdict = "not kept there" if promised["judged_error"] > MAX_ERROR else ": kept there"
+    (guaranteed,) = metrics["methods"][metrics["chosen"]]["guarantee"]["rows"]
+    assert guaranteed["max_error"] == MAX_ERROR
+    assert guaranteed["threshold"] is not None
+    assert "Guaranteed of images like the training's: at most 6 % of the pixels wrong" in whole.said
+    verdict = "not kept there" if guaranteed["judged_error"] > MAX_ERROR else ": kept there"
     assert verdict in whole.said
 
 

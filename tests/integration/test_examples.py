@@ -217,7 +217,7 @@ def test_video_script_writes_what_is_documented(tmp_path):
     trunk = res3d(2)
     trunk.build((None, 2, 16, 16, 3))
     np.savez(tmp_path / "weights.npz", **torchvision_state(trunk))
-    settings = (*SONAR_TINY, "machines=[linear_svm]")
+    settings = (*SONAR_TINY, "svms=[linear_svm]")
     environment = {"FRAMES": "2", "RESIZE": "16x16", "WEIGHTS": "weights.npz"}
     said = run_script(
         "video.sh",
@@ -292,7 +292,7 @@ def test_histopathology_script_writes_what_is_documented(tmp_path):
         "histopathology.sh",
         tmp_path,
         ["biopsies", "labels.csv", "new", "out"],
-        settings=("heads=[linear, dfgp_mkl]", *SONAR_TINY[1:], "components=4", "machines=[]"),
+        settings=("heads=[linear, dfgp_mkl]", *SONAR_TINY[1:], "components=4", "svms=[]"),
         size="",
         environment={"PATCH": "32"},
     )

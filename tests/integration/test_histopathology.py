@@ -147,7 +147,7 @@ def test_the_head_to_take_is_named_and_exported(way):
     assert f"The {choice['head']} head, which the run chose (--set head=" in way.said["export"]
     metrics = json.loads((way.evaluation / "metrics.json").read_text())
     assert metrics["choice"].startswith(sentence)
-    assert metrics["methods"][metrics["chosen"]]["promise"]["source"]["head"] == choice["head"]
+    assert metrics["methods"][metrics["chosen"]]["guarantee"]["source"]["head"] == choice["head"]
     report = (way.evaluation / "report.html").read_text(encoding="utf-8")
     assert report.index(sentence) < report.index("No referral threshold") < report.index("Before you read on")
     details = metrics["methods"]["HGP + temperature"]["details"]

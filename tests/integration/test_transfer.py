@@ -22,7 +22,7 @@ TINY = {
     "head_epochs": 1,
     "steps_per_epoch": 5,
     "components": 6,
-    "machines": "[]",
+    "svms": "[]",
     "panel_images": 0,
 }
 SETTINGS = [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]

@@ -123,7 +123,7 @@ def test_the_bundle_predicts_what_the_run_judged(folder, tmp_path, monkeypatch):
     found = predict(images=tf.constant(np.stack(images)))["probability"].numpy()
     expected = np.array([probability for (title, _), probability in judged.items() if title == "SVGP"])
     assert np.ptp(expected) > 1e-2
-    # Of the selection part, too, which a promise is made by: each of the test part must be among them.
+    # Of the selection part, too, which a guarantee is given by: each of the test part must be among them.
     nearest = np.abs(found[:, 1:] - expected).min(axis=1)
     np.testing.assert_allclose(nearest, 0.0, atol=1e-5)
 

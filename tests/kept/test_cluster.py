@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from rich.console import Console
@@ -46,8 +47,13 @@ def predict(application: str, inputs: Path, model: Path, out: Path, cluster: Clu
         **SETTINGS.get(application, {})
     )
     console = Console(file=io.StringIO(), width=200)
-    step = import_module(f"pipelines.{application}.predict")
-    step.predict(settings, inputs=[inputs], model=model, out=out, console=console, cluster=cluster)
+    place = (
+        "predict_command:predict"
+        if application == "sonar"
+        else f"prediction:{application.upper()}_PREDICTION"
+    )
+    step = resolve_name(f"pipelines.{application}.{place}")
+    step(settings, inputs=[inputs], model=model, out=out, console=console, cluster=cluster)
     return console.file.getvalue()
 
 
@@ -124,7 +130,7 @@ def test_a_cluster_goes_on_where_a_process_stopped_and_a_worker_opens_the_bundle
 
 
 def test_true_boxes_are_judged_in_one_process(inputs, kept, cluster, tmp_path):
-    step = import_module("pipelines.sonar.predict")
+    step = import_module("pipelines.sonar.predict_command")
     settings = import_module("pipelines.sonar.settings").PredictSettings()
     folder = inputs("sonar")
     table = tmp_path / "boxes.csv"

@@ -86,7 +86,7 @@ def steps(monkeypatch) -> Recorder:
         "evaluation.evaluate": recorder,
         "evaluation.export": recorder,
         "lane.application": SimpleNamespace(LANE="the application"),
-        "lane.predict": recorder,
+        "lane.prediction": SimpleNamespace(LANE_PREDICTION=recorder.predict),
         "lane.demo": recorder,
         "bundles.saved_model": recorder,
         "bundles.metadata": SimpleNamespace(load_metadata=lambda _: None),

@@ -71,16 +71,15 @@ def test_files_that_fail_are_named_and_end_it_with_1(source, tmp_path):
         f"Error: file://{source}: '00.lnk' is no file, but a link to a folder, or a device."
     )
     assert len(others) == 9
-    table = tmp_path / "out" / "skipped.csv"
-    assert last == f"Error: ... and 2 more; see {table}"
-    assert len(table.read_text().splitlines()) == 13
+    assert last == "Error: ... and 2 more."
     assert (tmp_path / "out" / "a.tif").is_file()
 
 
 def test_a_wrong_address_ends_it_with_2(source, tmp_path):
     assert "is no address" in run("fetch", source, "--out", tmp_path / "out", expected=2).stderr
     assert (
-        "cannot be found" in run("fetch", f"file://{source}/no", "--out", tmp_path / "out", expected=2).stderr
+        "cannot be listed"
+        in run("fetch", f"file://{source}/no", "--out", tmp_path / "out", expected=2).stderr
     )
     run("fetch", f"file://{source}", expected=2)
     assert sorted(tmp_path.iterdir()) == [source]

@@ -14,7 +14,7 @@ TRAINING = ("gpflow", "tensorflow_probability", "pipelines.runs.train", "gpmodel
 
 @pytest.mark.slow
 def test_predict_imports_nothing_of_the_training() -> None:
-    imports = [f"pipelines.{name}.{part}" for part in ("commands", "predict") for name in APPLICATIONS]
+    imports = [f"pipelines.{name}.{part}" for part in ("commands", "prediction") for name in APPLICATIONS]
     program = (
         f"import json, sys, {', '.join(imports)};"
         f"print(json.dumps([name for name in {TRAINING!r} if name in sys.modules]))"

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 from data_prep.classify.manifest import ClassifyManifest
 from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
 from data_prep.errors import InputError
+from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
 from data_prep.files.images import read_image
 from data_prep.labelled.dataset import labelled_records
 from data_prep.prepared.manifest import load_manifest
+from tests.data_prep.dicom_files import write_dicom
 
 SMALL = ClassifyPrepareSettings(size=(8, 12))
 
@@ -141,6 +144,18 @@ def test_a_class_of_one_image_is_warned_of(images, tmp_path):
     assert "class 'single': all examples are on one side" in warning
 
 
+def test_classes_of_one_group_each_leave_nothing_to_judge_by_and_that_is_said(images, tmp_path):
+    of_class = table(images, "image,class,group", "ab" * 10)
+    result = prepare_classify(images, tmp_path / "out", SMALL, table=of_class)
+    assert {example.split for example in result.manifest.examples} == {"train"}
+    (warning,) = result.one_sided
+    assert "the test part has none of the 20 examples: 2 groups" in warning
+    whole = SMALL.model_copy(update={"test_fraction": 0.0})
+    assert prepare_classify(images, tmp_path / "whole", whole, table=of_class).one_sided == ()
+    folds = SMALL.model_copy(update={"folds": 2})
+    assert len(prepare_classify(images, tmp_path / "folds", folds, table=of_class).one_sided) == 2
+
+
 def test_a_class_that_the_lists_leave_out_is_no_class(images, tmp_path):
     (images / "apple").mkdir()
     for number in range(4):
@@ -203,6 +218,31 @@ def test_one_image_in_two_classes_is_said(images, tmp_path):
     (note,) = prepare_classify(images, tmp_path / "out", SMALL).manifest.notes
     assert "1 images are there more than once with different classes" in note
     assert "Dörrobst/01 (Dörrobst) and tabby cat/same (tabby cat)" in note
+
+
+def test_images_of_which_a_small_part_is_seen_are_named(images, tmp_path):
+    Image.fromarray(picture(300, (20, 200))).save(images / "tabby cat" / "panorama.png")
+    cut, whole = (
+        prepare_classify(images, tmp_path / fit, SMALL.model_copy(update={"fit": fit})).manifest.notes
+        for fit in ("crop", "pad")
+    )
+    assert any("1 of 21 images lose more than half of their area (tabby cat/panorama: 85%" in n for n in cut)
+    assert not any("lose more than half" in note for note in whole)
+
+
+def test_what_all_images_are_is_kept_for_predict(images, tmp_path):
+    assert prepare_classify(images, tmp_path / "colours", SMALL).manifest.kinds == ()
+    for path in images.rglob("*.png"):
+        Image.fromarray(np.array(Image.open(path).convert("L")).astype(np.uint16) * 4).save(path)
+    assert prepare_classify(images, tmp_path / "deep", SMALL).manifest.kinds == ("grey", "deep")
+
+
+def test_a_class_that_colours_give_away_is_named(images, tmp_path):
+    folder = next(path for path in sorted(images.iterdir()) if path.is_dir())
+    for path in folder.glob("*.png"):
+        Image.open(path).convert("L").save(path)
+    (note,) = prepare_classify(images, tmp_path / "out", SMALL).manifest.notes
+    assert f"images of {folder.name} are grey, and 0 of " in note
 
 
 def test_small_images_are_enlarged_and_that_is_said(images, tmp_path):
@@ -314,3 +354,52 @@ def test_near_duplicates_of_two_classes_and_of_both_sides_of_a_given_split_are_n
     assert "1 pairs of images look the same or nearly so and are on both sides of the given split" in notes[1]
     unsearched = listed.model_copy(update={"duplicate_distance": -1})
     assert prepare_classify(images, tmp_path / "unsearched", unsearched).manifest.notes == ()
+
+
+def test_dicom_images_are_shown_by_their_windows(tmp_path):
+    """From folders to a manifest, without the personal data in the headers."""
+    levels = [np.random.default_rng(n).integers(0, 4096, (12, 8), np.uint16) for n in range(8)]
+    for number, pixels in enumerate(levels):
+        path = tmp_path / "images" / ("benign", "malignant")[number % 2] / f"{number}.dcm"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        inverted = "MONOCHROME1" if number == 0 else "MONOCHROME2"
+        window = {"WindowCenter": 500 * number + 128, "WindowWidth": 256}
+        write_dicom(path, pixels, PhotometricInterpretation=inverted, **window)
+    write_dicom(path.with_name("cine.dcm"), pixels, data=pixels.tobytes() * 2, NumberOfFrames=2)
+    result = prepare_classify(tmp_path / "images", tmp_path / "out", ClassifyPrepareSettings(size=(12, 8)))
+    assert result.manifest.levels == "window"
+    assert "the levels of each DICOM file's window became 0 to 255" in result.manifest.notes[0]
+    names = [example.name for example in result.manifest.examples]
+    for name, image, _ in labelled_records(tmp_path / "out", result.manifest, names):
+        number = int(name[-1])
+        shown = np.clip(levels[number] - 500.0 * number, 0, 255)
+        expected = 255 - shown if number == 0 else shown
+        np.testing.assert_array_equal(image, np.repeat(expected[:, :, np.newaxis], 3, axis=2))
+    (reason,) = reasons(tmp_path / "out")
+    assert "cine.dcm: 2 frames; expected one image" in reason
+    assert not [file for file in (tmp_path / "out").iterdir() if b"ecret" in file.read_bytes()]
+
+
+@pytest.mark.parametrize(("levels", "kept"), [("each", "each"), ("auto", None), ((0, 1), (0, 1))])
+def test_floating_point_images_have_one_range_or_their_own(tmp_path, levels, kept):
+    for number in range(6):
+        path = tmp_path / "images" / "ab"[number % 2] / f"{number}.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        samples = np.random.default_rng(number).random((8, 12), np.float32) * np.float32(10**number)
+        tifffile.imwrite(path, samples)
+    result = prepare_classify(
+        tmp_path / "images", tmp_path / "out", SMALL.model_copy(update={"levels": levels})
+    )
+    again = load_manifest(tmp_path / "out", ClassifyManifest)
+    assert again.levels == result.manifest.levels
+    assert kept is None or again.levels == kept
+    bright = {}
+    names = [example.name for example in again.examples]
+    for name, image, _ in labelled_records(tmp_path / "out", again, names):
+        np.testing.assert_array_equal(
+            image,
+            fit_image(read_at_levels(tmp_path / "images" / f"{name}.tif", again.levels), (8, 12), "crop"),
+        )
+        bright[name[-1]] = image.max()
+    assert bright["5"] == 255, reasons(tmp_path / "out")
+    assert (bright["0"] > 250) == (levels != "auto")

@@ -88,6 +88,7 @@ def test_rows_that_cannot_be_used_are_left_out_with_the_reason(images):
     rows = (
         *("cats/1.jpg,cat", "dogs/deep/er/3.png,dog"),
         *("cats/gone.jpg,cat", "cats/2.JPG,", "../labels.png,cat", "dogs/notes.txt,dog"),
+        *("/data/cats/1.jpg,cat", "C:\\cats\\1.jpg,cat"),
         *("dogs/1.png,dog", "dogs/1.jpg,dog"),
     )
     sources, skipped = find_images(images, table(images, *rows))
@@ -98,7 +99,9 @@ def test_rows_that_cannot_be_used_are_left_out_with_the_reason(images):
         "line 5: no class. Complete the row or remove it.",
         f"line 6: '../labels.png' leads out of {images}. Expected a path inside that folder.",
         "line 7: 'dogs/notes.txt' is no image file.",
-        "lines 8, 9: several files with the name 'dogs/1' (1.jpg, 1.png). Keep one, or rename the others.",
+        f"line 8: '/data/cats/1.jpg' is absolute. Expected a path from {images} on.",
+        f"line 9: 'C:/cats/1.jpg' is absolute. Expected a path from {images} on.",
+        "lines 10, 11: several files with the name 'dogs/1' (1.jpg, 1.png). Keep one, or rename the others.",
     ]
     assert len(said) == len(expected)
     for text, part in zip(said, expected, strict=True):

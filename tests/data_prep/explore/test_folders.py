@@ -121,3 +121,28 @@ def test_the_class_is_inside_folders_called_train_and_val(tmp_path):
         "val/bar/d.png": "bar",
     }
     assert skipped == []
+
+
+def test_what_holds_no_classes_beside_a_split_is_no_class(tmp_path):
+    for folder in ("train/a", "test/a", "annotations", "__MACOSX/train"):
+        (tmp_path / folder).mkdir(parents=True)
+    for folder in ("train/a", "test/a"):
+        Image.new("L", (4, 4)).save(tmp_path / folder / "1.png")
+    (tmp_path / "annotations" / "1.xml").write_text("<a/>")
+    (tmp_path / "__MACOSX" / "train" / "._1.png").write_bytes(b"fork")
+    files, _ = find_image_files(tmp_path)
+    assert [file.class_name for file in files] == ["a", "a"]
+
+
+@pytest.mark.parametrize("other", ["unlabelled"])
+def test_a_folder_beside_those_of_a_split_is_named_and_makes_no_classes_of_them(tmp_path, other):
+    for folder in ("train/a", "test/a", f"{other}/a"):
+        (tmp_path / folder).mkdir(parents=True)
+        Image.new("L", (4, 4)).save(tmp_path / folder / "1.png")
+    with pytest.raises(InputError, match=rf"test and train hold class folders .* beside them is {other}\."):
+        find_image_files(tmp_path)
+    for folder in ("train", "test"):
+        (tmp_path / folder / "a" / "1.png").rename(tmp_path / folder / "1.png")
+        (tmp_path / folder / "a").rmdir()
+    files, _ = find_image_files(tmp_path)
+    assert sorted(file.class_name for file in files) == sorted(["test", "train", other])

@@ -73,11 +73,11 @@ def put(fs, name: str, content: bytes) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Content of all files but the index and the table of failed ones."""
+    """Content of all files but the one that says from where they are."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in {"fetched.jsonl", "skipped.csv"}
+        if path.is_file() and path.name != "fetched.jsonl"
     }
 
 

@@ -126,4 +126,31 @@ def test_an_empty_class_counts_where_all_is_judged(tmp_path: Path) -> None:
 def test_classes_whose_names_differ_by_case_blanks_or_accents_are_named() -> None:
     (note,) = alike_names(["Rose", "rosé ", "tulip", "cat 1", "cat 2"])
     assert note.startswith("the classes 'Rose' and 'rosé ' differ by case, blanks or accents alone")
-    assert alike_names(["+", "-", "a"]) == ()
+    assert alike_names(["+", "-", "a", "a+", "a++"]) == ()
+
+
+def test_characters_that_nobody_sees_are_no_difference() -> None:
+    (note,) = alike_names(["cat", "cat\u200b", "dog"])
+    assert "'cat' and 'cat\\u200b'" in note
+
+
+def test_a_class_that_may_be_a_missing_label_is_named() -> None:
+    (note,) = alike_names(["1", "2", " N/A"])
+    assert note == "the class ' N/A' may mean that there is no label. If so, leave its images out."
+
+
+def test_classes_that_are_the_same_number_are_named() -> None:
+    (note,) = alike_names(["1", "1.0", "10", "2"])
+    assert note == "the classes '1' and '1.0' are the same number. If they are one, give them one name."
+    assert alike_names(["-1", "1", "1.5", "15", "1e3", "inf", "Inf."]) == ()
+
+
+@pytest.mark.parametrize("others", [["0", "1", "2"], ["car"]])
+def test_unknown_may_mean_that_there_is_no_label(others) -> None:
+    (note,) = alike_names([*others, "unknown"])
+    assert note.startswith("the class 'unknown' may mean that there is no label")
+
+
+@pytest.mark.parametrize("names", [["0", "other"], ["2019", "2020", "control"], ["-1", "1", "mine"]])
+def test_a_word_among_numbers_is_a_class(names) -> None:
+    assert alike_names(names) == ()

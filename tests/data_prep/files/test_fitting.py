@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.files.fitting import BORDER_LEVEL, fit_image, fit_within, placement
+from data_prep.files.fitting import BORDER_LEVEL, fit_image, fit_within, mostly_cut_off, placement
 
 SIDES = st.integers(1, 60)
 
@@ -84,3 +84,11 @@ def test_fit_within_keeps_the_shape_and_never_enlarges():
     assert fit_within(image, 30).shape == (20, 30, 3)
     assert fit_within(image, 60) is image
     assert fit_within(np.zeros((1, 1000, 3), np.uint8), 10).shape == (1, 10, 3)
+
+
+def test_images_that_lose_most_of_their_area_are_named():
+    extents = {"wide": (100, 900), "photo": (300, 400), "tall": (700, 100), "twice": (100, 200)}
+    (said,) = mostly_cut_off(extents, (32, 32), "crop")
+    assert said.startswith("2 of 4 images lose more than half of their area (wide: 89%)")
+    assert mostly_cut_off(extents, (32, 32), "pad") == mostly_cut_off({}, (32, 32), "crop") == []
+    assert mostly_cut_off({"wide": (100, 900)}, (32, 288), "crop") == []

@@ -15,15 +15,8 @@ from PIL import Image
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.images import (
-    encode_picture,
-    is_image_file,
-    read_image,
-    read_mask,
-    resize_image,
-    resize_mask,
-    write_picture,
-)
+from data_prep.files.images import encode_picture, is_image_file, read_image, read_mask, write_picture
+from data_prep.files.resizing import resize_image, resize_mask
 
 LOSSLESS = {"png": {}, "bmp": {}, "tiff": {}, "webp": {"lossless": True}}
 ORIENTATION_TAG = 0x0112

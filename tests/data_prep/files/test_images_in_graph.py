@@ -9,7 +9,8 @@ import tensorflow as tf
 from PIL import Image
 from skimage import data
 
-from data_prep.files.images import read_image, resize_image
+from data_prep.files.images import read_image
+from data_prep.files.resizing import resize_image
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,30 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_folder
-from data_prep.files.tables import cell_text, read_table, read_text, table_number, write_table
+from data_prep.files.tables import cell_text, read_table, read_text, table_header, table_number, write_table
 
 
 def rows_of(path: Path) -> list[list[str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("a.png,rose, red\n", "line 2: more fields than the 2 of the first line"),
+        ('a.png,"rose\nb.png,rose"\nc.png,x\n', "line 3: the class holds a whole line more"),
+    ],
+)
+def test_rows_that_would_lose_a_field_or_swallow_another_row_are_refused(
+    tmp_path: Path, rows: str, fault: str
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"image,class\n{rows}")
+    with pytest.raises(InputError, match=fault):
+        read_table(path, ("image", "class"))
+    path.write_text('image,class,,\na.png,"rose, red",,\nb.png,x,\n')  # as spreadsheets end rows
+    assert [row["class"] for row in read_table(path, ("image", "class")).values()] == ["rose, red", "x"]
 
 
 def test_rows_are_given_in_the_order_of_the_columns_or_by_name(tmp_path: Path) -> None:
@@ -97,3 +115,20 @@ def test_numbers_are_those_of_tables(text: str) -> None:
     assert table_number(" 1e3 ") == 1000.0
     with pytest.raises(ValueError, match="could not convert string to float"):
         table_number(text)
+
+
+def test_a_wanted_column_that_is_there_twice_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("image,class,class,note,note\na.png,x,y,,\n")
+    with pytest.raises(InputError, match=r"a\.csv: 2 columns are called class\. Expected one"):
+        read_table(path, ("image", "class"))
+    assert read_table(path, ("image",)) == {2: {"image": "a.png"}}
+
+
+def test_the_header_of_a_table_is_given_with_its_separator(tmp_path):
+    path = tmp_path / "a.csv"
+    for text, delimiter in (("a, b\n1,2\n", ","), ("a;b\n", ";"), ("a\tb", "\t"), ("a b", ",")):
+        path.write_text(text)
+        assert table_header(path) == (["a b"] if text == "a b" else ["a", "b"], delimiter)
+    path.write_text("")
+    assert table_header(path) == ([], ",")

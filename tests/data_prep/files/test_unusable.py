@@ -15,6 +15,8 @@ from data_prep.files.images import write_picture
 from data_prep.files.pairing import find_pairs
 from data_prep.files.unusable import unusable_entries
 from data_prep.files.videos import VIDEO_SUFFIXES
+from data_prep.histopathology.slides import TISSUE_SUFFIXES
+from pipelines.bundles.sources import find_sources
 
 GREY = np.full((4, 6), 128, np.uint8)
 
@@ -37,6 +39,24 @@ def test_links_to_nothing_pipes_and_other_formats_are_reported(entries):
     assert found.keys() == {"2.GIF", "4.png", "8.jpg"}
     assert "is no file, but a link to nothing or to where you may not look, a pipe" in found["4.png"]
     assert found["2.GIF"].endswith("2.GIF: .GIF files are not read. Save the image as JPEG or PNG.")
+
+
+def test_volumes_and_dicom_files_without_a_suffix_are_reported(tmp_path):
+    for name in ("IM0001", "1.2.840.77", "text", "deep.zip"):
+        (tmp_path / name).write_bytes(bytes(128) + (b"DICM" if "1" in name else b"text"))
+    for name in ("brain.nii", "BRAIN.NII.GZ", "other.gz"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    entries = sorted(tmp_path.iterdir())
+    found = {entry.file.name: entry.reason for entry in unusable_entries(entries, IMAGE_SUFFIXES)}
+    assert found.keys() == {"IM0001", "1.2.840.77", "brain.nii", "BRAIN.NII.GZ"}
+    assert "does not end in .dcm, and is not read. Rename it" in found["IM0001"]
+    assert "volumes are not read. Save the slices" in found["BRAIN.NII.GZ"]
+    of_tissue = unusable_entries(entries, TISSUE_SUFFIXES)
+    assert [entry.file.name for entry in of_tissue] == ["BRAIN.NII.GZ", "brain.nii"]
+    write_picture(tmp_path / "a.png", GREY)
+    sources = find_sources([tmp_path])
+    assert {source.path.name for source in sources} == {"a.png", *found}
 
 
 def test_where_no_images_are_read_their_other_formats_are_of_no_interest(entries):
@@ -106,3 +126,20 @@ def test_a_frame_that_cannot_be_read_for_two_reasons_is_reported_once(tmp_path):
     (tmp_path / "one" / os.fsdecode(b"\xff.gif")).touch()
     _, skipped = find_sequences(tmp_path)
     assert len(skipped) == 1
+
+
+def test_a_dicom_file_beside_tissue_or_cells_is_of_no_interest(tmp_path):
+    """These applications do not read grey DICOM; other formats of images are still reported."""
+    for name in ("1.png", "2.png"):
+        write_picture(tmp_path / "one" / name, GREY)
+    for name in ("3.dcm", "4.heic"):
+        (tmp_path / "one" / name).touch()
+    entries = sorted((tmp_path / "one").iterdir())
+    assert [entry.file.name for entry in unusable_entries(entries, TISSUE_SUFFIXES)] == ["4.heic"]
+    assert [source.path.name for source in find_sources([tmp_path / "one"], suffixes=TISSUE_SUFFIXES)] == [
+        *("1.png", "2.png"),
+        "4.heic",
+    ]
+    (sequence,), skipped = find_sequences(tmp_path)
+    assert [file.name for file in sequence.frames] == ["1.png", "2.png"]
+    assert [entry.file.name for entry in skipped] == ["4.heic"]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from data_prep.errors import InputError
 from data_prep.files import images
-from data_prep.files.images import resize_image
+from data_prep.files.resizing import resize_image
 from data_prep.histopathology import plan as histopathology_plan
 from data_prep.histopathology.features import VIEWS, describe_patch
 from data_prep.histopathology.labels import find_tissue_images
@@ -172,6 +172,17 @@ def test_masks_label_patches(folder: Path, tmp_path: Path, factor: int) -> None:
     result = prepare_histopathology(folder, tmp_path / "other", other, masks=masks)
     assert {example.label for example in result.manifest.examples} == {0}
     assert [skipped.reason.partition(": ")[2][:7] for skipped in result.skipped] == ["no mask"]
+
+
+def test_masks_that_mark_less_than_the_share_of_a_patch_say_so(folder: Path, tmp_path: Path) -> None:
+    masks = tmp_path / "masks"
+    for name in FOUR:
+        (masks / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.pad(np.ones((10, 10), np.uint8), ((0, 70), (0, 110)))).save(masks / name)
+    with pytest.raises(
+        InputError, match=r"'tumour', so it was left out: no patch has 50% of its area marked"
+    ):
+        prepare_histopathology(folder, tmp_path / "out", SMALL, masks=masks)
 
 
 def test_a_mask_of_other_proportions_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from PIL import Image
 
 from data_prep.errors import InputError
 from data_prep.files import images
+from data_prep.files.resizing import resize_image
 from data_prep.histopathology import slides as histopathology_slides
 from data_prep.histopathology.slides import is_whole_slide, open_slide
 from tests.data_prep.tissue_files import tissue
@@ -95,7 +96,7 @@ def test_a_small_picture_of_a_large_slide_takes_little_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < image.nbytes / 4
-    difference = small.astype(int) - images.resize_image(image, (99, 120))
+    difference = small.astype(int) - resize_image(image, (99, 120))
     assert np.abs(difference).mean() < 1.5  # of 255; bands begin at whole pixels
 
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 from check_shapes.exceptions import ShapeMismatchError
 
 from data_prep.labelled.augmentation import random_numbers
-from data_prep.lane.augmentation import augment
-from data_prep.lane.augmentation_settings import LaneAugmentation
+from data_prep.lane.dataset import augment
+from data_prep.lane.settings import LaneAugmentation
 
 STILL = {"flip_probability": 0.0, "brightness": 0.0, "contrast": 0.0, "scale": 0.0, "shift": 0.0}
 MIDDLE = [0.5] * 6  # no change, but for the flip

@@ -10,10 +10,11 @@ from PIL import Image
 from tensorflow.python.framework import config
 
 from data_prep.errors import InputError
-from data_prep.files.images import read_image, resize_image, resize_mask
-from data_prep.lane.augmentation_settings import LaneAugmentation
+from data_prep.files.images import read_image
+from data_prep.files.resizing import resize_image, resize_mask
 from data_prep.lane.dataset import lane_dataset, lane_records
 from data_prep.lane.prepare import LanePrepareResult
+from data_prep.lane.settings import LaneAugmentation
 
 Prepared = tuple[Path, LanePrepareResult]
 NAMES = [f"frame_{number:02d}" for number in range(10)]
@@ -65,6 +66,28 @@ def test_static_shape_is_known(prepared: Prepared) -> None:
     dataset = lane_dataset(folder, result.manifest, NAMES, batch_size=3, drop_remainder=True)
     assert dataset.element_spec[0].shape.as_list() == [3, 12, 16, 3]
     assert len(dataset) == 3
+
+
+@pytest.mark.parametrize(("steps", "passes"), [(2, 0), (7, 2)])
+def test_an_epoch_of_so_many_steps_follows_passes_in_new_orders(
+    prepared: Prepared, steps: int, passes: int
+) -> None:
+    options = {"seed": 3, "shuffle": True, "steps": steps}
+    first, second = order(prepared, epoch=0, **options), order(prepared, epoch=1, **options)
+    assert len(first) == len(second) == 3 * steps
+    assert first != second
+    assert first == order(prepared, epoch=0, **options)
+    whole = order(prepared)
+    both = first + second
+    assert all(sorted(both[10 * k : 10 * k + 10]) == sorted(whole) for k in range(len(both) // 10))
+    assert all(first.count(number) >= passes for number in whole)
+
+
+def test_an_image_that_an_epoch_shows_again_is_varied_anew(prepared: Prepared) -> None:
+    folder, result = prepared
+    options = {"batch_size": 1, "seed": 1, "augmentation": LaneAugmentation()}
+    shown = lane_dataset(folder, result.manifest, NAMES[1:2], steps=4, **options)
+    assert len({image.numpy().tobytes() for image, _, _ in shown}) > 1
 
 
 def test_order_is_as_given_or_a_permutation_of_all(prepared: Prepared) -> None:

@@ -87,6 +87,12 @@ def test_default_is_above_half_of_the_maximum_of_the_set() -> None:
     assert coding.encode(np.array([[0, 99, 100, 101, 200]])).tolist() == [[0, 0, 255, 1, 1]]
 
 
+@pytest.mark.parametrize("background", [128, 200])
+def test_the_lower_of_two_bright_levels_is_background(background: int) -> None:
+    coding = choose_coding(FOLDER, {"a.png": {background: 10, 255: 4}}, None, ())
+    assert coding.encode(np.array([[0, background, 255]])).tolist() == [[0, 0, 1]]
+
+
 def test_level_of_ignored_pixels_does_not_set_the_scale() -> None:
     coding = choose_coding(FOLDER, {"a.png": {0: 10, 1: 4, 255: 9}}, None, (255,))
     assert coding.encode(np.array([[0, 1, 255]])).tolist() == [[0, 1, 255]]
@@ -128,7 +134,9 @@ def test_set_without_lane_names_its_files() -> None:
     assert "masks: no mask has a pixel of the lane values [3, 4] (a.png, b.png)" in message
     assert "Levels found: 0 (80.00%), 2 (20.00%)" in message
     assert "give lane_values that occur" in message
-    with pytest.raises(InputError, match="no mask has a pixel above half of their maximum"):
+    with pytest.raises(
+        InputError, match="no mask has a pixel above the middle of the lowest and the highest level"
+    ):
         choose_coding(FOLDER, {f"{i}.png": {0: 50} for i in range(9)}, None, ())
 
 

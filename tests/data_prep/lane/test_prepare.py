@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+import tifffile
 from PIL import Image
 from pydantic import ValidationError
 
@@ -25,6 +26,7 @@ from data_prep.prepared import preparing
 from data_prep.prepared.manifest import load_manifest
 from data_prep.prepared.workers import Cluster
 from data_prep.splits.divide import manifest_splits
+from tests.data_prep.dicom_files import write_dicom
 
 WritePairs = Callable[..., tuple[Path, Path]]
 
@@ -224,6 +226,27 @@ def test_twelve_bits_in_files_of_sixteen_keep_their_levels(write_pairs: WritePai
     image = next(lane_records(tmp_path / "out", result.manifest, ["a"]))[1]
     assert len(np.unique(image)) == 6 * 8
     assert "1 images have 16 bits per sample, with levels from 0 to 4095" in result.notes[0]
+    assert result.manifest.kinds == ()  # the other one has 8 bits and colours
+    (images / "b.png").unlink()
+    again = prepare_lane(images, masks, tmp_path / "out", SMALL, overwrite=True)
+    assert again.manifest.kinds == ("grey", "deep")
+
+
+def test_dicom_and_floating_point_images_have_masks_as_others_do(
+    write_pairs: WritePairs, tmp_path: Path
+) -> None:
+    images, masks = write_pairs(["a", "b"])
+    whole = np.linspace(0, 255, 24 * 32).reshape(24, 32).astype(np.uint16)
+    (images / "a.png").unlink()
+    (images / "b.png").unlink()
+    write_dicom(images / "a.dcm", whole, PhotometricInterpretation="MONOCHROME1")
+    tifffile.imwrite(images / "b.tif", whole.astype(np.float32) - 9)
+    settings = SMALL.model_copy(update={"levels": (0, 255), "size": (24, 32)})
+    result = prepare_lane(images, masks, tmp_path / "out", settings)
+    assert result.skipped == ()
+    inverted, dark = (one[1] for one in lane_records(tmp_path / "out", result.manifest, ["a", "b"]))
+    np.testing.assert_array_equal(inverted[..., 0], 255 - whole)
+    np.testing.assert_array_equal(dark[..., 0], np.maximum(whole, 9) - 9)
 
 
 def test_mask_of_ignored_pixels_only_is_skipped(write_pairs: WritePairs, tmp_path: Path) -> None:
@@ -275,6 +298,17 @@ def test_folds_and_groups(write_pairs: WritePairs, tmp_path: Path) -> None:
     manifest = prepare_lane(images, masks, tmp_path / "out", settings).manifest
     assert manifest.num_folds == 3
     assert manifest_splits(manifest, fold=1, selection_fraction=0).test == tuple(NAMES[4:8])
+
+
+def test_one_group_leaves_nothing_to_judge_by_and_that_is_said(
+    write_pairs: WritePairs, tmp_path: Path
+) -> None:
+    images, masks = write_pairs(NAMES)
+    settings = SMALL.model_copy(update={"group_pattern": "^walk"})
+    (note,) = prepare_lane(images, masks, tmp_path / "out", settings).notes
+    assert "the test part has none of the 12 examples: 1 groups" in note
+    settings = settings.model_copy(update={"test_fraction": 0.0})
+    assert prepare_lane(images, masks, tmp_path / "out", settings, overwrite=True).notes == ()
 
 
 def test_folds_are_even_over_the_good_pairs(write_pairs: WritePairs, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.prepared import tasks, workers
 from data_prep.prepared.preparing import run_in_rounds
-from data_prep.prepared.tasks import MOST_ITEMS, Pace
+from data_prep.prepared.tasks import MOST_ITEMS, TaskSizer
 from data_prep.prepared.workers import WINDOW, Cluster, open_cluster, work_in_order
 
 ROOT = Path(__file__).parents[3]
@@ -95,7 +95,7 @@ def set_size(monkeypatch: pytest.MonkeyPatch):
     """A function that sets the number of items in a task, whatever they take."""
 
     def set_to(size: int) -> None:
-        monkeypatch.setattr(Pace, "items_in_a_task", lambda _: size)
+        monkeypatch.setattr(TaskSizer, "items_in_a_task", lambda _: size)
 
     return set_to
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_prep.sonar.box_masks import component_boxes
+from data_prep.sonar.box_masks import component_boxes, values_without_name
 from data_prep.sonar.boxes import Box
 
 MASK = np.zeros((20, 30), np.uint8)
@@ -17,6 +17,12 @@ def test_components_are_boxed() -> None:
     assert boxes == [Box("object", 3, 2, 3, 5), Box("object", 20, 10, 10, 4)]
     assert len(component_boxes(MASK, {}, smallest_area=1)) == 3
     assert component_boxes(np.zeros((5, 5), np.uint16), {}, smallest_area=1) == []
+
+
+def test_values_without_a_name_are_found_whatever_the_depth() -> None:
+    assert values_without_name(MASK, {255: "mine"}) == (7,)
+    assert values_without_name(MASK[:, ::2].astype(np.uint16) * 100, {700: "rock"}) == (25500,)
+    assert values_without_name(np.zeros((5, 5), np.uint8), {}) == ()
 
 
 def test_values_with_names_only() -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 from pydantic import ValidationError
 
@@ -24,6 +26,7 @@ from data_prep.sonar.prepare import prepare_sonar
 from data_prep.sonar.settings import SonarPrepareSettings, SpeckleNormalisation
 from data_prep.sonar.sources import find_annotated_images, source_name
 from data_prep.splits.divide import manifest_splits
+from tests.data_prep.dicom_files import write_dicom
 
 LOG = SpeckleNormalisation()
 SMALL = SonarPrepareSettings(size=(8, 8))
@@ -229,6 +232,13 @@ def test_what_is_marked_but_no_object_is_no_background(
         Image.fromarray(mask).save(annotations / "line_3.png")
     settings = SMALL.model_copy(update={"background_ratio": 8.0, "mask_names": {9: "mine"}})
     result = prepare_sonar(full_images, tmp_path / "out", settings, annotations=annotations)
+    said = {
+        "rejected box": "1 of 4 boxes were left out",
+        "value without a name": "1 values of the masks have no name in mask_names (7 in 1 masks)",
+        "small components": "96 areas in 1 masks have fewer than 9 pixels",
+    }
+    assert len(result.notes) == 1
+    assert said[marked] in result.notes[0]
     backgrounds = {e.name.split("/")[0] for e in result.manifest.examples if e.label == 0}
     assert backgrounds == {"line_1", "line_2"}
 
@@ -257,12 +267,17 @@ def test_bad_files_and_boxes_are_listed_and_the_rest_is_prepared(full_images: Pa
     (full_images / "line_5.png").write_bytes(b"broken")
     rows = "line_1.png,90,60,20,20,mine\nline_5.png,1,1,5,5,mine\nline_6.png,1,1,5,5,mine"
     out = tmp_path / "out"
+    rest = "\nline_2.png,0,0,9,0,mine\nline_3.png,95,0,9,9,mine"
+    twice = prepare_sonar(full_images, out, SMALL, annotations=box_table(full_images, rows + rest))
+    counted = "boxes were left out (reaches outside the image: 2, has no area: 1); skipped.csv names each."
+    assert [note.partition(" of ")[0] for note in twice.notes if counted in note] == ["3"]
+    shutil.rmtree(out)
     result = prepare_sonar(full_images, out, SMALL, annotations=box_table(full_images, rows))
     assert result.manifest.num_examples == 6
     assert "no annotation" in result.skipped[-1].reason  # behind what may be fewer
     expected = [
         r"boxes\.csv: boxes of 'line_6', but no such image",
-        r"line_1\.png: the box of 'mine' from column 90, row 60 to 110, 80 reaches outside the image of 96",
+        r"line_1\.png: the box of 'mine' from column 90, .* reaches outside the image; .* 96 x 64 pixels",
         r"line_4\.png: no annotation in .*boxes\.csv\. Add one; an empty one if the image shows no object",
         r"line_5\.png: unreadable or truncated",
     ]
@@ -272,13 +287,27 @@ def test_bad_files_and_boxes_are_listed_and_the_rest_is_prepared(full_images: Pa
         assert re.search(pattern, reason), reason
 
 
+def test_boxes_that_all_lie_outside_say_so(full_images: Path, tmp_path: Path) -> None:
+    """As those of YOLO files do that have pixels for shares."""
+    (tmp_path / "boxes").mkdir()
+    (tmp_path / "boxes" / "classes.txt").write_text("mine\nrock\n")
+    for image in sorted(full_images.glob("*.png")):
+        (tmp_path / "boxes" / f"{image.stem}.txt").write_text("0 100 100 20 20\n")
+    said = r"no object in any of 3 images(.|\n)*3 of 3 boxes were left out \(reaches outside the image: 3\)"
+    with pytest.raises(InputError, match=said):
+        prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=tmp_path / "boxes")
+
+
 def test_an_object_too_long_for_a_snapshot_is_listed(full_images: Path, tmp_path: Path) -> None:
     Image.fromarray(speckle(9, (8, 2760))).save(full_images / "line_4.png")
     rows = "line_4.png,0,0,2730,8,mine\nline_4.png,0,0,2735,8,pipeline"  # with context 1.5
     result = prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=box_table(full_images, rows))
     assert {(e.height, e.width) for e in result.manifest.examples} == {(9, 9), (4095, 4095)}
     (reason,) = reasons(tmp_path / "out")
-    assert "the box of 'pipeline' from column 0, row 0 to 2735, 8 needs a snapshot of 4102 x 4102" in reason
+    assert (
+        "the box of 'pipeline' from column 0, row 0 to 2735, 8 needs a snapshot of more than 4,096 pixels"
+        in reason
+    )
 
 
 def test_bad_class_folders_are_listed(class_folders: Path, tmp_path: Path) -> None:
@@ -309,6 +338,24 @@ def test_near_duplicates_stay_together(class_folders: Path, tmp_path: Path) -> N
     apart = SMALL.model_copy(update={"duplicate_distance": -1})
     manifest = prepare_sonar(class_folders, tmp_path / "apart", apart).manifest
     assert len({e.group for e in manifest.examples}) == 16
+
+
+def test_near_duplicates_of_two_classes_and_of_both_sides_of_a_given_split_are_named(
+    class_folders: Path, tmp_path: Path
+) -> None:
+    notes = prepare_sonar(class_folders, tmp_path / "before", SMALL).notes
+    assert not any("look the same" in note for note in notes)
+    image = np.array(Image.open(class_folders / "mine" / "1.png")).astype(float)
+    other = next(folder for folder in sorted(class_folders.iterdir()) if folder.name != "mine").name
+    Image.fromarray(np.clip(0.9 * image, 0, 255).astype(np.uint8)).save(class_folders / other / "copy.png")
+    (tmp_path / "test.txt").write_text("mine/1\n", encoding="utf-8")
+    listed = SMALL.model_copy(update={"test_list": tmp_path / "test.txt"})
+    notes = prepare_sonar(class_folders, tmp_path / "out", listed).notes
+    (classes,) = [note for note in notes if "have different classes" in note]
+    assert classes.startswith("1 pairs of images look the same or nearly so")
+    (sides,) = [note for note in notes if "on both sides of the given split" in note]
+    assert f"{other}/copy" in sides
+    assert "mine/1" in (tmp_path / "out" / "contradictions.csv").read_text(encoding="utf-8")
 
 
 def test_a_background_without_room_is_no_class(tmp_path: Path) -> None:
@@ -422,6 +469,7 @@ def test_coco_boxes_of_images_of_another_size_are_left_out(full_images: Path, tm
         for name, corners in MINES.items()
         for x, y in corners
     ]
+    boxes[0]["iscrowd"] = 1
     content = {"images": images, "annotations": boxes, "categories": [{"id": 3, "name": "mine"}]}
     (tmp_path / "boxes.json").write_text(json.dumps(content))
     result = prepare_sonar(full_images, tmp_path / "out", SMALL, annotations=tmp_path / "boxes.json")
@@ -429,3 +477,29 @@ def test_coco_boxes_of_images_of_another_size_are_left_out(full_images: Path, tm
     mine = result.manifest.class_names.index("mine")
     assert sum(example.label == mine for example in result.manifest.examples) == expected
     assert any("but annotated with" in entry.reason for entry in result.skipped)
+    assert any(note.startswith("1 boxes have iscrowd=1") for note in result.notes)
+
+
+@pytest.mark.parametrize("kind", ["float", "dicom"])
+def test_levels_that_are_not_whole_get_the_range_of_the_set(class_folders, tmp_path, kind):
+    """The snapshots equal those of 16 bits, to a level or two: the gain does not count."""
+    whole = prepare_sonar(class_folders, tmp_path / "whole", SMALL)
+    assert whole.manifest.levels is None
+    for file in sorted(class_folders.rglob("*.png")):
+        levels = np.asarray(Image.open(file)).astype(np.float32)
+        if kind == "float":
+            tifffile.imwrite(file.with_suffix(".tif"), levels / 1000)
+        else:
+            write_dicom(file.with_suffix(".dcm"), levels.astype(np.uint16), RescaleSlope="0.001")
+        file.unlink()
+    settings = SMALL.model_copy(update={"levels": (0, 0.3)})
+    result = prepare_sonar(class_folders, tmp_path / "out", settings)
+    assert load_manifest(tmp_path / "out", SonarManifest).levels == (0, 0.3)
+    named = "more than 8 bits per sample" if kind == "float" else "grey levels of DICOM"
+    assert f"12 images have {named}, with levels from 0.001" in result.notes[0]
+    expected = records(tmp_path / "whole", whole)
+    for name, (image, _) in records(tmp_path / "out", result).items():
+        np.testing.assert_allclose(image.astype(int), expected[name][0].astype(int), atol=1)
+    low, high = prepare_sonar(class_folders, tmp_path / "auto", SMALL).manifest.levels
+    assert 0 < low < 0.02
+    assert 0.1 < high < 0.2

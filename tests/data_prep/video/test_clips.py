@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from data_prep.errors import InputError
-from data_prep.files.images import resize_image
+from data_prep.files.resizing import resize_image
 from data_prep.files.videos import Video
 from data_prep.video import clips as video_clips
 from data_prep.video.clips import (

@@ -74,6 +74,14 @@ def test_folders_become_clips(videos: Path, tmp_path: Path) -> None:
     assert (result.skipped, result.one_sided, manifest.notes) == ((), (), ())
 
 
+def test_videos_with_fewer_frames_than_a_clip_are_named(videos: Path, tmp_path: Path) -> None:
+    write_video(videos / "Walk" / "v_Walk_g01_c02.avi", 2)
+    (note,) = prepare_video(videos, tmp_path / "out", SMALL).notes
+    assert note.startswith(
+        "1 of 10 videos have fewer frames in 1 s than the 4 of a clip (Walk/v_Walk_g01_c02: 2)"
+    )
+
+
 def test_groups_stay_on_one_side(videos: Path, tmp_path: Path) -> None:
     manifest = prepare_video(videos, tmp_path / "half", SMALL).manifest
     assert Counter(next(iter(side)) for side in sides(manifest).values()) == {"train": 2, "test": 2}

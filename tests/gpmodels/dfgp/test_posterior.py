@@ -147,8 +147,7 @@ def test_collapsed_bound_with_a_mean_is_the_objective_at_the_best_posterior(task
     points, full = points_with(head, task, given=given), tf.constant(1.0, tf.float64)
 
     def at_present() -> float:
-        latent = head.latent(points.x)
-        latent = head.shifted(latent, head.mean_at(points) - head.linear_mean(points.x))
+        latent = head.latent_at(points)
         terms = head.training_terms(latent, points.x, points.y)
         return float(tf.reduce_sum(points.weight * terms) - tf.reduce_sum(head.prior_kl()))
 

@@ -81,5 +81,5 @@ def test_an_expert_that_was_dropped_is_not_read():
     assert set(expert.numpy()) == {0, 2}
     covariance = joint_covariance(head, x, expert.numpy())
     np.testing.assert_allclose(
-        tf.linalg.diag_part(covariance), tf.transpose(head.latent(x, expert).variance), rtol=1e-6
+        tf.linalg.diag_part(covariance), tf.transpose(head.routed_latent(x, expert).variance), rtol=1e-6
     )

@@ -23,12 +23,12 @@ def densities(head, points):
 def test_regression_equals_the_refit_without_the_row(name, mean):
     head = make_head(name, likelihood="gaussian", mean=mean)
     points = make_problem(head)
-    gaussian_posterior(head, *points)
+    gaussian_posterior(head, points)
     ours = densities(head, points)
     for n in np.flatnonzero(points.weight.numpy() > 0)[:8]:
         without = points.weight.numpy().copy()
         without[n] = 0.0
-        gaussian_posterior(head, points.x, points.y, tf.constant(without), points.expert)
+        gaussian_posterior(head, points._replace(weight=tf.constant(without)))
         latent = head.routed_latent(points.x[n : n + 1], points.expert[n : n + 1])
         refit = head.log_predictive_density(latent, points.y[n : n + 1]).numpy()[0]
         assert ours[n] == pytest.approx(refit, abs=1e-8)
@@ -37,7 +37,7 @@ def test_regression_equals_the_refit_without_the_row(name, mean):
 def test_some_of_the_rows_give_the_same_as_all():
     head = make_head("hgp w=0.3", likelihood="gaussian")
     points = make_problem(head)
-    gaussian_posterior(head, *points)
+    gaussian_posterior(head, points)
     part = Points(*(value[5:9] for value in points[:4]))
     left_out = head.leaving_out(points)
     np.testing.assert_allclose(left_out(part).mean, left_out(points).mean[5:9], rtol=1e-10)
@@ -51,8 +51,8 @@ def test_regression_with_a_mean_is_left_out_of_what_the_mean_leaves(name, given)
     points = with_logits(head, points) if given else points
     mean = mean_at(head, points)
     rest = points._replace(y=points.y - mean[:, 0], logits=None)
-    gaussian_posterior(head, *points)
-    gaussian_posterior(twin, *rest)
+    gaussian_posterior(head, points)
+    gaussian_posterior(twin, rest)
     np.testing.assert_allclose(densities(head, points), densities(twin, rest), rtol=1e-8)
     ours, theirs = head.leaving_out(points)(points), twin.leaving_out(rest)(rest)
     np.testing.assert_allclose(ours.mean, theirs.mean + mean, rtol=1e-8, atol=1e-9)
@@ -68,7 +68,7 @@ def test_exact_gp_equals_rasmussen_and_williams():
     head.global_unit.place(x[None], np.ones((1, 2)))
     one = tf.ones(25, tf.float64)
     points = Points(tf.constant(x), tf.constant(y), one, tf.zeros(25, tf.int32))
-    gaussian_posterior(head, *points)
+    gaussian_posterior(head, points)
     noise = float(head.likelihood.noise_variance.numpy()[0])
     squares = np.sum((x[:, None] - x[None]) ** 2, axis=-1)
     inverse = np.linalg.inv(np.exp(-0.5 * squares) + noise * np.eye(25))
@@ -167,7 +167,7 @@ def test_a_head_without_sites_says_so():
 def test_a_lonely_row_of_little_noise_is_left_out_as_by_a_refit(name):
     """Its leverage is nearly 1: what is left of its marginal is one minus a number close to 1."""
     head = make_head(name, likelihood="gaussian")
-    x, y, weight, expert, _ = make_problem(head)
+    x, y, weight, expert, *_ = make_problem(head)
     far = tf.concat([[30.0], tf.zeros(x.shape[1] - 1, tf.float64)], axis=0)
     points = Points(tf.concat([x[:-1], far[None]], axis=0), y, tf.ones_like(weight), expert)
     head.likelihood.noise_variance.assign(np.full(head.likelihood.noise_variance.shape, 1e-5))
@@ -175,10 +175,10 @@ def test_a_lonely_row_of_little_noise_is_left_out_as_by_a_refit(name):
         inducing = units.inducing_inputs.numpy()
         inducing[:, 0] = far.numpy() + 0.1
         units.inducing_inputs.assign(inducing)
-    gaussian_posterior(head, *points)
+    gaussian_posterior(head, points)
     ours = densities(head, points)[-1]
     without = tf.concat([points.weight[:-1], [0.0]], axis=0)
-    gaussian_posterior(head, *points._replace(weight=without))
+    gaussian_posterior(head, points._replace(weight=without))
     latent = head.routed_latent(points.x[-1:], points.expert[-1:])
     refit = float(head.log_predictive_density(latent, points.y[-1:])[0])
     assert ours == pytest.approx(refit, abs=1e-3)

@@ -8,15 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from gpmodels import SVGPHead
+from gpmodels import SVGPClassifier, SVGPHead
+from gpmodels.heads import linear_layer
 from gpmodels.heads.linear_layer import (
     PROBIT_SCALE,
+    LinearLayer,
     LinearRows,
     best_factor,
     cross_folds,
     fit_linear_layer,
     linear_layer_of,
     log_loss,
+    penalty_costs,
 )
 
 
@@ -91,6 +94,73 @@ def test_folds_do_not_depend_on_the_order_of_rows(seed: int, count: int) -> None
     np.testing.assert_array_equal(fold[order], shuffled)
 
 
+def test_a_class_of_few_groups_is_spread_over_the_folds() -> None:
+    """Of ten groups the last two are of class 1: by size alone they could fall into one fold."""
+    groups = np.repeat(np.arange(10), 15)
+    y = (groups >= 8).astype(np.float64)
+    fold = cross_folds(np.zeros([150, 1]), y, groups, np.random.default_rng(0), is_class=True)
+    for number in range(5):
+        assert set(y[fold != number]) == {0.0, 1.0}
+
+
+def test_the_prior_of_the_penalty_decides_where_rows_do_not(monkeypatch) -> None:
+    """Separable rows gain without end by less penalty, and rows of no signal by more of it."""
+    x = np.linspace(-3.0, 3.0, 40)[:, None]
+    noise = np.random.default_rng(0).random(40) > 0.5
+    rows = [LinearRows(x, y.astype(np.float64), np.ones(40)) for y in (x[:, 0] > 0.0, noise)]
+
+    def penalties() -> list[float]:
+        return [fit_linear_layer(part, np.arange(40) % 5, "logistic").penalty for part in rows]
+
+    separable, of_noise = penalties()
+    assert 0.2 < separable < 1.0 <= of_noise < 4.0
+    monkeypatch.setattr(linear_layer, "PENALTY_DEVIATION", 1e9)
+    ends = linear_layer.LOGISTIC_PENALTIES
+    assert penalties() == [ends.min(), ends.max()]
+
+
+def test_rows_of_a_group_count_as_the_observations_that_they_are_worth() -> None:
+    """Copies of a row in one group tell of the penalty what the row alone does, and more without groups."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(24, 3))
+    y = (x[:, 0] + 0.5 * rng.normal(size=24) > 0.0).astype(np.float64)
+    times = 30
+    groups = np.repeat(np.arange(24), times)
+    logits = np.zeros([len(linear_layer.LOGISTIC_PENALTIES), 24 * times, 1])
+    copies = LinearRows(np.repeat(x, times, axis=0), np.repeat(y, times), np.ones(24 * times))
+    prior = penalty_costs(linear_layer.LOGISTIC_PENALTIES)
+    counts = (
+        (None, groups, 24),
+        (None, None, 24 * times),
+        (None, np.zeros_like(groups), 1),
+        (0.1, groups, 72),
+    )
+    for share, who, count in counts:
+        _, costs = linear_layer._logistic_costs(share, who, logits, copies)
+        np.testing.assert_allclose(costs - prior, count * np.log(2.0), rtol=1e-9)
+
+
+def test_an_estimator_counts_rows_of_a_group_once_as_what_they_are_worth(monkeypatch) -> None:
+    """Its likelihood counts N_eff rows, and so does the choice of the penalty."""
+    counted = []
+    costs = linear_layer._logistic_costs
+
+    def watched(share, groups, logits, rows):
+        counted.append(share * rows.weight.sum())
+        return costs(share, groups, logits, rows)
+
+    monkeypatch.setattr(linear_layer, "_logistic_costs", watched)
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(12), 10)
+    x = rng.normal(size=(12, 3))[groups] + 0.01 * rng.normal(size=(120, 3))
+    y = (rng.random(12) > 0.5).astype(int)[groups]
+    for effective in ("auto", "all", 30.0):
+        model = SVGPClassifier(random_state=0, max_iterations=1, effective_observations=effective)
+        model.fit(x, y, groups=groups)
+        assert counted.pop() == pytest.approx(model.effective_observations_)
+    assert model.effective_observations_ == 30.0
+
+
 def test_a_class_that_a_fold_alone_has_gets_a_small_logit() -> None:
     rng = np.random.default_rng(0)
     y = np.array([0.0] * 10 + [1.0] * 10 + [2.0])
@@ -158,3 +228,41 @@ def test_of_very_many_rows_a_part_is_fitted_and_the_others_get_its_logits(monkey
     unseen = np.isclose(layer.logits, own).all(axis=1)
     assert 450 < unseen.sum() < 560  # of 1500 rows 1000 were fitted
     assert np.mean((layer.logits[:, 0] > 0.0) == (y > 0.5)) > 0.95
+
+
+def test_the_one_logit_of_two_classes_serves_the_two_functions_of_a_softmax():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(60, 3))
+    y = (x[:, 0] + rng.normal(size=60) > 0.0).astype(np.float64)
+    layers = []
+    for likelihood in ("logistic", "softmax"):
+        head = SVGPHead(likelihood=likelihood, mean_posterior=True, dtype="float64")
+        head.build((None, 3))
+        layer = linear_layer_of(head, x, y, np.ones(60), None)
+        assert layer is not None
+        assert layer.covariance is not None
+        layers.append((layer, layer.covariance.of(x)))
+    (one, variance), (both, of_both) = layers
+    np.testing.assert_allclose(both.logits[:, 1] - both.logits[:, 0], one.logits[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(both.kernel[:, 1] - both.kernel[:, 0], one.kernel[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(both.bias[1] - both.bias[0], one.bias[0], rtol=1e-12)
+    np.testing.assert_allclose(of_both.sum(axis=1), variance[:, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_held_out_rows_choose_how_much_the_variance_of_the_weights_counts(size, monkeypatch):
+    """Rows that the layer tells apart choose none, and the one that they choose costs least of all."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(60, 20))
+    y = (size * x[:, 0] + rng.normal(size=60) > 0.0).astype(np.float64)
+    rows, fold = LinearRows(x, y, np.ones(60)), np.arange(60) % 5
+
+    def cost(layer: LinearLayer) -> float:
+        assert layer.logit_variance is not None
+        return log_loss(layer.logits / np.sqrt(1.0 + np.pi / 8.0 * layer.logit_variance), y, np.ones(60))
+
+    monkeypatch.setattr(linear_layer, "best_factor", lambda *_: 1.0)
+    chosen = fit_linear_layer(rows, fold, "logistic", uncertain=True)
+    for share in linear_layer.VARIANCE_SHARES:
+        monkeypatch.setattr(linear_layer, "VARIANCE_SHARES", (share,))
+        assert cost(chosen) <= cost(fit_linear_layer(rows, fold, "logistic", uncertain=True)) + 1e-12

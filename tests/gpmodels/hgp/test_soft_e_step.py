@@ -9,6 +9,7 @@ import tensorflow as tf
 from scipy import special
 
 from gpmodels import HGPHead, HGPRegressor, HybridModel, VMGPHead
+from gpmodels.heads.gp import Points
 from tests.gpmodels import reference
 from tests.gpmodels.head_twin import (
     assert_gradient_is_numeric,
@@ -175,3 +176,24 @@ def test_model_trains_on_responsibilities_and_tests_by_the_gate():
     losses = model.fit(x, y, batch_size=30, epochs=10, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     assert sum(head.expert_occupancy().values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("head_class", [HGPHead, VMGPHead])
+def test_logits_of_the_points_stand_for_the_layers_own(head_class):
+    """Cross-fitted logits stand for a layer that did not see the points: all experts train beside them."""
+    head = soft_head(head_class=head_class, mean="linear", num_classes=3)
+    x, y = tf.constant(points(8)), tf.constant(labels_for(head, 8))
+    own = Points(x, y, tf.ones(8, tf.float64), head.assign(x))
+    logits = np.random.default_rng(5).normal(size=(8, 3))
+    ours = head.training_terms(head.latent_at(own._replace(logits=tf.constant(logits))), x, y)
+
+    mean = head.linear_mean
+    moved = float(mean.scale.numpy()) * logits + mean.offset.numpy() - mean(x).numpy()
+
+    expected = []
+    for n in range(8):  # a layer whose offset is right at this point
+        mean.offset.assign_add(moved[n])
+        point = x[n : n + 1]
+        expected.append(head.training_terms(head.latent(point), point, y[n : n + 1])[0].numpy())
+        mean.offset.assign_sub(moved[n])
+    np.testing.assert_allclose(ours, expected, rtol=1e-10)

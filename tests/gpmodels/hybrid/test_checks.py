@@ -7,7 +7,9 @@ import tensorflow as tf
 
 from gpmodels import HybridModel, LinearHead, SNGPHead, SVGPHead
 from gpmodels.hybrid.checks import (
+    all_finite,
     assert_inputs_finite,
+    check_class_weight,
     check_counts_agree,
     check_points,
     check_weights,
@@ -66,6 +68,15 @@ def test_weights_and_numbers_that_contradict():
         check_counts_agree(np.zeros([2, 2]), np.zeros(2), np.zeros(3))
     with pytest.raises(ValueError, match="inputs differ in number: 2, 3"):
         check_counts_agree([np.zeros([2, 1]), np.zeros([3, 1])], None, None)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array(["a", "b"]), np.array(["a", "b"], object), tf.constant(["a", "b"])]
+)
+def test_labels_that_are_texts_are_refused(labels):
+    with pytest.raises(ValueError, match=r"The labels are texts, such as b?'a'; expected numbers\."):
+        check_counts_agree(np.zeros([2, 2]), labels, None)
+    check_counts_agree(np.zeros([2, 2]), np.array([0, 1], object), None)
 
 
 def identity(head=None) -> HybridModel:
@@ -145,7 +156,7 @@ def test_a_network_that_fills_values_in_is_content():
     x[31, 2] = np.nan
     network = keras.layers.Lambda(lambda values: tf.where(tf.math.is_nan(values), 0.0, values))
     HybridModel(network, SVGPHead(num_inducing=4), num_data=40).initialize((x, np.arange(40) % 2))
-    assert_inputs_finite(tf.constant(x), tf.constant(X))
+    assert_inputs_finite(tf.constant(x), tf.constant(True))
 
 
 def test_a_step_names_the_rows_of_the_batch():
@@ -154,12 +165,53 @@ def test_a_step_names_the_rows_of_the_batch():
 
     @tf.function
     def step(inputs: tf.Tensor) -> tf.Tensor:
-        assert_inputs_finite(inputs, inputs)
+        assert_inputs_finite(inputs, all_finite([inputs]))
         return inputs
 
     step(tf.constant(X))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"inputs hold NaN or infinity.*\[5\]"):
         step(tf.constant(x))
+
+
+@pytest.mark.parametrize(("x", "y"), [(X.tolist(), [0, 1] * 20), (X, [0, 1] * 20)])
+def test_lists_of_numbers_are_named(x, y):
+    with pytest.raises(ValueError, match=r"The (inputs|labels) are a list of numbers; give an array"):
+        identity(LinearHead()).fit(x, y, verbose=0)
+
+
+def test_a_relu_that_hides_nan_does_not_hide_it_from_a_step():
+    """Keras' compiled ReLU makes 0 of NaN, whose gradient is NaN: the weights would be lost."""
+    x = np.tile(X, (80, 1))
+    x[2000, 1] = np.nan  # later than what `fit` looks at before it trains
+    model = HybridModel(keras.layers.Dense(4, activation="relu"), SVGPHead(num_inducing=4), num_data=len(x))
+    model.compile("adam")
+    batches = tf.data.Dataset.from_tensor_slices((x, np.arange(len(x)) % 2)).batch(30)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"inputs hold NaN or infinity.*\[20\]"):
+        model.fit(batches, shuffle=False, verbose=0)
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
+def test_weights_that_are_no_weights_are_refused(wrong):
+    weights = np.ones(40)
+    weights[7] = wrong
+    model = identity(LinearHead())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Weights must be finite numbers from 0"):
+        model.fit(X, np.arange(40) % 2, sample_weight=weights, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "fault"),
+    [
+        ("balanced", "class_weight is 'balanced'; expected a dictionary"),
+        ({"0": 1.0}, "has the class '0', which is no number"),
+        ({0: 1.0, 1: -2.0}, "of the class 1 is -2.0; expected a finite number from 0"),
+    ],
+)
+def test_weights_of_classes_that_keras_would_pass_over_are_refused(weights, fault):
+    check_class_weight({0: 1, np.int64(1): 0.0})
+    with pytest.raises(ValueError, match=fault):
+        identity(LinearHead()).fit(X, np.arange(40) % 2, class_weight=weights, verbose=0)
 
 
 @pytest.mark.parametrize(

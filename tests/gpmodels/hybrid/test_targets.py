@@ -94,7 +94,7 @@ def test_the_unit_is_kept_in_files_and_exports(head, tmp_path):
         np.testing.assert_allclose(served[name], values, rtol=1e-4)
     assert loaded._is_started()  # so that fit does not measure the targets anew
     trunk = keras.Sequential([keras.Input((2,)), keras.layers.Identity()])
-    behind = model.behind(trunk).inference_function()(tf.constant(x))
+    behind = model.with_trunk(trunk).inference_function()(tf.constant(x))
     np.testing.assert_allclose(behind["mean"], expected["mean"], rtol=1e-4)
 
 
@@ -151,3 +151,16 @@ def test_a_step_has_one_label_s_slope_however_often_a_head_counts_it(likelihood,
         steps.append(head.linear_mean.kernel.numpy() - before)
     assert np.abs(steps[0]).max() > 1e-3
     np.testing.assert_allclose(steps[1], steps[0], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale", "fault"),
+    [
+        (1.7e9, 1.0, "which 32 bits cannot tell apart. Subtract a constant"),
+        (0.0, 1e20, "whose square 32 bits cannot hold"),
+        (0.0, 1e-20, "whose square 32 bits cannot hold"),
+    ],
+)
+def test_targets_that_32_bits_cannot_hold_are_refused(mean, scale, fault):
+    with pytest.raises(ValueError, match=fault):
+        target_moments(mean + scale * np.arange(6.0), np.ones(6))

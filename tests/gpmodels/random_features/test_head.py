@@ -7,7 +7,7 @@ import scipy.stats
 import tensorflow as tf
 
 from gpmodels import RandomFeatureHead
-from gpmodels.estimators.natural_gradient import WeighedSites, natural_step
+from gpmodels.estimators.deep.natural_gradient import WeighedSites, natural_step
 from gpmodels.random_features.features import RandomFeatures, random_features
 from tests.gpmodels.layer_contract import NUM_FEATURES, REGRESSION_OUTPUTS
 from tests.gpmodels.layered_contract import LayeredContract

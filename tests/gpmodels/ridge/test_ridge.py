@@ -5,14 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from gpmodels import HybridModel, RidgeLinearHead
 from gpmodels.heads.points import PointBatch
 from gpmodels.ridge import head as module
-from gpmodels.ridge.head import COSTS, chosen_cost
 from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract
 
 
@@ -41,35 +38,38 @@ def model_for(num_classes: int) -> HybridModel:
     return model
 
 
+def cost_of(points: PointBatch) -> float:
+    head = RidgeLinearHead()
+    head.build((None, points.features.shape[1]))
+    head.fit_to([points])
+    return float(head.cost.numpy())
+
+
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_it_is_scikit_learns_with_the_cost_of_held_out_groups(num_classes):
+    """But for one factor of all its logits."""
     points = grouped(num_classes=num_classes)
     scaled = StandardScaler().fit_transform(points.features)
-    folds = list(StratifiedGroupKFold(5).split(scaled, points.labels, points.groups))
-    losses = []
-    for cost in COSTS:
-        fits = [LogisticRegression(C=cost, max_iter=5000).fit(scaled[a], points.labels[a]) for a, _ in folds]
-        losses.append(
-            sum(
-                log_loss(points.labels[b], fit.predict_proba(scaled[b]), labels=fit.classes_, normalize=False)
-                for fit, (_, b) in zip(fits, folds, strict=True)
-            )
-        )
-    best = COSTS[int(np.argmin(losses))]
     model = model_for(num_classes)
     model.fit_to((points.features, points.labels), groups=[f"patient_{group:02d}" for group in points.groups])
-    assert float(model.head.cost) == pytest.approx(best)
-    theirs = LogisticRegression(C=best, max_iter=5000).fit(scaled, points.labels).predict_proba(scaled)
-    ours = model(tf.constant(points.features, tf.float32))["probability"].numpy()
-    np.testing.assert_allclose(ours, theirs if num_classes > 2 else theirs[:, 1], atol=2e-3)
+    head = model.head
+    theirs = LogisticRegression(C=float(head.cost.numpy()), max_iter=5000).fit(scaled, points.labels)
+    logits = theirs.decision_function(scaled).reshape(len(scaled), -1)
+    ours = points.features @ head.kernel.numpy().reshape(20, -1) + head.bias.numpy()
+    factor = float(np.vdot(ours, logits) / np.vdot(logits, logits))
+    assert 0.3 < factor < 1.5
+    np.testing.assert_allclose(ours, factor * logits, atol=0.02)
 
 
 def test_points_for_themselves_want_less_penalty_than_groups():
     """Points of a group that is trained on are easy; those of a new group are not."""
     points = grouped()
-    alone = points._replace(groups=np.arange(len(points.labels)))
-    assert chosen_cost(points, 2) < chosen_cost(alone, 2)
-    assert chosen_cost(points._replace(groups=np.zeros_like(points.groups)), 2) == chosen_cost(alone, 2)
+    assert cost_of(points) < cost_of(points._replace(groups=np.arange(len(points.labels))))
+
+
+def test_one_group_leaves_the_penalty_to_its_prior():
+    points = grouped()
+    assert cost_of(points._replace(groups=np.zeros_like(points.groups))) == pytest.approx(1.0)
 
 
 def test_a_class_that_no_point_has_is_nearly_impossible():
@@ -96,27 +96,17 @@ def test_no_points_that_count_are_refused():
 
 
 @pytest.mark.parametrize("sizes", [(60, 60), (119, 1)])
-def test_groups_of_one_class_each_leave_the_choice_to_points(sizes):
+def test_groups_of_one_class_each_leave_the_penalty_to_its_prior(sizes):
     """Without one of two groups there is one class: nothing can be judged by groups."""
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], sizes)
     features = rng.standard_normal((120, 3)) + 3.0 * labels[:, None]
-    points = PointBatch(features, labels, np.ones(120), labels.astype(np.int64))
-    assert chosen_cost(points, 2) == chosen_cost(points._replace(groups=np.arange(120)), 2) > COSTS[0]
+    assert cost_of(PointBatch(features, labels, np.ones(120), labels.astype(np.int64))) == pytest.approx(1.0)
 
 
 def test_two_points_tell_nothing_about_the_penalty():
     points = PointBatch(np.array([[-1.0], [1.0]]), np.array([0, 1]), np.ones(2), np.arange(2))
-    assert chosen_cost(points, 2) == 1.0
-
-
-def test_a_class_of_few_groups_is_spread_over_the_parts():
-    """Of ten groups the last two are of class 1: by size alone they could fall into one part."""
-    points = grouped(10)
-    labels = (points.groups >= 8).astype(int)
-    for train, held in module._folds(points._replace(labels=labels)):
-        assert set(labels[train]) == {0, 1}
-        assert not set(points.groups[train]) & set(points.groups[held])
+    assert cost_of(points) == pytest.approx(1.0)
 
 
 def test_a_constant_feature_does_no_harm():

@@ -81,15 +81,15 @@ def test_it_predicts_what_the_exact_limit_does(num_classes):
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     found = head(tf.constant(at))["probability"].numpy()
     np.testing.assert_allclose(found, expected if num_classes > 2 else expected[:, 1], atol=1e-6)
-    gift = head.gift()
-    assert gift.mixing == pytest.approx(tuple(model.mixing[:-1]))
-    assert gift.nll == pytest.approx(model.nll)
+    contribution = head.source_contribution()
+    assert contribution.mixing == pytest.approx(tuple(model.mixing[:-1]))
+    assert contribution.nll == pytest.approx(model.nll)
 
 
 def test_a_fixed_share_is_kept_and_none_is_the_target_alone():
     head, *_ = fitted(2, mixing=0.0)
-    assert head.gift().mixing == (0.0,)
-    assert head.gift().nll == pytest.approx(head.gift().nll_without)
+    assert head.source_contribution().mixing == (0.0,)
+    assert head.source_contribution().nll == pytest.approx(head.source_contribution().nll_without)
 
 
 def test_weights_are_all_that_another_head_needs():

@@ -102,7 +102,7 @@ def test_it_is_the_twin(num_latents):
     expected = mean_twin(mean, x)
     assert expected.shape == (12, num_latents)
     np.testing.assert_allclose(mean(tf.constant(x)), expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(mean.for_inference()(tf.constant(x)), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(mean.for_inference()(tf.constant(x)).mean, expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(mean.of_logits(mean.logits(tf.constant(x))), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -298,8 +298,8 @@ def test_logits_of_the_points_stand_for_the_layers_own():
     logits = np.random.default_rng(5).normal(size=(12, 3))
     given = own._replace(logits=tf.constant(logits))
     scale, offset = head.linear_mean.scale.numpy(), head.linear_mean.offset.numpy()
-    np.testing.assert_allclose(head.mean_at(own), mean_twin(head.linear_mean, points()), rtol=1e-12)
-    np.testing.assert_allclose(head.mean_at(given), scale * logits + offset, rtol=1e-12)
+    np.testing.assert_allclose(head.mean_at(own).mean, mean_twin(head.linear_mean, points()), rtol=1e-12)
+    np.testing.assert_allclose(head.mean_at(given).mean, scale * logits + offset, rtol=1e-12)
     same = own._replace(logits=head.linear_mean.logits(x))
     for key, value in fields(head.latent_at(own)).items():
         np.testing.assert_array_equal(value, fields(head.latent(x))[key])

@@ -20,12 +20,12 @@ from PIL import Image
 from data_prep.errors import InputError
 from data_prep.files.images import read_image
 from data_prep.files.videos import Frame
+from pipelines.bundles import step
 from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.saved_model import load_signatures
 from pipelines.bundles.sources import Source, find_sources
-from pipelines.lane import predict as lane
 from pipelines.lane import prediction as lane_prediction
-from pipelines.lane.prediction import FOLDERS, LanePrediction, LanePredictor
+from pipelines.lane.prediction import FOLDERS, LANE_PREDICTION, LanePrediction, LanePredictor
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.tiny_lane import quiet
 from tests.pipelines.written import rows
@@ -337,6 +337,27 @@ def test_unreadable_files_among_good_ones_are_listed(tmp_path):
     assert all(row[column] == "" for column in COLUMNS[1:-1])
 
 
+def test_a_prediction_that_is_no_number_is_left_out_by_name(tmp_path):
+    inputs = [write_image(tmp_path / "in" / "dark.png", red=0), write_image(tmp_path / "in" / "red.png")]
+
+    def overflowing(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        outputs = redness(images)
+        scale = tf.constant(np.nan if float(tf.reduce_max(images)) > 0 else 1.0, tf.float32)
+        return {**outputs, "predictive_entropy": outputs["predictive_entropy"] * scale}
+
+    dark, red = predict_sources(overflowing, find_sources(inputs), tmp_path / "out")
+    assert dark.status == "ok"
+    assert "red.png: the prediction has numbers that are NaN or infinite" in red.status
+    assert table(tmp_path / "out")[1]["mean_entropy"] == ""
+    assert not [name for name in files(tmp_path / "out") if Path(name).stem == "red"]
+
+    def lines(source: Source) -> Iterator[LanePrediction]:  # of an application that calls the model itself
+        yield LanePrediction(str(source.path), mean_entropy=math.nan if source.stem == "red" else 0.5)
+
+    last = predict_files(LanePrediction, lines, find_sources(inputs), tmp_path / "lines")[-1]
+    assert "red.png: the prediction has numbers that are NaN or infinite" in last.status
+
+
 @pytest.mark.usefixtures("without_bundle")
 def test_the_summary_lists_what_was_left_out(tmp_path):
     (bad, *_) = bad_files(tmp_path / "images")
@@ -344,7 +365,7 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
     console = quiet()
     inputs = [tmp_path / "images"]
     (tmp_path / "metadata.json").write_text("{}")
-    lane.predict(PredictSettings(), inputs=inputs, model=tmp_path, out=tmp_path / "out", console=console)
+    LANE_PREDICTION(PredictSettings(), inputs=inputs, model=tmp_path, out=tmp_path / "out", console=console)
     text = console.file.getvalue()
     assert f"1 predictions written to {tmp_path / 'out'}" in text
     assert text.index("1 predictions written") < text.index(f"Left out: {bad}: ")
@@ -354,11 +375,18 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
 @pytest.fixture
 def without_bundle(monkeypatch) -> None:
     monkeypatch.setattr(
-        lane,
+        step,
         "open_bundle",
         lambda *_: (
             redness,
-            SimpleNamespace(promise=None, least_familiarity=None, signatures={}, preprocessing_settings={}),
+            SimpleNamespace(
+                class_names=(),
+                costs=None,
+                guarantee=None,
+                least_familiarity=None,
+                signatures={},
+                preprocessing_settings={},
+            ),
         ),
     )
 

@@ -14,7 +14,7 @@ from data_prep.errors import ClusterLost, InputError, Skipped
 from pipelines.bundles import prediction_run
 from pipelines.bundles.prediction import predict_files, predict_sources, recorded
 from pipelines.bundles.prediction_run import RECORDS, bundle_sha256, open_run, source_sha256
-from pipelines.bundles.remote import Recipe
+from pipelines.bundles.remote import PredictorFactory
 from pipelines.bundles.sources import Source, find_sources
 from pipelines.command.folders import METADATA, check_paths
 from pipelines.lane.prediction import LanePrediction, LanePredictor, make_predictor
@@ -282,7 +282,9 @@ def test_a_lost_cluster_keeps_what_is_done_and_the_same_command_goes_on(images, 
 
 
 def test_a_worker_refuses_another_bundle_at_the_same_path(bundle, tmp_path):
-    recipe = Recipe(make_predictor, LanePrediction, "lane", bundle, "0" * 64, SETTINGS, tmp_path / "out")
+    recipe = PredictorFactory(
+        make_predictor, LanePrediction, "lane", bundle, "0" * 64, SETTINGS, tmp_path / "out"
+    )
     with pytest.raises(InputError, match=r"bundle: a worker sees something else at this path"):
         recipe.open()
 

@@ -15,7 +15,9 @@ import tensorflow as tf
 from PIL import Image
 from skimage import data
 
-from data_prep.files.images import read_image, resize_image
+from data_prep.files.depth import read_at_levels
+from data_prep.files.images import encode_picture, read_image
+from data_prep.files.resizing import resize_image
 from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.bundles.serving import MapServer, at_size, decode_image, to_network_size
 from tests.pipelines.tiny_lane import SIZE
@@ -239,6 +241,23 @@ def test_truncated_files_are_refused(kind, share):
     encoded = FORMATS[kind](photograph((64, 64)))
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode_image(tf.constant(encoded[: int(share * len(encoded))]))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_images_of_16_bits_get_their_own_levels_in_the_graph(tmp_path, channels):
+    levels = np.random.default_rng(channels).gamma(2, 500, (50, 41, channels)).astype(np.uint16)
+    path = tmp_path / "deep.png"
+    path.write_bytes(encode_picture(levels))
+    expected = read_at_levels(path, "each")
+    served = decode_image(tf.constant(path.read_bytes()), "each").numpy()
+    np.testing.assert_array_equal(served, expected)
+    assert (served.min(), served.max()) == (0, 255)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="16 bits, but the training was on DICOM windows"
+    ):
+        tf.function(decode_image)(tf.constant(path.read_bytes()), "window")
+    even = decode_image(tf.constant(encode_picture(np.full((3, 4), 900, np.uint16))), "each")
+    np.testing.assert_array_equal(even, np.zeros((3, 4, 3)))
 
 
 def test_exif_is_left_to_the_caller(tmp_path):

@@ -4,7 +4,7 @@ import importlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from pkgutil import resolve_name
 
 import pytest
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.entries import IMAGE_SUFFIXES
 from pipelines.bundles import sources
-from pipelines.bundles.sources import find_sources, say_unsearched
+from pipelines.bundles.sources import find_sources, print_unsearched
 
 
 def make_files(folder: Path, *names: str) -> None:
@@ -23,7 +23,7 @@ def make_files(folder: Path, *names: str) -> None:
 
 def said_of(inputs: Sequence[Path], out: Path) -> list[str]:
     console = Console(record=True, width=200)
-    say_unsearched(inputs, out, console, suffixes=IMAGE_SUFFIXES)
+    print_unsearched(inputs, out, console, suffixes=IMAGE_SUFFIXES)
     return console.export_text().splitlines()
 
 
@@ -60,18 +60,20 @@ def test_a_large_tree_is_not_walked_to_its_end(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("application", ["lane", "sonar", "video", "histopathology", "classify"])
-def test_every_application_says_so(application: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module(f"pipelines.{application}.predict")
-    if application == "lane":  # opens the bundle before it looks for files
-        monkeypatch.setattr(module, "open_bundle", lambda *_: (None, SimpleNamespace(promise=None)))
-        monkeypatch.setattr(module, "make_predictor", lambda *_: None)
+def test_every_application_says_so(application: str, tmp_path: Path) -> None:
+    place = (
+        "predict_command:predict"
+        if application == "sonar"
+        else f"prediction:{application.upper()}_PREDICTION"
+    )
+    step = resolve_name(f"pipelines.{application}.{place}")
     suffix = ".avi" if application == "video" else ".png"
     for name in ("a", "inside/a"):
         (tmp_path / name).with_suffix(suffix).parent.mkdir(exist_ok=True)
         (tmp_path / name).with_suffix(suffix).touch()
     console = Console(record=True, width=200)
     with pytest.raises(InputError, match="nowhere"):
-        module.predict(
+        step(
             importlib.import_module(f"pipelines.{application}.settings").PredictSettings(),
             inputs=[tmp_path],
             model=tmp_path / "nowhere",

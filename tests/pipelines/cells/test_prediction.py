@@ -14,11 +14,13 @@ from data_prep.cells.settings import CandidateSettings, CellsPrepareSettings
 from data_prep.cells.views import VIEWS
 from data_prep.errors import InputError
 from pipelines.bundles.prediction import predict_files, predict_sources
+from pipelines.bundles.prediction_lines import probability_column
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.cells.prediction import CellsPrediction, CellsPredictor, sequence_sources, write_events
 from pipelines.cells.settings import PredictSettings
+from pipelines.scores.costs import CostTable
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack
 from tests.pipelines.written import rows
 
@@ -205,3 +207,26 @@ def test_a_stopped_command_keeps_the_events_of_complete_sequences_and_goes_on(tm
 
 def test_familiarity_is_told_of_events_and_not_of_sequences() -> None:
     assert CellsPrediction.columns((), familiarity=True) == CellsPrediction.columns((), familiarity=False)
+
+
+def test_events_get_decisions_by_costs_and_sequences_count_what_is_referred(tmp_path: Path) -> None:
+    costs = CostTable(
+        classes=CLASSES,
+        decisions=(*CLASSES, "refer"),
+        values=((0, 1, 1, 1), (9, 0, 9, 1), (2, 2, 0, 1)),
+    )
+    event = dict(zip(map(probability_column, CLASSES), (0.1, 0.2, 0.7), strict=True))
+    sure = dict(zip(map(probability_column, CLASSES), (0.05, 0.01, 0.94), strict=True))
+    sequence = CellsPrediction(
+        file="a", rows=[{"sequence": "a", "referred": False} | one for one in (event, sure)], events=2
+    )
+    empty = CellsPrediction(file="b", rows=[{"sequence": "b"}], events=0)
+    decided = [line.decided(costs) for line in (sequence, empty)]
+    assert [row.get("decision") for line in decided for row in line.rows] == ["refer", "mitosis", None]
+    assert (decided[0].referred_events, decided[0].referred) == (1, True)
+    assert (decided[1].referred_events, decided[1].referred) == (0, False)
+    unread = CellsPrediction(file="c", status="broken")
+    assert unread.decided(costs) == unread
+    write_events(decided, tmp_path, CLASSES, familiarity=False, costs=True)
+    header = (tmp_path / "events.csv").read_text().splitlines()[0]
+    assert ",referred,decision,expected_cost,probability of none," in header

@@ -55,8 +55,17 @@ def test_deep_images_of_another_range_are_not_judged(prepared: Path) -> None:
     CLASSIFY.inputs.require_fitting(deep, Path("run"), run)
     other = run.model_copy(update={"images": run.images.model_copy(update={"levels": (0, 1023)})})
     CLASSIFY.inputs.require_fitting(data, Path("run"), other)
-    with pytest.raises(InputError, match=r"levels 0 to 4095 .* 0 to 1023 did. .* levels='\[0, 1023\]'"):
+    with pytest.raises(
+        InputError, match=r"here .*levels 0 to 4095 .* in the training .*0 to 1023\. .* levels='\[0, 1023\]'"
+    ):
         CLASSIFY.inputs.require_fitting(deep, Path("run"), other)
+    each = run.model_copy(update={"images": run.images.model_copy(update={"levels": "each"})})
+    with pytest.raises(
+        InputError,
+        match=r"here .*levels 0 to 4095 .* in the training two percentiles of each image\. .* levels=each",
+    ):
+        CLASSIFY.inputs.require_fitting(deep, Path("run"), each)
+    assert "of PNG files of 16 bits, two percentiles of each image become 0 to 255" in fitting_in_words(each)
 
 
 def test_a_bundle_stretches_deep_images_as_prepare_does(prepared: Path) -> None:

@@ -1,19 +1,29 @@
 """Lines of classified images, and the contact sheet of the least certain ones."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tifffile
 from PIL import Image
+from rich.console import Console
 
 from data_prep.files.fitting import fit_image
-from pipelines.bundles.sources import Source
+from pipelines.bundles.sources import Source, print_outside_levels
+from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
-from pipelines.classify.prediction import ImagePrediction, ImagePredictor, contact_sheet
+from pipelines.classify.prediction import (
+    CLASSIFY_PREDICTION,
+    ImagePrediction,
+    ImagePredictor,
+    contact_sheet,
+)
 from pipelines.classify.settings import ImagePreprocessing, PredictSettings
 from pipelines.scores.pictures import REFERRED_COLOUR
+from tests.data_prep.dicom_files import write_dicom
 
 NAMES = ("apfel", "Dörrobst")
 
@@ -44,13 +54,37 @@ def test_a_line_is_of_the_image_as_training_saw_it(tmp_path):
     assert (line.height, line.width, line.label) == (30, 50, NAMES[int(second > 0.5)])
     assert line.probability == pytest.approx({"apfel": 1 - second, "Dörrobst": second})
     assert line.referred is True
-    assert line.cells().keys() == set(ImagePrediction.columns(NAMES, familiarity=True))
+    assert line.cells().keys() == set(ImagePrediction.columns(NAMES, familiarity=True, costs=True))
 
 
 def test_deep_images_are_stretched_as_those_of_the_training(tmp_path):
     Image.fromarray(np.full((9, 9), 1024, np.uint16)).save(tmp_path / "deep.png")
     (line,) = predictor()(Source(tmp_path / "deep.png", "deep"))
     assert line.probability["Dörrobst"] == pytest.approx(64 / 255)
+
+
+def test_images_are_read_as_the_training_kept_it(tmp_path):
+    """A range of each image, or its window; one that the range does not suit is named."""
+    levels = np.linspace(0, 1000, 81).reshape(9, 9).astype(np.uint16)
+    dicom = write_dicom(tmp_path / "a.dcm", levels, WindowCenter=750.5, WindowWidth=501)
+    tifffile.imwrite(tmp_path / "b.tif", levels * np.float32(1e6))
+    expected = {"each": 0.5, "window": 0.25, (0.0, 500.0): 0.75}
+    for kept, mean in expected.items():
+        images = ImagePreprocessing.model_validate_json(
+            ImagePreprocessing(fit="pad", levels=kept).model_dump_json()
+        )
+        follows = replace(predictor(), images=images, size=(9, 9))
+        (line,) = follows(Source(dicom, "a"))
+        assert line.probability["Dörrobst"] == pytest.approx(mean, abs=0.005)
+        if kept == "window":
+            with pytest.raises(UnreadableSourceError, match=r"b\.tif: no linear window"):
+                list(follows(Source(tmp_path / "b.tif", "b")))
+    console = Console(record=True, width=200)
+    print_outside_levels([Source(dicom, "a"), Source(tmp_path / "b.tif", "b")], (0.0, 1000.0), console)
+    assert (
+        "1 of 2 images have more than 1 % of their samples outside the levels 0 to 1000"
+        in console.export_text()
+    )
 
 
 def test_a_damaged_file_has_no_line(tmp_path):
@@ -109,3 +143,25 @@ def test_the_sheet_costs_the_table_nothing(tmp_path):
     source = Source(Path(tmp_path / "a.png"), "a")
     lines = [line for _ in range(3) for line in one(source)]
     assert contact_sheet(one, [source] * 3, lines).drawn().shape[1] == 176
+
+
+def test_images_of_another_kind_than_the_trainings_are_named(tmp_path):
+    """Colours, where all were grey, and 8 bits, where all had more; and a long one that is cut."""
+    Image.fromarray(np.eye(9, dtype=np.uint8)[..., None] * np.array([9, 99, 0], np.uint8)).save(
+        tmp_path / "colours.png"
+    )
+    images = ImagePreprocessing(fit="crop", levels=(0, 4095), kinds=("grey", "deep"))
+    console = Console(record=True, width=200)
+    done = FinishedPrediction(
+        replace(predictor(sheet_images=0), images=images),
+        [Source(tmp_path / "colours.png", "colours")],
+        [ImagePrediction(file="a.png", height=9, width=90), ImagePrediction(file="bad.png", status="bad")],
+        tmp_path,
+        console,
+        None,
+    )
+    CLASSIFY_PREDICTION.finish(done)
+    said = console.export_text()
+    assert "1 of 1 images have colours (colours.png)" in said
+    assert "1 of 1 images have 8 bits per sample (colours.png)" in said
+    assert "1 of 1 images lose more than half of their area (a.png: 90%)" in said

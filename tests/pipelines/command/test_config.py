@@ -5,7 +5,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from data_prep.errors import InputError
 from data_prep.sonar.settings import SonarPrepareSettings
@@ -313,3 +313,22 @@ def test_whole_numbers_are_keys_of_a_mapping(config):
     assert settings.mask_names == expected
     with pytest.raises(InputError, match="'1' is no setting of SonarPrepareSettings"):
         load_settings(SonarPrepareSettings, config=config("1: mine\n"))
+
+
+class Renamed(BaseModel):
+    """A setting that had another name before."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    svms: tuple[str, ...] = Field(default=("a",), validation_alias=AliasChoices("svms", "machines"))
+
+
+def test_the_former_name_of_a_setting_is_read_with_a_note(config, caplog):
+    former = config("machines: [b, c]")
+    assert load_settings(Renamed, config=former).svms == ("b", "c")
+    assert "the setting machines is called svms now" in caplog.text
+    assert load_settings(Renamed, config=former, overrides=["svms=[d]"]).svms == ("d",)
+    assert [row.key for row in describe_settings(Renamed)] == ["svms"]
+    assert Renamed(machines=("e",)).model_dump() == {"svms": ("e",)}
+    with pytest.raises(InputError, match=r"--set: svms is 3; expected list of text"):
+        load_settings(Renamed, overrides=["svms=3"])

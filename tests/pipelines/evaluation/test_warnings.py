@@ -3,7 +3,12 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from pipelines.evaluation.warnings import unfinished_warnings
+import numpy as np
+import pytest
+
+from pipelines.evaluation.warnings import chance_warnings, unfamiliar_warnings, unfinished_warnings
+from pipelines.scores.classification import classification_record
+from pipelines.scores.results import classification_result
 
 
 def job(*trained: str) -> SimpleNamespace:
@@ -15,3 +20,27 @@ def test_heads_that_an_unfinished_training_lacks_are_named():
     (warning,) = unfinished_warnings(job("linear"))
     assert warning.startswith("The training of run is not finished: svgp, hgp of 3 heads are missing.")
     assert unfinished_warnings(job("linear", "svgp", "hgp")) == ()
+
+
+def test_an_auroc_of_few_images_of_another_kind_is_called_rough():
+    (warning,) = unfamiliar_warnings(1)
+    assert warning.startswith("With only 1 images of another kind")
+    assert unfamiliar_warnings(None) == unfamiliar_warnings(1_000) == ()
+
+
+@pytest.mark.parametrize(("sure", "says"), [(0.5, True), (0.3, True), (0.9, False)])
+def test_methods_that_tell_no_more_than_the_shares_of_the_classes_are_named(sure, says):
+    """Each true class gets the probability `sure`; of one class alone nothing can be told."""
+    labels = np.arange(20) % 2
+    probability = np.where(labels[:, None] == np.arange(2), sure, 1.0 - sure)
+
+    def result(chosen):
+        entropy = {"predictive_entropy": np.array([0.5])}
+        numbers = np.flatnonzero(chosen)
+        records = [classification_record(f"{n}", labels[[n]], probability[[n]], entropy) for n in numbers]
+        return classification_result("HGP", records)
+
+    warnings = chance_warnings([result(labels >= 0)], "images")
+    assert [text[:38] for text in warnings] == ["No method predicts these images better"] * says
+    assert chance_warnings([result(labels == 1)], "images") == ()
+    assert chance_warnings([], "images") == ()

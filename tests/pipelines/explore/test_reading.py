@@ -7,6 +7,7 @@ import cv2
 import keras
 import numpy as np
 import pytest
+import tifffile
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -30,6 +31,7 @@ from pipelines.explore import reading
 from pipelines.explore.reading import read_examples
 from pipelines.explore.settings import ExploreSettings
 from pipelines.trunks import application, features
+from tests.data_prep.dicom_files import write_dicom
 from tests.data_prep.tissue_files import write_table, write_tissue
 from tests.data_prep.video_files import write_video
 
@@ -147,6 +149,21 @@ def test_a_network_that_is_installed_looks_at_images_that_are_large_enough(
     assert found.features.words == words
     assert [(one.height, one.width) for one in found.qualities] == [(side, side + 9)] * 11
     assert found.poor == {}
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".dcm"])
+def test_images_whose_levels_are_not_whole_are_looked_at(suffix, tmp_path):
+    levels = np.random.default_rng(0).integers(0, 4096, (6, 9, 11)).astype(np.uint16)
+    for number, image in enumerate(levels):
+        if suffix == ".tif":
+            tifffile.imwrite(tmp_path / f"{number}.tif", image.astype(np.float32) / 4095)
+        else:
+            write_dicom(tmp_path / f"{number}.dcm", image, WindowCenter=2048, WindowWidth=4096)
+    found = read(tmp_path, size=(9, 11), features="grey")
+    assert not found.skipped
+    for picture, image in zip(found.pictures, levels, strict=True):
+        np.testing.assert_allclose(picture[..., 0], image / 4095 * 255, atol=1.5)
+    assert ("DICOM file's window" if suffix == ".dcm" else "0 to 255 (setting levels)") in found.notes[0]
 
 
 def test_where_the_network_cannot_be_loaded_pixels_are_compared_unless_it_was_asked_for(

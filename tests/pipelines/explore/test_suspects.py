@@ -1,5 +1,7 @@
 """Label errors are found by neighbours of other groups; uncertain places make no near neighbours."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
@@ -36,6 +38,8 @@ def test_a_wrong_label_is_found_first():
     assert set(found.suspects) == {3, 30}
     assert found.share[3] == pytest.approx(1.0)
     assert found.agreement == pytest.approx(38 / 40)
+    assert not found.tells_little
+    assert replace(found, agreement=0.7, commonest=0.5).tells_little
     assert found.commonest == 0.5
     assert sorted(set(classes))[found.suggested[3]] == "left"
 
@@ -121,3 +125,4 @@ def test_without_other_groups_or_classes_nothing_is_said():
     assert np.isnan(found.share).all()
     assert (found.suggested == -1).all()
     assert np.isnan(found.agreement)
+    assert not found.tells_little  # nothing was asked

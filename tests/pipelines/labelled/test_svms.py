@@ -8,14 +8,14 @@ import tensorflow as tf
 from sklearn.model_selection import GridSearchCV
 
 from data_prep.errors import InputError
-from pipelines.labelled import svms as machines
+from pipelines.labelled import svms
 from pipelines.labelled.svms import (
     TrainingFeatures,
     cross_validation_parts,
-    fit_machine,
-    load_machine,
-    machine_predictor,
-    save_machine,
+    fit_svm,
+    load_svm,
+    save_svm,
+    svm_predictor,
 )
 
 NAMES = ("a", "b", "c", "d")
@@ -34,13 +34,13 @@ def examples(classes: int, groups: int, seed: int) -> TrainingFeatures:
 def searches(monkeypatch) -> list[GridSearchCV]:
     """The searches that were made, to compare with."""
     made: list[GridSearchCV] = []
-    search = machines._search
+    search = svms._search
 
     def remember(*arguments: object) -> GridSearchCV:
         made.append(search(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(machines, "_search", remember)
+    monkeypatch.setattr(svms, "_search", remember)
     return made
 
 
@@ -48,13 +48,13 @@ def searches(monkeypatch) -> list[GridSearchCV]:
 @pytest.mark.parametrize("name", ["linear_svm", "rbf_svm"])
 def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, searches, tmp_path):
     train, selection, judged = (examples(classes, groups, seed) for seed, groups in ((0, 4), (1, 2), (2, 2)))
-    machine = fit_machine(name, train, selection, NAMES[:classes], seed=0)
+    machine = fit_svm(name, train, selection, NAMES[:classes], seed=0)
     (search,) = searches
     scaled = (judged.features - machine.mean) / machine.deviation
     expected = np.reshape(search.decision_function(scaled), (len(scaled), -1))
     np.testing.assert_allclose(machine.decision_values(tf.constant(judged.features)), expected, atol=2e-4)
-    save_machine(machine, tmp_path / "machines" / "machine.npz")
-    outputs = machine_predictor(name, load_machine(tmp_path / "machines" / "machine.npz")).predict(
+    save_svm(machine, tmp_path / "machines" / "machine.npz")
+    outputs = svm_predictor(name, load_svm(tmp_path / "machines" / "machine.npz")).predict(
         tf.constant(judged.features)
     )
     np.testing.assert_allclose(tf.reduce_sum(outputs["probability"], axis=1), 1.0, atol=1e-5)
@@ -66,8 +66,8 @@ def test_decisions_are_those_of_scikit_learn_and_survive_a_file(name, classes, s
 def test_selection_examples_decide_how_sure_it_is():
     train, selection = examples(3, 4, 0), examples(3, 2, 1)
     shuffled = TrainingFeatures(selection.features, selection.labels[::-1].copy(), selection.groups)
-    sure = fit_machine("linear_svm", train, selection, NAMES[:3], seed=0)
-    unsure = fit_machine("linear_svm", train, shuffled, NAMES[:3], seed=0)
+    sure = fit_svm("linear_svm", train, selection, NAMES[:3], seed=0)
+    unsure = fit_svm("linear_svm", train, shuffled, NAMES[:3], seed=0)
     assert unsure.temperature > 3 * sure.temperature
 
 
@@ -77,7 +77,7 @@ def test_no_temperature_is_taken_from_examples_that_are_all_right(caplog):
         train.features + 20 * train.labels[:, None].astype(np.float32), train.labels, train.groups
     )
     with caplog.at_level(logging.WARNING):
-        assert fit_machine("linear_svm", apart, apart, NAMES[:2], seed=0).temperature == 1.0
+        assert fit_svm("linear_svm", apart, apart, NAMES[:2], seed=0).temperature == 1.0
     assert "keeps the temperature 1" in caplog.text
 
 
@@ -88,7 +88,7 @@ def of_class(train: TrainingFeatures, kept: np.ndarray) -> TrainingFeatures:
 def test_each_class_is_in_each_part_of_the_cross_validation():
     train = examples(2, 6, 0)
     apart = TrainingFeatures(train.features, train.labels, np.where(train.labels, train.groups, "h"))
-    with pytest.raises(InputError, match=r"'a' has training examples of 1 groups.*machines=\[\]"):
+    with pytest.raises(InputError, match=r"'a' has training examples of 1 groups.*svms=\[\]"):
         cross_validation_parts(apart, NAMES[:2])
     with pytest.raises(InputError, match="'b' has training examples of 0 groups"):
         cross_validation_parts(of_class(examples(3, 6, 0), examples(3, 6, 0).labels != 1), NAMES[:3])
@@ -96,7 +96,7 @@ def test_each_class_is_in_each_part_of_the_cross_validation():
     # Two classes in three groups each, none of them shared: five parts would be too many.
     few = of_class(train, np.isin(train.groups, ("g0", "g1", "g2")) == (train.labels == 0))
     assert cross_validation_parts(few, NAMES[:2]) == 3
-    fit_machine("linear_svm", few, train, NAMES[:2], seed=0)
+    fit_svm("linear_svm", few, train, NAMES[:2], seed=0)
 
 
 def test_each_class_is_trained_on_in_each_part_where_classes_share_groups():
@@ -108,7 +108,7 @@ def test_each_class_is_trained_on_in_each_part_where_classes_share_groups():
         labels = np.repeat(np.arange(len(NAMES), dtype=np.int32), [len(rows) for rows in of_class])
         groups = np.concatenate(of_class).astype(str)
         train = TrainingFeatures(np.zeros((len(labels), 1), np.float32), labels, groups)
-        folds = machines._folds(train, cross_validation_parts(train, NAMES), seed)
+        folds = svms._folds(train, cross_validation_parts(train, NAMES), seed)
         for kept, judged in folds.split():
             assert set(labels[kept]) == set(labels)
             assert not set(groups[kept]) & set(groups[judged])
@@ -117,4 +117,4 @@ def test_each_class_is_trained_on_in_each_part_where_classes_share_groups():
 def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "machine.npz").write_bytes(b"no machine")
     with pytest.raises(InputError, match="holds no support vector machine"):
-        load_machine(tmp_path / "machine.npz")
+        load_svm(tmp_path / "machine.npz")

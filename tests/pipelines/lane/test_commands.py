@@ -27,13 +27,14 @@ from pipelines.evaluation.evaluate import evaluate as evaluate_run
 from pipelines.evaluation.export import export as export_run
 from pipelines.lane import commands as lane_commands
 from pipelines.lane.application import LANE
-from pipelines.lane.predict import predict as lane_predict
+from pipelines.lane.prediction import LANE_PREDICTION
 from pipelines.lane.settings import LaneRun, PredictSettings
 from pipelines.runs.description import load_run
 from pipelines.runs.familiarity import load_familiarity
+from pipelines.runs.guarantees import RUN_GUARANTEES, RunGuarantees, read_guarantees, selection_errors
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
-from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, job, prepare, quiet
+from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, job, prepare, quiet, train
 
 QUICK = EvaluateSettings(resamples=100)
 
@@ -209,8 +210,9 @@ def test_evaluation_refuses_what_it_cannot_judge(lane_data, lane_run, tmp_path):
 @pytest.mark.slow
 def test_the_chosen_head_is_exported_unless_another_is_named(lane_bundle, lane_run, tmp_path):
     assert load_metadata(lane_bundle).head == "hierarchical Gaussian process"
-    assert load_run(lane_run, LaneRun).choice.head == "linear"  # of two selection images nothing is clear
-    assert load_metadata(export(lane_run, tmp_path / "b", head=None)).head == "linear"
+    assert load_run(lane_run, LaneRun).choice.head == "hgp"
+    assert load_metadata(export(lane_run, tmp_path / "a", head=None)).head == "hierarchical Gaussian process"
+    assert load_metadata(export(lane_run, tmp_path / "b", head="linear")).head == "linear"
     assert load_metadata(lane_bundle).pool_temperature is None
     with pytest.raises(InputError, match=r"has no trained head 'svgp', but linear, hgp\. Choose one of them"):
         export(lane_run, tmp_path / "c", head="svgp")
@@ -275,7 +277,7 @@ def test_the_sample_is_larger_than_the_network_and_shows_a_lane(lane_run):
 
 def test_predict_writes_files_and_a_summary(lane_bundle, lane_data, tmp_path):
     console, images = quiet(), lane_data.parent / "scenes" / "images"
-    lines = lane_predict(
+    lines = LANE_PREDICTION(
         PredictSettings(refer_above=0.0),
         inputs=[images],
         model=lane_bundle,
@@ -291,9 +293,11 @@ def test_predict_writes_files_and_a_summary(lane_bundle, lane_data, tmp_path):
 
 
 def test_predict_refuses_what_is_no_bundle(lane_run, tmp_path):
+    image = tmp_path / "a.png"
+    image.touch()
     with pytest.raises(InputError, match="is no bundle"):
-        lane_predict(
-            PredictSettings(), inputs=[tmp_path], model=lane_run, out=tmp_path / "o", console=quiet()
+        LANE_PREDICTION(
+            PredictSettings(), inputs=[image], model=lane_run, out=tmp_path / "o", console=quiet()
         )
     assert not (tmp_path / "o").exists()
 
@@ -323,18 +327,18 @@ def test_exporting_settings_are_all_used(lane_run, tmp_path):
     assert json.loads((out / "metrics.json").read_text()) == {"a": 1}
 
 
-# Promises ---------------------------------------------------------------------------------------------------
+# Guarantees -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_a_promise_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path):
-    """Two selection images can promise nothing but 0.9 and more: 1 - 0.9² < 1 / 40."""
+def test_a_guarantee_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path):
+    """Two selection images can guarantee nothing but 0.9 and more: 1 - 0.9² < 1 / 40."""
     console, images = quiet(), lane_data.parent / "scenes" / "images"
-    bundle = export(lane_run, tmp_path / "bundle", metrics=judged / "metrics.json")
-    record = load_metadata(bundle).promise
+    bundle = export(lane_run, tmp_path / "bundle")  # straight after the training
+    record = load_metadata(bundle).guarantee
     assert (record.judged, record.units, record.noun) == ("images", 2, "images")
     assert [error for error, _ in record.thresholds][-1] == 0.95
-    written = json.loads((judged / "metrics.json").read_text())["methods"]["HGP + temperature"]["promise"]
+    written = json.loads((judged / "metrics.json").read_text())["methods"]["HGP + temperature"]["guarantee"]
     assert [list(pair) for pair in record.thresholds] == written["table"]
     threshold = record.threshold(0.95)[1]
     selection = manifest_splits(
@@ -347,13 +351,13 @@ def test_a_promise_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path
         for _, image in lane_images(lane_data, load_manifest(lane_data, LaneManifest), selection)
     ]
     assert threshold == pytest.approx(max(entropies), rel=1e-3)
-    lines = lane_predict(
+    lines = LANE_PREDICTION(
         PredictSettings(max_error=0.95), inputs=[images], model=bundle, out=tmp_path / "out", console=console
     )
     assert [line.referred for line in lines] == [line.mean_entropy > threshold for line in lines]
-    assert "of the other images at most 0.95 are wrong" in console.file.getvalue()
+    assert "of all pixels of the images below that at most 0.95 are wrong" in console.file.getvalue()
     with pytest.raises(InputError, match=r"There were 2 images .* at least 183 are needed"):
-        lane_predict(
+        LANE_PREDICTION(
             PredictSettings(max_error=0.02),
             inputs=[images],
             model=bundle,
@@ -364,25 +368,54 @@ def test_a_promise_is_made_stored_and_kept(judged, lane_data, lane_run, tmp_path
 
 
 @pytest.mark.slow
-def test_the_promises_of_another_model_are_not_stored(judged, lane_run, tmp_path):
+def test_the_guarantees_of_another_model_are_not_stored(judged, lane_run, tmp_path, monkeypatch):
     metrics = json.loads((judged / "metrics.json").read_text())
-    tempered = metrics["methods"]["Linear + temperature"]["promise"]["source"]
+    tempered = metrics["methods"]["Linear + temperature"]["guarantee"]["source"]
     linear = load_metadata(
         export(lane_run, tmp_path / "linear", metrics=judged / "metrics.json", head="linear", tempered=False)
     )
     assert tempered["temperature"] == load_run(lane_run, LaneRun).temperature
-    assert linear.promise.thresholds[0][1] == metrics["methods"]["Linear"]["promise"]["table"][0][1]
+    assert linear.guarantee.thresholds[0][1] == metrics["methods"]["Linear"]["guarantee"]["table"][0][1]
     for method in metrics["methods"].values():
-        method["promise"]["source"]["weights_sha256"] = "0"
+        method["guarantee"]["source"]["weights_sha256"] = "0"
     (tmp_path / "metrics.json").write_text(json.dumps(metrics))
-    assert load_metadata(export(lane_run, tmp_path / "b", metrics=tmp_path / "metrics.json")).promise is None
+    kept = read_guarantees(lane_run)
+    others = [
+        entry.model_copy(update={"source": entry.source | {"weights_sha256": "0"}}) for entry in kept.heads
+    ]
+    monkeypatch.setattr(
+        "pipelines.evaluation.export.read_guarantees", lambda _: RunGuarantees(heads=tuple(others))
+    )
+    assert (
+        load_metadata(export(lane_run, tmp_path / "b", metrics=tmp_path / "metrics.json")).guarantee is None
+    )
 
 
 @pytest.mark.slow
-def test_no_promise_is_made_by_a_folder_that_the_run_was_not_trained_with(lane_run, tmp_path):
+def test_a_resumed_run_computes_the_guarantees_of_new_heads_and_keeps_the_others(
+    lane_run, lane_data, tmp_path, monkeypatch
+):
+    run = tmp_path / "run"
+    shutil.copytree(lane_run, run)
+    before = read_guarantees(run)
+    assert [entry.source["head"] for entry in before.heads] == list(load_run(run, LaneRun).heads)
+    left = before.model_copy(update={"heads": before.heads[:1]})
+    (run / RUN_GUARANTEES).write_text(left.model_dump_json())
+    asked = []
+    monkeypatch.setattr(
+        "pipelines.runs.guarantees.selection_errors",
+        lambda job, method: (asked.append(method.title), selection_errors(job, method))[1],
+    )
+    train(lane_data, run, resume=True)
+    assert read_guarantees(run) == before
+    assert len(asked) == len(before.heads) - 1
+
+
+@pytest.mark.slow
+def test_no_guarantee_is_made_by_a_folder_that_the_run_was_not_trained_with(lane_run, tmp_path):
     evaluation = evaluate(prepare(tmp_path, count=5, seed=3), lane_run, tmp_path / "out")
-    assert not evaluation.promises
-    assert "is another one" in evaluation.no_promise
+    assert not evaluation.guarantees
+    assert "is another one" in evaluation.no_guarantee
 
 
 # Familiarity ------------------------------------------------------------------------------------------------
@@ -400,7 +433,7 @@ def test_bundles_say_how_familiar_each_pixel_is(lane_bundle, lane_data, lane_run
     assert held_out.held_out.size == 2 * 32  # random pixels of the two selection images
     assert held_out.num_groups == 2
     assert 1 / 3 - 1e-6 <= familiarity.min() <= familiarity.max() <= 1
-    (line,) = lane_predict(
+    (line,) = LANE_PREDICTION(
         PredictSettings(), inputs=images[:1], model=lane_bundle, out=tmp_path / "out", console=quiet()
     )
     assert line.familiarity == pytest.approx(
@@ -426,9 +459,9 @@ def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_not
     )
     said = console.file.getvalue()
     assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in said
-    assert "Take the linear head: of the held-out images (2 groups) " in said
+    assert "Take the hgp head: of the held-out images (2 groups) " in said
     assert (
-        "The linear head, which the run chose (--set head=hgp takes another), is written as a bundle" in said
+        "The hgp head, which the run chose (--set head=linear takes another), is written as a bundle" in said
     )
 
 

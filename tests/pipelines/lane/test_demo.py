@@ -4,26 +4,29 @@ import math
 
 import pytest
 
-from pipelines.lane.demo import flagged_line, promise_line
+from pipelines.lane.demo import flagged_line, guarantee_line
 from pipelines.lane.prediction import LanePrediction
-from pipelines.scores.promises import PromiseKept
-from pipelines.scores.risk_control import Promise
+from pipelines.scores.guarantee_thresholds import Guarantee
+from pipelines.scores.guarantees import JudgedGuarantee
 
-MADE = Promise(0.06, 0.95, 0.2, 0.9, "", 60)
-REFUSED = Promise(0.06, 0.95, None, 0.0, "there are too few", 60)
+MADE = Guarantee(0.06, 0.95, 0.2, 0.9, "", 60)
+REFUSED = Guarantee(0.06, 0.95, None, 0.0, "there are too few", 60)
 
 
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        (PromiseKept(MADE, 0.875, 0.031), "87.5 % are kept, and 3.1 % of their pixels are wrong: kept there"),
-        (PromiseKept(MADE, 0.875, 0.071), "7.1 % of their pixels are wrong: not kept there"),
-        (PromiseKept(MADE, 0.0, math.nan), "Of the unseen material none is kept"),
-        (PromiseKept(REFUSED, math.nan, math.nan), "Not promised: at most 6 % of the pixels wrong"),
+        (
+            JudgedGuarantee(MADE, 0.875, 0.031),
+            "87.5 % are kept, and 3.1 % of their pixels are wrong: kept there",
+        ),
+        (JudgedGuarantee(MADE, 0.875, 0.071), "7.1 % of their pixels are wrong: not kept there"),
+        (JudgedGuarantee(MADE, 0.0, math.nan), "Of the unseen material none is kept"),
+        (JudgedGuarantee(REFUSED, math.nan, math.nan), "Not guaranteed: at most 6 % of the pixels wrong"),
     ],
 )
-def test_promise_is_said_with_what_came_of_it(kept, said):
-    assert said in promise_line(kept)
+def test_guarantee_is_said_with_what_came_of_it(kept, said):
+    assert said in guarantee_line(kept)
 
 
 def test_flagged_scenes_are_counted_without_and_with_an_obstacle():

@@ -140,12 +140,12 @@ def test_a_video_that_ends_in_the_middle_of_a_frame_is_predicted_until_there_and
     assert len(predictor.left_out) == 1
 
 
-def test_smoothing_is_on_unless_a_promise_of_single_images_is_asked_for():
+def test_smoothing_is_on_unless_a_guarantee_of_single_images_is_asked_for():
     assert PredictSettings().time_constant > 0
     assert PredictSettings(max_error=0.1).time_constant == 0
     assert PredictSettings(max_error=0.1, smoothing=0).time_constant == 0
     assert PredictSettings(smoothing=2.5).time_constant == 2.5
-    with pytest.raises(ValidationError, match="max_error promises something of single images"):
+    with pytest.raises(ValidationError, match="max_error guarantees something of single images"):
         PredictSettings(max_error=0.1, smoothing=0.2)
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data_prep.errors import InputError
 from gpmodels import HybridModel, LinearHead
-from gpmodels.likelihoods.ensemble import ensemble_predictions
+from gpmodels.likelihoods.logits import ensemble_predictions
 from gpmodels.networks.encoder_decoder import encoder_decoder
 from pipelines.command.config import load_settings
 from pipelines.command.folders import RUN

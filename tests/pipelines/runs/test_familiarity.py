@@ -10,7 +10,6 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from gpmodels import HybridModel, LinearHead
-from gpmodels.familiarity.nearest import fit_familiarity
 from pipelines.bundles.prediction_lines import familiarity_fields
 from pipelines.lane.prediction import LanePrediction
 from pipelines.runs import familiarity
@@ -23,6 +22,7 @@ from pipelines.runs.familiarity import (
     save_familiarity,
 )
 from pipelines.sonar.prediction import SonarPrediction
+from tests.gpmodels.familiarity.fitted import fit_familiarity
 
 
 @pytest.fixture(scope="module")

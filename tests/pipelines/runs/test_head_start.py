@@ -1,5 +1,7 @@
 """How a GP head of a run starts: as the linear layer, then alone."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -107,6 +109,28 @@ def test_on_a_frozen_network_the_layer_is_cross_fitted_by_groups(monkeypatch):
     own = model.head.linear_mean.logits(tf.constant(training.points.features)).numpy()
     assert np.corrcoef(logits[:, 0], own[:, 0])[0, 1] > 0.9
     assert not np.allclose(logits, own, atol=1e-3)  # no row knows its own label
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_on_a_frozen_network_the_weights_of_the_layer_are_uncertain(num_classes, monkeypatch):
+    """v is that of the features in their own units; rows have it without themselves."""
+    monkeypatch.setattr("gpmodels.heads.linear_layer.VARIANCE_SHARES", (1.0,))
+    seen = []
+    monkeypatch.setattr(head_start, "train_alone", lambda *args, **_: seen.append(args))
+    monkeypatch.setattr(head_start, "drop_unused_experts", lambda *_: None)
+    model = model_of(SVGPHead(num_inducing=4, num_classes=num_classes, mean_posterior=True))
+    training = points_of(model)
+    points = training.points
+    features = points.features * np.array([1.0, 10.0, 0.1], np.float32) + 5.0
+    training = replace(training, points=replace(points, features=features))
+    start_head(model, None, training, None, AloneSchedule(steps=0), seed=0)
+    left_out, mean = seen[0][1].logit_variance, model.head.linear_mean
+    own = mean.posterior(tf.constant(features)).numpy()
+    assert left_out.shape == own.shape == (40, 1 if num_classes == 2 else 3)
+    assert (left_out > own).all()
+    assert (left_out < 3.0 * own).all()
+    far = mean.posterior(tf.constant(features[:1] + np.array([[0.0, 1000.0, 0.0]], np.float32)))
+    assert (far.numpy() > 10.0 * own.max()).all()
 
 
 def test_with_many_points_the_layer_of_the_pretraining_does(monkeypatch):

@@ -27,13 +27,16 @@ def made(
     *,
     wide: bool = True,
     means: bool = False,
+    posteriors: bool = False,
+    fixed: bool = False,
+    num_data: int = 10,
     **settings: Any,
 ) -> Head:
     """A head of a run, which an earlier version began unless the run has linear means."""
     run = SonarRun(
         application="sonar",
         size=(32, 32),
-        num_data=10,
+        num_data=num_data,
         batch_norm_momentum=0.9,
         counts={},
         manifest_sha256="",
@@ -43,8 +46,10 @@ def made(
         ),
         starts_wide=wide,
         linear_means=means,
+        mean_posteriors=posteriors,
     )
-    head = make_head(head, SONAR, TrainSettings.with_tables()(likelihood=likelihood, **settings), run)
+    training = TrainSettings.with_tables()(likelihood=likelihood, **settings)
+    head = make_head(head, SONAR, training, run, on_fixed_features=fixed)
     head.build((None, 3))
     return head
 
@@ -68,6 +73,16 @@ def test_a_run_begun_before_goes_on_as_it_began():
 def test_a_run_without_a_word_of_linear_means_has_heads_without_them(head):
     assert made(head, 2).mean == "none"
     assert made(head, 2, means=True).mean == "linear"
+
+
+@pytest.mark.parametrize("head", ["svgp", "hgp", "autogp"])
+def test_few_points_of_fixed_features_make_the_weights_of_the_mean_uncertain(head):
+    now = {"means": True, "posteriors": True, "fixed": True}
+    assert made(head, 2, **now).linear_mean.posterior is not None
+    assert made(head, 3, **now).linear_mean.posterior is not None
+    for change in ({"posteriors": False}, {"fixed": False}, {"num_data": 5001}):
+        assert made(head, 2, **{**now, **change}).linear_mean.posterior is None
+    assert made("dfgp", 2, **now).linear_mean.posterior is None
 
 
 @pytest.mark.parametrize("head", ["svgp", "hgp"])

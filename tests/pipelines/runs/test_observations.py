@@ -14,13 +14,13 @@ from scipy import special
 
 from data_prep.errors import InputError
 from gpmodels import HybridModel, LinearHead
-from gpmodels.statistics.effective_sample import effective_observations
+from gpmodels.statistics.effective_sample import effective_observations, residuals_of
 from pipelines.command.config import load_settings
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs.description import PRETRAINING, head_folder, load_run
 from pipelines.runs.models import make_model, run_predictors
-from pipelines.runs.observations import POINTS_PER_EXAMPLE, Grouped, count_observations, residuals_of
+from pipelines.runs.observations import POINTS_PER_EXAMPLE, Grouped, count_observations
 from pipelines.runs.train import HeadTraining
 from tests.pipelines.tiny_lane import SETTINGS, job, quiet
 

@@ -12,14 +12,14 @@ import pytest
 import yaml
 
 from data_prep.errors import InputError
-from data_prep.lane.augmentation_settings import LaneAugmentation
 from data_prep.lane.dataset import lane_records
 from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.prepare import prepare_lane
-from data_prep.lane.settings import LanePrepareSettings
+from data_prep.lane.settings import LaneAugmentation, LanePrepareSettings
 from data_prep.prepared.manifest import file_sha256, load_manifest
 from data_prep.splits.divide import manifest_splits
 from gpmodels import HybridModel, LinearHead
+from gpmodels.statistics.effective_sample import effective_fraction
 from pipelines.errors import TrainingDiverged
 from pipelines.evaluation.warnings import evaluation_warnings, group_warnings, head_epochs
 from pipelines.lane.application import LANE
@@ -27,11 +27,10 @@ from pipelines.lane.settings import LaneRun, TrainSettings
 from pipelines.runs import train as head_training
 from pipelines.runs.description import load_run
 from pipelines.runs.models import load_model
-from pipelines.runs.observations import worth
 from pipelines.runs.train import HeadTraining
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
-from pipelines.training.stages import EpochReport, StageData, StageSettings, StageState
+from pipelines.training.stages import BEST, EpochReport, StageData, StageSettings, StageState
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, job, prepare, quiet, train
 
 
@@ -92,7 +91,7 @@ def test_the_temperature_is_fitted_on_the_selection_images_alone(lane_data, lane
         flat = (np.ravel(part) for part in (logits, labels, weights))
         logit, label, weight = (np.asarray(part, np.float32) for part in flat)
         groups = np.repeat([group_of[name] for name in names], logit.size // len(names))
-        weight = weight * worth(logit, label, weight, groups)
+        weight = weight * effective_fraction(logit, label, weight, groups)
         return fit_temperature(logit, label, weight, prior_deviation=LOG_ODDS_DEVIATION)
 
     assert run.temperature == pytest.approx(fitted(splits.selection), rel=1e-4)
@@ -111,7 +110,8 @@ def test_the_run_says_which_head_to_take_by_its_selection_images(lane_data, lane
         losses.append(-np.log(np.where(mask == 1, p, 1 - p))[mask != 255])
     assert run.choice.nlls["linear"] == pytest.approx(np.concatenate(losses).mean(), rel=1e-4)
     assert list(run.choice.nlls) == ["linear", "hgp"]
-    assert (run.choice.head, run.choice.judged, run.choice.groups) == ("linear", "images", 2)
+    assert run.choice.nlls["hgp"] < 0.99 * run.choice.nlls["linear"]
+    assert (run.choice.head, run.choice.judged, run.choice.groups) == ("hgp", "images", 2)
     assert (run.pool_temperatures, run.calibrates_pools) == ({}, True)
 
 
@@ -150,6 +150,7 @@ class Stages:
         self, model: HybridModel, settings: StageSettings, data: StageData, *, folder: Path, **_: object
     ) -> StageState:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / BEST).touch()
         network = [np.array(weight) for weight in model.network.get_weights()]
         self.started[folder.name] = (network, model, settings, data)
         for weight in model.trainable_weights:
@@ -442,6 +443,7 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
 
     def stage(model: HybridModel, *_: object, folder: Path, hooks: list, **__: object) -> StageState:
         folder.mkdir(parents=True)
+        (folder / BEST).touch()
         hooks[1](EpochReport(1, numbers, True, model))
         return StageState(best=0.25, best_epoch=next(best_epochs), epochs_done=1)
 
@@ -459,7 +461,10 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
         f"linear epoch 1: {epoch}",
         "linear: best epoch 0 (as it started), selection NLL 0.2500",
     ]
-    assert lines[-1].startswith("Temperature of the linear head, fitted on the selection examples: ")
+    assert lines[-2].startswith("Temperature of the linear head, fitted on the selection examples: ")
+    assert lines[-1].startswith(
+        "Least error that the linear head can guarantee for --max-error, by the 2 images"
+    )
 
 
 def test_train_returns_the_description_it_wrote(stages, lane_data, tmp_path):

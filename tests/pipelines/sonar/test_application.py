@@ -1,6 +1,7 @@
 """Sonar snapshots as the shared steps see them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,10 @@ def test_snapshots_normalised_in_another_way_are_not_judged(tmp_path: Path) -> N
         **SONAR.inputs.all_facts(data, splits),
     )
     SONAR.inputs.require_fitting(SONAR.inputs.open(tmp_path / "again"), tmp_path / "run", run)
+    other = run.model_copy(update={"snapshots": run.snapshots.model_copy(update={"levels": (0, 1)})})
+    floats = replace(data, manifest=data.manifest.model_copy(update={"levels": (0, 0.5)}))
+    with pytest.raises(InputError, match=r"here levels 0 to 0\.5 .* in the training levels 0 to 1"):
+        SONAR.inputs.require_fitting(floats, tmp_path / "run", other)
     for name, found in (("none", "method='none'"), ("stretched", r"method='log' percentiles=\(5\.0, 95")):
         with pytest.raises(InputError, match=rf"{name} has snapshots normalised by {found}.* but .*run was"):
             SONAR.inputs.require_fitting(SONAR.inputs.open(tmp_path / name), tmp_path / "run", run)

@@ -13,7 +13,7 @@ from data_prep.sonar.boxes import Box
 from data_prep.sonar.settings import SpeckleNormalisation
 from data_prep.sonar.sources import SonarSource
 from pipelines.bundles.metadata import Metadata, SignatureDescription
-from pipelines.sonar import predict as sonar
+from pipelines.sonar import predict_command as sonar
 from pipelines.sonar import prediction as sonar_prediction
 from pipelines.sonar.detection import DetectionJudge
 from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing

@@ -1,5 +1,6 @@
 """What is written of snapshots and of full images, and what is refused."""
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
+import tifffile
 from rich.console import Console
 
 from data_prep.errors import InputError
@@ -18,7 +20,7 @@ from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.sources import find_sources
 from pipelines.sonar import pictures as sonar_pictures
 from pipelines.sonar.pictures import annotated, image_picture
-from pipelines.sonar.predict import say_found, say_taken_for_snapshots
+from pipelines.sonar.predict_command import print_found, print_taken_for_snapshots
 from pipelines.sonar.prediction import SonarPrediction, SonarPredictor, write_voc
 from pipelines.sonar.settings import PredictSettings, SnapshotPreprocessing
 from pipelines.sonar.windows import Find
@@ -105,6 +107,17 @@ def test_a_full_image_gets_boxes_in_two_formats_and_a_picture(tmp_path):
     assert cv2.imread(str(tmp_path / "out" / "overlays" / "a.png")).shape == (600, 800, 3)
 
 
+def test_floating_point_levels_are_read_by_the_range_of_the_training(tmp_path):
+    tifffile.imwrite(tmp_path / "a.tif", np.full((8, 8), 0.25, np.float32))
+    out = tmp_path / "out"
+    trained = predictor(out)
+    with pytest.raises(InputError, match=r"floating-point samples; .* no range of levels is known"):
+        predict_all(tmp_path / "a.tif", trained, out)
+    trained = replace(trained, snapshots=trained.snapshots.model_copy(update={"levels": (0, 1)}))
+    (line,) = predict_all(tmp_path / "a.tif", trained, out)
+    assert line.probability[CLASSES[1]] == pytest.approx(0.25, abs=0.002)
+
+
 def test_an_image_without_objects_is_told_from_one_without_annotation(tmp_path):
     cv2.imwrite(str(tmp_path / "a.png"), np.full((30, 40), 26, np.uint8))
     assert predict(tmp_path / "a.png", tmp_path / "out").boxes == 0
@@ -134,7 +147,7 @@ def test_without_a_background_nothing_is_searched(tmp_path):
     assert (line.label, line.boxes, line.status) == (CLASSES[0], None, "ok")
     for backgrounds, said in (((), ["Note:", "1", "images"]), (CLASSES[:1], [])):
         console = Console(file=StringIO())
-        say_taken_for_snapshots(predictor(tmp_path, backgrounds=backgrounds), [line], console)
+        print_taken_for_snapshots(predictor(tmp_path, backgrounds=backgrounds), [line], console)
         assert console.file.getvalue().split()[:3] == said
     with pytest.raises(InputError, match="no class of the bundle is background"):
         predict(path, tmp_path / "a", backgrounds=(), mode="full")
@@ -193,12 +206,12 @@ def test_pictures_are_large_enough_and_not_too_large(size, shape, scale):
     assert picture[-10:].min() == 255
 
 
-def test_boxes_under_a_promise_are_said_to_be_none_of_its_images():
+def test_boxes_under_a_guarantee_are_said_to_be_none_of_its_images():
     def said(boxes: int | None, **settings: float) -> str:
         console = Console(file=StringIO(), width=200)
-        say_found([SonarPrediction(file="a.png", boxes=boxes)], PredictSettings(**settings), console)
+        print_found([SonarPrediction(file="a.png", boxes=boxes)], PredictSettings(**settings), console)
         return console.file.getvalue()
 
     assert said(None, max_error=0.1) == ""
     assert said(2) == "2 objects found in 1 full images\n"
-    assert "Note: the promise of --max-error is of snapshots" in said(2, max_error=0.1)
+    assert "Note: the guarantee of --max-error is of snapshots" in said(2, max_error=0.1)

@@ -108,11 +108,11 @@ def test_nan_in_the_images_blames_the_images(diverging):
 
 
 @pytest.mark.slow
-def test_a_label_weight_that_is_nan_leaves_the_weights_alone(diverging):
+def test_label_weights_whose_sum_overflows_leave_the_weights_alone(diverging):
     """All that is finite is said to be, so that the data are looked at."""
     model, folder = diverging
     weights = np.ones(Y.shape, np.float32)
-    weights[3] = np.nan
+    weights[3] = np.finfo(np.float32).max
 
     def batches_with(_: int) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices((X, Y, weights)).batch(PER_BATCH)
@@ -133,7 +133,7 @@ def test_a_failed_factorisation_names_the_unit(diverging):
 @pytest.mark.slow
 def test_nan_on_the_selection_data_stops_before_the_checkpoint(diverging):
     model, folder = diverging
-    bad = tf.data.Dataset.from_tensor_slices((X, Y, np.full(Y.shape, np.nan, np.float32))).batch(PER_BATCH)
+    bad = tf.data.Dataset.from_tensor_slices((X, Y, np.full(Y.shape, 3e38, np.float32))).batch(PER_BATCH)
     message = continue_training(model, folder, lambda: None, selection=bad)
     assert "selection_loss is nan" in message
 

@@ -23,7 +23,7 @@ from pipelines.sonar.application import SONAR
 from pipelines.sonar.commands import COMMANDS
 from pipelines.sonar.settings import EvaluateSettings, SnapshotPreprocessing, SonarRun, TrainSettings
 from pipelines.trunks import features as module
-from pipelines.trunks.features import LoadedTrunk, PassRecipe, TrunkFeatures
+from pipelines.trunks.features import LoadedTrunk, TrunkFeatures, TrunkPassFactory
 from pipelines.trunks.settings import TrunkFacts, evaluate_off_cluster, train_off_cluster
 from pipelines.trunks.weights import arrays_sha256
 
@@ -170,15 +170,15 @@ def test_a_cluster_computes_what_one_process_computes(prepared, cluster, tmp_pat
 def test_a_worker_refuses_other_images_and_other_weights(prepared, monkeypatch):
     monkeypatch.setattr(module, "load_trunk", lambda *_, **__: ThreeMeans())
     data, _ = seen_by_a_trunk(prepared)
-    recipe = PassRecipe(
-        folder=prepared, kind=SonarManifest, prepared_sha256=data.sha256, trunk=data.trunk.recipe
+    factory = TrunkPassFactory(
+        folder=prepared, kind=SonarManifest, prepared_sha256=data.sha256, trunk=data.trunk.factory
     )
     with pytest.raises(
         InputError, match="means: a worker finds other weights than the command: expected aaa"
     ):
-        recipe.open()
+        factory.open()
     with pytest.raises(InputError, match=r"manifest\.json: a worker sees something else"):
-        replace(recipe, prepared_sha256="0" * 64).open()
+        replace(factory, prepared_sha256="0" * 64).open()
 
 
 def test_images_that_end_every_worker_are_named_and_others_are_kept(prepared, tmp_path, monkeypatch):
@@ -200,7 +200,7 @@ def test_a_cluster_sees_images_in_memory_as_one_process_does(prepared, cluster, 
     one, _ = seen_by_a_trunk(prepared, sha256)
     monkeypatch.setattr(module, "load_trunk", lambda *_, **__: ThreeMeans())
     data, _ = seen_by_a_trunk(prepared, sha256, cluster)
-    for found, wanted, image in zip(data.all_as_seen(images), one.all_as_seen(images), images, strict=True):
+    for found, wanted, image in zip(data.encode_all(images), one.encode_all(images), images, strict=True):
         np.testing.assert_array_equal(found, wanted)
         np.testing.assert_allclose(found, image.astype(np.float32).mean(axis=(-3, -2)), rtol=1e-5)
     assert (one.trunk.network.seen, data.trunk.network.seen) == (1, 0)
@@ -215,7 +215,7 @@ def test_images_in_memory_that_end_every_worker_are_said_to_need_memory(prepared
     data, _ = seen_by_a_trunk(prepared, cluster=Cluster("tcp://host:8786", None))
     expected = r"^means: every worker that was given 4 images of 8 x 8 ended .* or leave --cluster out\.$"
     with pytest.raises(InputError, match=expected):
-        data.as_seen(np.zeros((18, 8, 8, 3), np.uint8))
+        data.encode(np.zeros((18, 8, 8, 3), np.uint8))
 
 
 def test_only_the_training_of_a_frozen_trunk_has_use_for_a_cluster() -> None:
@@ -264,13 +264,13 @@ def described_run(trunk: TrunkFacts | None) -> SonarRun:
 def test_the_cluster_of_a_command_reaches_what_sees_the_images(step, prepared, tmp_path, monkeypatch) -> None:
     seen = []
 
-    def through(_data, _settings, _run_folder, _console, cluster):
+    def encode(_data, _settings, _run_folder, _console, cluster):
         seen.append(cluster)
         raise InputError("no further")
 
     described_run(None).save(tmp_path)
     dump_settings(TrainSettings(), tmp_path / CONFIG_NAME)
-    watched = replace(SONAR, inputs=replace(SONAR.inputs, through=through))
+    watched = replace(SONAR, inputs=replace(SONAR.inputs, encode=encode))
     monkeypatch.setattr("pipelines.sonar.application.SONAR", watched)
     assert COMMANDS[step].on_cluster
     cluster = Cluster("tcp://host:8786", None)

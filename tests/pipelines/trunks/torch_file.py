@@ -4,13 +4,12 @@ import io
 import pickle
 import sys
 import types
-import zipfile
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
-_STORAGE = {"f4": "FloatStorage", "f2": "HalfStorage", "i8": "LongStorage"}
+_STORAGE = {"f4": "FloatStorage", "i8": "LongStorage"}
 
 
 class _View:
@@ -79,23 +78,15 @@ def _state(arrays: dict[str, Any]) -> tuple[bytes, dict[str, np.ndarray]]:
     return buffer.getvalue(), bases
 
 
-def legacy_file(arrays: dict[str, Any], *, magic: int = 0x1950A86A20F9469CFC6C) -> bytes:
+def legacy_file(arrays: dict[str, Any]) -> bytes:
     """The layout before PyTorch 1.6. An array that is a view keeps its strides."""
     state, bases = _state(arrays)
-    head = [magic, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": {"long": 4}}]
+    head = [
+        0x1950A86A20F9469CFC6C,
+        1001,
+        {"protocol_version": 1001, "little_endian": True, "type_sizes": {"long": 4}},
+    ]
     parts = [*(pickle.dumps(part, protocol=2) for part in head), state, pickle.dumps(list(bases), protocol=2)]
     for base in bases.values():
         parts += [base.size.to_bytes(8, "little"), base.tobytes()]
     return b"".join(parts)
-
-
-def zip_file(arrays: dict[str, Any]) -> bytes:
-    """The layout since PyTorch 1.6."""
-    state, bases = _state(arrays)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("archive/data.pkl", state)
-        archive.writestr("archive/byteorder", "little")
-        for key, base in bases.items():
-            archive.writestr(f"archive/data/{key}", base.tobytes())
-    return buffer.getvalue()

@@ -24,7 +24,7 @@ from gpmodels.networks.res3d import res3d
 from pipelines.runs import train as head_training
 from pipelines.video import extraction
 from pipelines.video.application import VIDEO, PreparedFeatures, clip_strip, kept_trunk, open_videos
-from pipelines.video.extraction import Extraction, ExtractionRecipe, extract_features
+from pipelines.video.extraction import Extraction, VideoExtractorFactory, extract_features
 from pipelines.video.features import cache_features
 from pipelines.video.settings import FeaturesSettings, TrainSettings, VideoRun
 from pipelines.video.trunk import save_video_trunk, video_trunk_facts
@@ -139,7 +139,7 @@ def test_a_cluster_extracts_what_one_process_extracts(clips, extracted, cluster,
 def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp_path, monkeypatch):
     path = tmp_path / "trunk.safetensors"
     save_video_trunk(trunk(0), path)
-    recipe = ExtractionRecipe(
+    factory = VideoExtractorFactory(
         data=clips,
         prepared_sha256=file_sha256(clips / "manifest.json"),
         trunk=path,
@@ -148,12 +148,12 @@ def test_a_worker_opens_the_network_of_the_command_and_refuses_others(clips, tmp
         clips_at_once=3,
     )
     monkeypatch.setattr(extraction, "VideoExtractor", lambda _folder, _manifest, network, _number: network)
-    assert recipe.open().compute_dtype == "bfloat16"
+    assert factory.open().compute_dtype == "bfloat16"
     with pytest.raises(InputError, match=r"manifest\.json: a worker sees something else"):
-        replace(recipe, prepared_sha256="0" * 64).open()
+        replace(factory, prepared_sha256="0" * 64).open()
     save_video_trunk(trunk(1), path)
     with pytest.raises(InputError, match=r"trunk\.safetensors: a worker sees something else"):
-        recipe.open()
+        factory.open()
 
 
 def test_a_video_that_ends_every_worker_is_named_and_others_are_kept(clips, tmp_path, monkeypatch):
@@ -177,7 +177,7 @@ def test_heads_are_not_judged_by_what_their_network_learned_from(clips, tmp_path
     learned = VIDEO.inputs.all_facts(prepared, first)["learned"]
     assert learned.train == ("Dark/v_Dark_g01_c01", "Light/v_Light_g01_c01")
     extract(clips, tmp_path, learned=learned)
-    features, none = open_videos(tmp_path), TrainSettings(machines=())
+    features, none = open_videos(tmp_path), TrainSettings(svms=())
 
     def check(splits: Splits, settings: TrainSettings = none) -> list[str]:
         return VIDEO.inputs.warnings(features, splits, settings)
@@ -188,7 +188,7 @@ def test_heads_are_not_judged_by_what_their_network_learned_from(clips, tmp_path
             check(Splits((), (), test=seen))
     (warning,) = check(Splits(first.selection, first.train, first.test))
     assert "2 of the selection videos trained the network" in warning
-    (warning,) = check(first, TrainSettings(machines=(), width=4, augmentation=None))
+    (warning,) = check(first, TrainSettings(svms=(), width=4, augmentation=None))
     assert warning == "width, augmentation: no use for training on features"
     with pytest.raises(InputError, match="of 1 groups"):
         check(first, TrainSettings())

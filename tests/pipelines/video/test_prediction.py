@@ -86,7 +86,7 @@ def test_tables_tell_when_it_becomes_bright(tmp_path):
     mean = np.mean([float(row["probability of bright"]) for row in windows])
     assert line.probability["bright"] == pytest.approx(mean, abs=1e-5)
     assert (line.windows, line.segments, line.referred) == (len(windows), 2, True)
-    assert set(line.cells()) == set(VideoPrediction.columns(NAMES, familiarity=True))
+    assert set(line.cells()) == set(VideoPrediction.columns(NAMES, familiarity=True, costs=True))
 
 
 def test_a_video_has_the_temperature_of_videos_and_its_windows_have_not(tmp_path):

@@ -1,0 +1,1 @@
+"""AutoGP: classifier and regressor that can learn their hyper-parameters by leaving out."""

@@ -1,0 +1,1 @@
+"""How estimators are fitted, and what each fit leaves: what was learned in words, and files."""

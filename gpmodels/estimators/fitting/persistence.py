@@ -1,0 +1,323 @@
+"""Estimators as files: one `.npz` of arrays and a JSON description, never pickle.
+
+A file may come from anyone. Everything in it is checked against what an estimator of that class would hold
+before the estimator exists, and reading it runs no code of the file's.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, is_classifier
+
+from gpmodels.estimators.fitting.monitoring import CurvePoint
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+"""An estimator of `gpmodels`; its class is above this module, and of it only the interface is used."""
+
+FORMAT = "gpmodels estimator"
+FORMAT_VERSION = 1
+
+FORGOTTEN = ("log_dir", "random_state")
+"""Parameters stored as None where they mean something on one machine or in one process only."""
+
+BEFORE = {
+    "lengthscale_spread": None,
+    "temperature": 1.0,
+    "kernel_depth": 1,
+    "mean": "none",
+    "mean_posterior": False,
+}
+"""Parameters that files of earlier versions lack, with the value under which they were fitted."""
+
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def write_estimator(
+    estimator: BaseEstimator,
+    path: str | os.PathLike[str],
+    arrays: Arrays,
+    description: Mapping[str, Any],
+) -> None:
+    """Write what was learned of any kind to one file, with what the files of all estimators hold.
+
+    Args:
+        estimator: Fitted.
+        path: The file, usually `*.npz`; an existing one is replaced.
+        arrays: What was learned, but the labels and the names of the columns.
+        description: What else JSON can hold.
+
+    Raises:
+        ValueError: A label or a parameter cannot be stored.
+        FileNotFoundError: There is no such folder.
+        OSError: The file cannot be written.
+    """
+    stored = dict(arrays)
+    labels_are_objects = False
+    if is_classifier(estimator):
+        stored["classes"] = storable_labels(estimator.classes_)
+        labels_are_objects = estimator.classes_.dtype == object
+    if hasattr(estimator, "feature_names_in_"):
+        stored["feature_names"] = estimator.feature_names_in_.astype(np.str_)
+    described = header(estimator) | {"labels_are_objects": labels_are_objects} | dict(description)
+    write_archive(Path(path), stored | {"description": np.array(json.dumps(described))})
+
+
+def read_estimator(
+    cls: type[Estimator],
+    path: str | os.PathLike[str],
+    restored: Callable[[type[Estimator], Mapping[str, Any], Arrays], Estimator],
+) -> Estimator:
+    """Read an estimator of any kind from a file of `write_estimator`.
+
+    Args:
+        cls: Class of the estimator.
+        path: The file.
+        restored: Returns the estimator of a description and arrays, after a check of both.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no such file, or of another class, damaged, or inconsistent.
+    """
+    try:
+        description, arrays = read_archive(Path(path))
+        check_header(description, cls)
+        estimator = restored(cls, description, arrays)
+        if "feature_names" in arrays:
+            estimator.feature_names_in_ = restored_names(arrays, estimator.n_features_in_)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return estimator
+
+
+def header(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return what the description of every file begins with: format, class, parameters and versions.
+
+    Raises:
+        ValueError: A parameter cannot be stored.
+    """
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "class": type(estimator).__name__,
+        "parameters": storable_parameters(estimator.get_params(deep=False)),
+        "versions": package_versions(),
+    }
+
+
+def check_header(description: Mapping[str, Any], cls: type[BaseEstimator]) -> None:
+    """Refuse a description that does not begin as one of a class's estimators does.
+
+    Raises:
+        ValueError: It is of another version or class, or lacks the parameters.
+    """
+    version = description.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"has format version {version!r}, but this release reads {FORMAT_VERSION}. It was written with "
+            f"{description.get('versions')}."
+        )
+    if description.get("class") != cls.__name__:
+        raise ValueError(
+            f"is of {description.get('class')}, not of {cls.__name__}. Call {description.get('class')}.load."
+        )
+    if not isinstance(description.get("parameters"), dict):
+        raise ValueError("its description lacks parameters.")
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a file depends on."""
+    versions = {}
+    for package in ("gpimaging", "tensorflow", "gpflow", "scikit-learn", "numpy"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions
+
+
+def as_json_value(value: Any) -> Any:
+    """Return NumPy scalars, and columns in any form, as Python's own types."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, slice) and value.stop is not None:
+        return list(range(value.start or 0, value.stop, value.step or 1))
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple | range):
+        return [as_json_value(part) for part in value]
+    return value
+
+
+def with_tuples(value: Any) -> Any:
+    """Return lists as tuples, which can be keys."""
+    return tuple(with_tuples(part) for part in value) if isinstance(value, list) else value
+
+
+def storable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an estimator's parameters as JSON can hold them.
+
+    Raises:
+        ValueError: A parameter cannot be stored.
+    """
+    stored = {}
+    for name, given in parameters.items():
+        value = as_json_value(given)
+        if isinstance(value, dict):  # class_weight: JSON would turn its labels into strings
+            value = {"pairs": [[as_json_value(key), as_json_value(part)] for key, part in value.items()]}
+        if name in FORGOTTEN and not isinstance(value, int):
+            value = None
+        try:
+            json.dumps(value)
+        except TypeError as error:
+            raise ValueError(
+                f"The parameter {name} is {value!r}, which a file cannot hold. Set it to a number, "
+                "a string or None."
+            ) from error
+        stored[name] = value
+    return stored
+
+
+def storable_labels(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the labels as an array that needs no pickle.
+
+    Raises:
+        ValueError: They are objects other than strings, or end in a NUL character.
+    """
+    if classes.dtype != object:
+        return classes
+    kinds = {type(label) for label in classes.tolist()}
+    if kinds != {str}:
+        raise ValueError(
+            f"Labels of type {sorted(kind.__name__ for kind in kinds)} in an object array cannot be "
+            "stored. Fit with labels that are all strings, or in an array of numbers."
+        )
+    stored = classes.astype(np.str_)
+    if stored.tolist() != classes.tolist():
+        raise ValueError("Labels that end in a NUL character cannot be stored. Rename them and fit again.")
+    return stored
+
+
+def write_archive(path: Path, arrays: Arrays) -> None:
+    """Write arrays to one file, complete or not at all.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+    """
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder. Make it first, or save elsewhere.")
+    temporary = folder / f".partial-{uuid.uuid4().hex[:8]}-{path.name}"
+    try:
+        with temporary.open("xb") as file:
+            np.savez_compressed(file, **arrays)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+LARGEST_FILE = 2 * 2**30
+"""Most bytes of arrays that are unpacked: a small file can hold very many zeros."""
+
+
+def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return the description and arrays of a file, of whatever content.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no file of an estimator, or damaged.
+    """
+    with path.open("rb") as file:
+        try:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is no .npz archive")
+            with zipfile.ZipFile(file) as archive:
+                size = sum(member.file_size for member in archive.infolist())
+            if size > LARGEST_FILE:
+                raise ValueError(f"its arrays would take {size / 2**30:.1f} GiB, the limit is 2")
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            description = json.loads(str(arrays.pop("description")[()]))
+        except (ValueError, KeyError, EOFError, OSError, TypeError, AttributeError) as error:
+            raise ValueError(f"is not a complete file of an estimator ({error}).") from error
+        # RuntimeError: an encrypted member; NotImplementedError: an unknown compression; MemoryError: a
+        # header that claims an array beyond all memory, however few bytes follow.
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, MemoryError) as error:
+            raise ValueError(f"is damaged ({error}).") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ValueError(f'is not a file of an estimator: its description has no "format": "{FORMAT}".')
+    return description, arrays
+
+
+def unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
+    """Return an estimator with the parameters of a file."""
+    known = set(cls().get_params(deep=False))
+    if unknown := sorted(set(parameters) - known):
+        raise ValueError(f"has the parameters {unknown}, which {cls.__name__} does not have.")
+    values: dict[str, Any] = {name: value for name, value in BEFORE.items() if name in known}
+    for name, value in parameters.items():
+        pairs = value.get("pairs") if isinstance(value, dict) else None
+        try:
+            values[name] = value if pairs is None else dict(pairs)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"its parameter {name} is no list of pairs: {value!r}.") from error
+    return cls(**values)
+
+
+def finite_array(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """Return a float64 array of the file, of a shape in which None stands for any length."""
+    if name not in arrays:
+        raise ValueError(f"lacks the array {name}.")
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype != np.float64:
+        raise ValueError(
+            f"the array {name} must be float64 of shape {list(shape)}, but is {array.dtype} of shape "
+            f"{list(array.shape)}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"the array {name} holds numbers that are not finite.")
+    return array
+
+
+def restored_names(arrays: Arrays, num_features: int) -> npt.NDArray[Any]:
+    """Return the names of the columns that a file holds, `[D]`."""
+    names = arrays["feature_names"]
+    if names.shape != (num_features,) or names.dtype.kind != "U":
+        raise ValueError(f"feature_names must hold {num_features} strings.")
+    return names.astype(object)
+
+
+def restored_classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
+    """Return the labels that a file holds, in order."""
+    classes = arrays.get("classes")
+    if (
+        classes is None
+        or classes.ndim != 1
+        or len(classes) < 2
+        or not np.array_equal(classes, np.unique(classes))
+    ):
+        raise ValueError("the array classes must hold at least two different labels in order.")
+    return classes.astype(object) if objects else classes
+
+
+def restored_curve(arrays: Arrays) -> list[CurvePoint]:
+    """Return the learning curve of a file."""
+    curve = arrays.get("learning_curve")
+    width = len(CurvePoint._fields)
+    if curve is None or curve.dtype != np.float64 or curve.ndim != 2 or curve.shape[1] != width:
+        raise ValueError(f"the array learning_curve must be float64 with {width} columns.")
+    if not np.isfinite(curve[:, :2]).all():
+        raise ValueError("the array learning_curve holds iterations or seconds that are not finite.")
+    return [CurvePoint(int(iteration), *rest) for iteration, *rest in curve.tolist()]

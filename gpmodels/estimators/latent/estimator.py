@@ -1,0 +1,387 @@
+"""Bayesian GPLVM: a map of the rows, what is odd among them, and what is missing in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpmodels.estimators.fitting.fitted import all_or_nothing
+from gpmodels.estimators.fitting.monitoring import CurvePoint, FitMonitor
+from gpmodels.estimators.fitting.persistence import read_estimator, write_estimator
+from gpmodels.estimators.fitting.summary import aligned
+from gpmodels.estimators.latent.calibration import variance_factors
+from gpmodels.estimators.latent.checks import (
+    check_settings,
+    checked_latent_rows,
+    checked_positions,
+    checked_standardised,
+)
+from gpmodels.estimators.latent.files import restored_gplvm, stored_gplvm
+from gpmodels.estimators.latent.fit import Fitted, fit_rows, relevance_of
+from gpmodels.gplvm.bounds import InducingPosterior
+from gpmodels.gplvm.data import FloatArray
+from gpmodels.gplvm.inference import Positions, Starts, completed_moments, infer
+from gpmodels.gplvm.kernels import LatentKernel
+from gpmodels.gplvm.rows import HeldModel, expected_values, reconstruct
+from gpmodels.gplvm.start import Scaling, scaling_of
+
+FULL_BATCH_ROWS = 10_000
+"""Most rows for which `optimizer="auto"` takes L-BFGS on all rows."""
+
+FULL_BATCH_ITERATIONS = 1000
+ADAM_ITERATIONS = 3000
+
+DEFAULT_INDUCING = (25, 100)
+"""Least and largest M of `num_inducing="auto"`, which takes a twentieth of the rows."""
+
+MAX_LISTED = 20
+"""Most dimensions in a summary."""
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Bayesian Gaussian process latent variable model: a map of rows with their uncertainty.
+
+    Each column is a Gaussian process over a few latent dimensions, and each row has a Gaussian position
+    there. Dimensions that the data do not need switch themselves off (`relevance_`). NaN means a missing
+    value, in `fit`, `transform`, `score_samples` and `complete`.
+
+    Args:
+        num_dimensions: Q, latent dimensions to begin with; at most the rows and the columns.
+        num_inducing: M, inducing inputs; `"auto"` takes a twentieth of the rows, within 25 and 100. A linear
+            kernel needs none.
+        posterior: `"gaussian"` for a Gaussian q(x) of each row, which makes the objective a bound on the
+            evidence; `"map"` for a point, the plain GPLVM: quicker, but it does not switch dimensions off.
+        kernel: `"rbf"`, with a lengthscale for each dimension; `"linear"`, which is probabilistic PCA with a
+            prior on what each component contributes; or `"rbf+linear"`.
+        scale: Centred columns are divided by `"common"`, one deviation of all values, which leaves columns
+            that hardly vary as quiet as they are (pixels of a margin); `"columns"`, each by its own, for
+            columns in different units; None, not at all.
+        optimizer: `"lbfgs"` on all rows, `"adam"` on mini-batches, or `"auto"`: mini-batches above 10,000
+            rows.
+        max_iterations: Iterations of L-BFGS or Adam; None takes 1000 or 3000. Where L-BFGS ends with all rows
+            at one position it starts once more from longer lengthscales, with as many again.
+        learning_rate: Learning rate of Adam, at the start of its cosine schedule.
+        batch_size: Rows of a step of Adam.
+        tolerance: L-BFGS stops when an iteration gains less, in nats per row.
+        random_state: Seed.
+        verbose: 1 shows a progress bar.
+        log_dir: Folder for TensorBoard.
+
+    Attributes:
+        embedding_: Positions of the training rows, `[N, Q]`, dimensions in the order of their relevance.
+        embedding_std_: Standard deviations of the positions, `[N, Q]`.
+        relevance_: Share of each dimension in what the kernel sees vary, of sum 1, falling, `[Q]`; all 0
+            where every row lies at one position, since nothing was learned.
+        noise_deviation_: Standard deviation of the noise of each column in its own units, `[D]`.
+        variance_factor_: What variances of filled values are multiplied by in `complete`, `[D]`.
+        n_iter_: Iterations done, those of a second start included: up to twice `max_iterations`.
+        learning_curve_: One `gpmodels.estimators.fitting.monitoring.CurvePoint` for each iteration.
+        scaling_: Centre and deviation of each column.
+        weights_: What was learned, arrays by name.
+
+    Source:
+        Titsias and Lawrence (2010); Lawrence (2005) for `"map"`. Departures are in docs/theory.md.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X = load_iris().data
+        >>> X[3, 2] = np.nan
+        >>> model = BayesianGPLVM(num_dimensions=2, max_iterations=30, random_state=0)
+        >>> model.fit_transform(X).shape
+        (150, 2)
+        >>> bool(abs(model.complete(X[3:4])[0, 2] - 1.5) < 0.5)
+        True
+    """
+
+    num_dimensions: int = 10
+    num_inducing: int | str = "auto"
+    posterior: str = "gaussian"
+    kernel: str = "rbf"
+    scale: str | None = "common"
+    optimizer: str = "auto"
+    max_iterations: int | None = None
+    learning_rate: float = 0.01
+    batch_size: int = 500
+    tolerance: float = 1e-5
+    random_state: Any = None
+    verbose: int = 0
+    log_dir: str | None = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether something is learned: a fit that failed leaves other attributes that end in `_` behind."""
+        return hasattr(self, "weights_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: NaN is allowed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 - scikit-learn's signature
+        *,
+        callback: Callable[[Any, int], None] | None = None,
+    ) -> Self:
+        """Learn positions and functions.
+
+        Args:
+            X: Rows `[N, D]`; NaN where a value is missing.
+            y: Not used.
+            callback: Called with the estimator and the iteration every ten iterations; the estimator can
+                transform at that moment.
+
+        Raises:
+            ValueError: A parameter is out of range, X holds infinity or numbers too large to compute with, or
+                a row or column of X is all NaN.
+        """
+        x = checked_latent_rows(self, X, reset=True)
+        check_settings(self, x.shape)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused in the next line
+            self.scaling_: Scaling = scaling_of(x, self.scale)
+        standardised = self._standardised(x)
+        full_batch = self.optimizer == "lbfgs" or (self.optimizer == "auto" and len(x) <= FULL_BATCH_ROWS)
+        total = self.max_iterations or (FULL_BATCH_ITERATIONS if full_batch else ADAM_ITERATIONS)
+        latest: list[Callable[[], Fitted]] = []
+        with FitMonitor(
+            None,
+            num_data=float(len(x)),
+            total=total,
+            verbose=self.verbose,
+            log_dir=self.log_dir,
+            publish=lambda: self._publish(latest[0]()),
+            callback=None if callback is None else lambda iteration: callback(self, iteration),
+            scalars=lambda: latest[0]().scalars(),
+        ) as monitor:
+
+            def iteration_done(bound: float, fitted: Callable[[], Fitted]) -> None:
+                latest[:] = [fitted]
+                monitor.report(bound)
+
+            fitted = fit_rows(
+                self,
+                standardised,
+                num_inducing=self._num_inducing(len(x)),
+                full_batch=full_batch,
+                max_iterations=total,
+                rng=rng,
+                iteration_done=iteration_done,
+            )
+        self._publish(fitted)
+        self.learning_curve_: list[CurvePoint] = monitor.curve
+        self.n_iter_ = max(monitor.iteration, 1)
+        # A row's best position with q(u) held is what `transform` returns; it never lowers the bound.
+        self.embedding_, self.embedding_std_ = self._positions(standardised).best()
+        self.variance_factor_ = variance_factors(self._model(), self._starts(), standardised, rng)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> FloatArray:
+        """Learn positions and functions, and return the positions of the rows, `embedding_`.
+
+        Args:
+            X: Rows `[N, D]`; NaN where a value is missing.
+            y: Not used.
+            **fit_params: As for `fit`.
+        """
+        return self.fit(X, y, **fit_params).embedding_
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """Return the positions of rows, whole or partial, with q(u) held.
+
+        Args:
+            X: Rows `[N, D]`; NaN where a value is missing.
+            return_std: Whether to return standard deviations too. Where several positions explain a row, the
+                likeliest is returned, and the deviations say how far the others are.
+
+        Returns:
+            Positions `[N, Q]`, or positions and deviations.
+        """
+        check_is_fitted(self)
+        x = checked_latent_rows(self, X, reset=False)
+        mean, deviation = self._positions(self._standardised(x)).best()
+        return (mean, deviation) if return_std else mean
+
+    def inverse_transform(self, Z: Any, return_std: bool = False) -> Any:
+        """Return what the model expects at positions.
+
+        Args:
+            Z: Positions `[N, Q]`.
+            return_std: Whether to return standard deviations, noise included, too.
+
+        Returns:
+            Rows `[N, D]` in the data's units, or rows and deviations.
+
+        Raises:
+            ValueError: Z has another number of columns than the model has dimensions, or is not finite.
+        """
+        check_is_fitted(self)
+        z = checked_positions(Z, self.embedding_.shape[1])
+        expected = reconstruct(self._model(), z, np.zeros_like(z))
+        mean = self.scaling_.restored(expected.mean)
+        return (mean, np.sqrt(expected.variance) * self.scaling_.deviation) if return_std else mean
+
+    def complete(self, X: Any, return_std: bool = False) -> Any:
+        """Return rows with their missing values filled by what the model expects of them.
+
+        Args:
+            X: Rows `[N, D]`; NaN where a value is missing.
+            return_std: Whether to return standard deviations, noise included, too: 0 where a value was given.
+                They are those of the model, times what values of training rows that were hidden on purpose
+                ask for in each column.
+
+        Returns:
+            Rows without NaN `[N, D]`, or rows and deviations.
+        """
+        check_is_fitted(self)
+        x = checked_latent_rows(self, X, reset=False)
+        expected = completed_moments(self._model(), self._positions(self._standardised(x)))
+        is_missing = np.isnan(x)
+        completed = np.where(is_missing, self.scaling_.restored(expected.mean), x)
+        deviation = np.sqrt(expected.variance * self.variance_factor_) * self.scaling_.deviation
+        return (completed, np.where(is_missing, deviation, 0.0)) if return_std else completed
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return a lower bound on the log density of what was seen of each row; the lowest are the oddest.
+
+        Args:
+            X: Rows `[N, D]`; NaN where a value is missing.
+
+        Returns:
+            Nats in the data's units, `[N]`. With `posterior="map"` it is the log density of the row and its
+            best position together, which bounds nothing. Compare rows with the same columns seen.
+        """
+        check_is_fitted(self)
+        x = checked_latent_rows(self, X, reset=False)
+        bound = self._positions(self._standardised(x)).bound
+        return bound - (~np.isnan(x)).astype(np.float64) @ np.log(self.scaling_.deviation)
+
+    def summary(self) -> str:
+        """Return a table of what was learned: relevance and spread of each dimension, and the noise."""
+        check_is_fitted(self)
+        weights = self.weights_
+        header = ["dimension", "relevance", "spread", "median deviation"]
+        rows = [[*header, *(["lengthscale"] if "kernel_lengthscales" in weights else [])]]
+        for q in range(min(len(self.relevance_), MAX_LISTED)):
+            spread, deviation = self.embedding_[:, q].std(), np.median(self.embedding_std_[:, q])
+            row = [str(q), f"{self.relevance_[q]:.1%}", f"{spread:.3g}", f"{deviation:.3g}"]
+            if "kernel_lengthscales" in weights:
+                row.append(f"{weights['kernel_lengthscales'][q]:.3g}")
+            rows.append(row)
+        hidden = len(self.relevance_) - len(rows) + 1
+        bound = self.learning_curve_[-1].bound_per_point if self.learning_curve_ else float("nan")
+        num_inducing = len(weights["inducing_inputs"])
+        kind = "objective" if self._is_point else "bound"
+        signal = np.var(self._expected(), axis=0).mean() / float(weights["noise_variance"])
+        return "\n".join(
+            [
+                f"{type(self).__name__}: {self.kernel} kernel, {num_inducing} inducing inputs",
+                f"{len(self.embedding_)} rows, {self.n_features_in_} columns",
+                f"{kind} {bound:.4f} nats per row after {self.n_iter_} iterations",
+                f"signal over noise {signal:.3g}",
+                "",
+                *aligned(rows),
+                *([f"and {hidden} less relevant dimensions"] if hidden > 0 else []),
+            ]
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, complete or not at all.
+
+        Args:
+            path: The file, usually `*.npz`; an existing one is replaced. It holds the positions of the
+                training rows, not the rows.
+
+        Raises:
+            sklearn.exceptions.NotFittedError: The estimator is not fitted.
+            ValueError: A parameter cannot be stored.
+        """
+        check_is_fitted(self)
+        write_estimator(self, path, *stored_gplvm(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator from a file of `save`; reading runs no code of the file's.
+
+        Args:
+            path: The file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
+        """
+        return read_estimator(cls, path, restored_gplvm)
+
+    @property
+    def noise_deviation_(self) -> FloatArray:
+        """Standard deviation of the noise of each column in its own units, `[D]`."""
+        check_is_fitted(self)
+        return np.sqrt(float(self.weights_["noise_variance"])) * self.scaling_.deviation
+
+    def _publish(self, fitted: Fitted) -> None:
+        """Take over what was learned."""
+        self.weights_: dict[str, npt.NDArray[Any]] = fitted.weights()
+        self.relevance_ = relevance_of(fitted.parameters)
+        self.embedding_ = self.weights_["start_mean"]
+        self.embedding_std_ = np.sqrt(self.weights_["start_variance"])
+        self.variance_factor_ = np.ones(fitted.model().posterior.mean.shape[1])
+
+    def _standardised(self, x: FloatArray) -> FloatArray:
+        return checked_standardised(self.scaling_, x, getattr(self, "feature_names_in_", None))
+
+    def _num_inducing(self, num_rows: int) -> int:
+        least, largest = DEFAULT_INDUCING
+        if self.num_inducing == "auto":
+            return min(max(num_rows // 20, least), largest, num_rows)
+        return min(int(self.num_inducing), num_rows)
+
+    @property
+    def _is_point(self) -> bool:
+        """Whether points were fitted, whatever `posterior` says since."""
+        return not self.weights_["start_variance"].any()
+
+    def _model(self) -> HeldModel:
+        weights = self.weights_
+        kernel = {
+            name: tf.constant(weights[f"kernel_{name}"])
+            for name in LatentKernel._fields
+            if f"kernel_{name}" in weights
+        }
+        covariance = tf.constant(weights["inducing_covariance"])
+        return HeldModel(
+            kernel=LatentKernel(**kernel),
+            inducing=weights["inducing_inputs"],
+            noise_variance=float(weights["noise_variance"]),
+            posterior=InducingPosterior(tf.constant(weights["inducing_mean"]), covariance),
+            group=weights["column_group"],
+            is_point=self._is_point,
+        )
+
+    def _expected(self) -> FloatArray:
+        """Return what the model expects of the training rows, standardised, `[N, D]`."""
+        weights = self.weights_
+        return expected_values(self._model(), weights["start_mean"], weights["start_variance"])
+
+    def _starts(self) -> Starts:
+        """Return the training rows, from which searches for new rows start."""
+        weights = self.weights_
+        return Starts(weights["start_mean"], weights["start_variance"], self._expected())
+
+    def _positions(self, standardised: FloatArray) -> Positions:
+        return infer(self._model(), self._starts(), standardised)

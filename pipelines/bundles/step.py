@@ -1,0 +1,153 @@
+"""The step `predict` of an application: files are found, predicted with a bundle, and summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from rich.console import Console
+
+from data_prep.errors import Skipped
+from data_prep.prepared.workers import Cluster
+from pipelines.bundles.guarantees import with_guarantee
+from pipelines.bundles.metadata import Metadata, with_costs
+from pipelines.bundles.prediction import Line, open_bundle, predict_sources
+from pipelines.bundles.prediction_lines import ClassPredictionLine
+from pipelines.bundles.prediction_run import open_run
+from pipelines.bundles.remote import on_cluster
+from pipelines.bundles.sources import Source, find_sources, print_unsearched
+from pipelines.command.referral import ReferralSettings
+
+Predictor = TypeVar("Predictor", bound=Callable[..., Any])
+
+FindSources = Callable[[Sequence[Path], Path, Console], tuple[list[Source], list[Skipped]]]
+"""Returns the sources of `--input` and what of it cannot be used; says what is passed over."""
+
+
+def files_with(suffixes: Collection[str], kind: str) -> FindSources:
+    """Return what finds files with such suffixes; of other kinds of files nothing is said.
+
+    Args:
+        suffixes: Suffixes of the files that are taken from a folder, in lower case.
+        kind: What these files are, for messages.
+    """
+
+    def find(inputs: Sequence[Path], out: Path, console: Console) -> tuple[list[Source], list[Skipped]]:
+        sources = find_sources(inputs, suffixes=suffixes, kind=kind)
+        print_unsearched(inputs, out, console, suffixes=suffixes)
+        return sources, []
+
+    return find
+
+
+@dataclass(frozen=True)
+class FinishedPrediction(Generic[Predictor, Line]):
+    """What was predicted, for what an application says and writes at the end.
+
+    Attributes:
+        predictor: What predicted.
+        sources: The sources.
+        lines: The lines of the table.
+        out: The folder that was written.
+        console: Where it is said.
+        cluster: The cluster whose workers predicted, None for this process.
+    """
+
+    predictor: Predictor
+    sources: Sequence[Source]
+    lines: Sequence[Line]
+    out: Path
+    console: Console
+    cluster: Cluster | None
+
+
+@dataclass(frozen=True)
+class PredictStep(Generic[Predictor, Line]):
+    """How an application predicts with a bundle.
+
+    Attributes:
+        application: Name of the application, which the bundle must be of.
+        judged: What is referred to a person, in the plural.
+        line_class: Class of the lines of its table, by the settings.
+        make: Makes what predicts from signature, metadata, bundle, settings and `out`; importable by workers.
+        find: Finds what is to be predicted.
+        part: What a guarantee is of, such as `"pixels of the "`, before `judged`.
+        left_out: Returns the list to which what predicts adds what it leaves out; None where it leaves out
+            nothing.
+        write_more: Writes further tables of all lines before the run is complete.
+        finish: Says and writes what is more than the table.
+    """
+
+    application: str
+    judged: str
+    line_class: Callable[[Any], type[Line]]
+    make: Callable[..., Predictor]
+    find: FindSources
+    part: str = ""
+    left_out: Callable[[Predictor], list[Skipped] | None] = lambda _: None
+    write_more: Callable[[Sequence[Line], Path, Metadata], None] = lambda _lines, _out, _metadata: None
+    finish: Callable[[FinishedPrediction[Predictor, Line]], None] = lambda _: None
+
+    def __call__(
+        self,
+        settings: ReferralSettings,
+        *,
+        inputs: Sequence[Path],
+        model: Path,
+        out: Path,
+        console: Console,
+        cluster: Cluster | None = None,
+    ) -> list[Line]:
+        """Predict files with a bundle; nothing else of the training is needed.
+
+        With a cluster its workers predict, and write the files of each source; the same call goes on where
+        it was stopped.
+
+        Args:
+            settings: Settings of the step.
+            inputs: Files and folders.
+            model: Folder of the bundle.
+            out: Folder to write.
+            console: Where progress is shown.
+            cluster: The cluster, None for this process.
+
+        Returns:
+            The lines of `predictions.csv`.
+
+        Raises:
+            ClusterLost: The cluster no longer answers.
+            InputError: The bundle cannot be loaded, or nothing can be predicted.
+        """
+        sources, unusable = self.find(inputs, out, console)
+        signature, metadata = open_bundle(model, self.application)
+        settings = with_guarantee(
+            settings, metadata.guarantee, bundle=model, judged=self.judged, console=console, part=self.part
+        )
+        metadata = with_costs(metadata, settings, console)
+        predictor, line_class = (
+            self.make(signature, metadata, model, settings, out),
+            self.line_class(settings),
+        )
+        if (left_out := self.left_out(predictor)) is not None:
+            left_out.extend(unusable)
+        run = open_run(out, application=self.application, bundle=model, settings=settings, sources=sources)
+        lines = predict_sources(
+            line_class,
+            predictor,
+            sources,
+            out,
+            console,
+            class_names=metadata.class_names if issubclass(line_class, ClassPredictionLine) else (),
+            least_familiarity=metadata.least_familiarity,
+            costs=metadata.costs,
+            left_out=left_out,
+            run=run,
+            remote=on_cluster(
+                cluster, run, make=self.make, line_class=line_class, bundle=model, settings=settings
+            ),
+            write_more=lambda done: self.write_more(done, out, metadata),
+        )
+        self.finish(FinishedPrediction(predictor, sources, lines, out, console, cluster))
+        return lines

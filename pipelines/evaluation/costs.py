@@ -1,0 +1,76 @@
+"""Judging the decisions of a run's methods by what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpmodels.registry import starting_head
+from pipelines.runs.application import JudgedExample
+from pipelines.runs.predictors import Predictor
+from pipelines.runs.settings import EvaluateSettings
+from pipelines.scores.cost_results import CostResults, JudgedClasses, cost_results
+from pipelines.scores.costs import CostTable
+from pipelines.scores.definitions import FloatArray
+from pipelines.scores.pictures import Outputs
+
+
+@dataclass
+class ClassCollector:
+    """Collects what a method says of the classes of examples while it predicts them."""
+
+    _rows: list[tuple[str, int, FloatArray]] = field(default_factory=list)
+
+    def add(self, example: JudgedExample, outputs: Outputs) -> None:
+        """Add an example and its probabilities; of two classes a method may give the second one's only."""
+        found = np.asarray(outputs["probability"], np.float64)
+        probability = found if found.ndim else np.array([1.0 - found, found])
+        self._rows.append((example.name, int(example.truth), probability))
+
+    def classes(self) -> JudgedClasses:
+        """Return what was collected."""
+        names, truth, probability = zip(*self._rows, strict=True)
+        return JudgedClasses(names, np.array(truth), np.stack(probability))
+
+
+def judged_costs(
+    table: CostTable | None,
+    predictors: Sequence[Predictor],
+    collected: Sequence[ClassCollector],
+    *,
+    groups: Mapping[str, str],
+    noun: str,
+    settings: EvaluateSettings,
+) -> CostResults | None:
+    """Return what the decisions of each method cost on the judged part; None without costs.
+
+    Of a head that has a temperature only the row with it is judged: the other one is not calibrated.
+
+    Args:
+        table: The costs, if any.
+        predictors: The methods.
+        collected: What each of them says of the judged examples.
+        groups: Group of each judged example by name.
+        noun: What an example is, in the plural.
+        settings: Settings of the evaluation.
+    """
+    if table is None:
+        return None
+    tempered = {one.head for one in predictors if one.temperature is not None}
+    methods = {
+        one.title: found.classes()
+        for one, found in zip(predictors, collected, strict=True)
+        if one.head not in tempered or one.temperature is not None
+    }
+    linear = [one.title for one in predictors if one.head == starting_head() and one.title in methods]
+    return cost_results(
+        table,
+        methods,
+        baseline=linear[0] if linear else None,
+        groups=groups,
+        noun=noun,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )

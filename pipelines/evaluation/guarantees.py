@@ -1,0 +1,109 @@
+"""Guarantees of the methods of a run: given by the selection part, compared with the judged part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from data_prep.errors import InputError
+from pipelines.bundles.guarantees import GuaranteeRecord
+from pipelines.runs.guarantees import model_source, selection_errors
+from pipelines.runs.job import Job
+from pipelines.runs.predictors import Predictor
+from pipelines.scores.guarantees import MethodGuarantees, ReferralErrors, method_guarantees
+
+
+def run_guarantees(
+    job: Job[Any, Any, Any],
+    predictors: Sequence[Predictor],
+    judged: Sequence[ReferralErrors],
+    *,
+    names: Sequence[str],
+    max_errors: Sequence[float],
+) -> dict[str, MethodGuarantees]:
+    """Return what each head of a run can guarantee, by its title.
+
+    Args:
+        job: Job on the run and the prepared folder that it was trained with.
+        predictors: Methods; one that is no head of the run cannot be exported and guarantees nothing.
+        judged: Errors of each method on the judged part.
+        names: Names of the judged examples.
+        max_errors: Errors to guarantee.
+    """
+    judge_by, selected = job.application.judge, job.splits.selection
+    groups = judge_by.groups(job.data, selected)
+    judged_groups = judge_by.groups(job.data, names)
+    guarantees: dict[str, MethodGuarantees] = {}
+    digests: dict[str, str] = {}  # a head stands there with and without its temperature
+    for predictor, errors in zip(predictors, judged, strict=True):
+        if predictor.head is None:
+            continue
+        selection = selection_errors(job, predictor).by(groups, judge_by.judged)
+        source = model_source(
+            job,
+            predictor.head,
+            predictor.temperature,
+            predictor.pool_temperatures,
+            digests.get(predictor.head),
+        )
+        digests[predictor.head] = source["weights_sha256"]
+        guarantees[predictor.title] = method_guarantees(
+            selection,
+            errors.by(judged_groups, judge_by.judged),
+            judged_noun=judge_by.judged,
+            max_errors=max_errors,
+            source=source,
+        )
+    return guarantees
+
+
+def guarantee_record(metrics: dict[str, Any], source: dict[str, Any]) -> GuaranteeRecord | None:
+    """Return what a bundle holds of the guarantees of an evaluation; None where it gave none of this model.
+
+    Args:
+        metrics: Contents of `metrics.json`.
+        source: The exported model, see `model_source`.
+
+    Raises:
+        InputError: The guarantees of this model are damaged.
+    """
+    methods = metrics.get("methods", {})
+    for method in methods.values() if isinstance(methods, dict) else ():
+        guarantee = method.get("guarantee", method.get("promise")) if isinstance(method, dict) else None
+        if not isinstance(guarantee, dict) or guarantee.get("source") != source:
+            continue
+        try:
+            return GuaranteeRecord(
+                confidence=guarantee["confidence"],
+                judged=guarantee["judged"],
+                units=guarantee["units"],
+                noun=guarantee["noun"],
+                binomial=guarantee["binomial"],
+                thresholds=tuple((error, limit) for error, limit in guarantee["table"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The guarantees of the head {source['head']} in the metrics are damaged "
+                f"({type(error).__name__}). Evaluate the run again, and export with the new metrics.json."
+            ) from error
+    return None
+
+
+def no_guarantee_reason(job: Job[Any, Any, Any], *, trained_here: bool, fold: int) -> str:
+    """Return why an evaluation can give no guarantees; empty where it can.
+
+    Args:
+        job: Job on the run and the prepared folder.
+        trained_here: Whether the folder is the one that the run was trained with.
+        fold: The fold that is judged.
+    """
+    if not trained_here:
+        return (
+            "Guarantees are given on the selection part of the folder that the run was trained with, and "
+            f"{job.data.folder} is another one. Evaluate that folder for them."
+        )
+    if fold != job.settings.fold:
+        return f"Fold {fold} is judged, whose other examples are not those that the run held out."
+    if not job.splits.selection:
+        return "The run held out no selection part, by which guarantees are given."
+    return ""

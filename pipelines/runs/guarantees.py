@@ -1,0 +1,202 @@
+"""Guarantees that belong to a run: what its heads can guarantee by the part that the training held out.
+
+`train` computes them of each head with its temperatures, as `export` writes it, and keeps them in
+`guarantees.json` of the run, so that a bundle has them without an evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+from rich.progress import track
+
+from data_prep.errors import InputError
+from data_prep.files.atomic import atomic_file
+from data_prep.files.json_files import read_json
+from data_prep.prepared.manifest import file_sha256
+from gpmodels import HybridModel
+from gpmodels.registry import head_family
+from pipelines.bundles.guarantees import GuaranteeRecord
+from pipelines.runs.application import Judge, JudgedExample
+from pipelines.runs.description import head_folder
+from pipelines.runs.job import Job
+from pipelines.runs.predictors import Predictor, predictor
+from pipelines.scores.guarantees import ReferralErrors, method_guarantees
+from pipelines.scores.pictures import Outputs
+from pipelines.training.stages import BEST
+
+RUN_GUARANTEES: Final = "guarantees.json"
+
+
+class HeadGuarantee(BaseModel):
+    """What one head of a run can guarantee.
+
+    Attributes:
+        source: Which model it is, see `model_source`.
+        record: What it can guarantee.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: dict[str, Any]
+    record: GuaranteeRecord
+
+
+class RunGuarantees(BaseModel):
+    """Contents of `guarantees.json`: an entry for each trained head."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    heads: tuple[HeadGuarantee, ...] = ()
+
+    def of(self, source: Mapping[str, Any]) -> GuaranteeRecord | None:
+        """Return what a model can guarantee; None where the entries are of other models."""
+        return next((entry.record for entry in self.heads if entry.source == source), None)
+
+
+def read_guarantees(run: Path) -> RunGuarantees:
+    """Return the guarantees of a run; none where there is no such file, as an earlier version left none.
+
+    Args:
+        run: Folder of the run.
+
+    Raises:
+        InputError: The file cannot be read, or holds something else.
+
+    Example:
+        >>> read_guarantees(Path("a run of an earlier version")).heads
+        ()
+    """
+    path = run / RUN_GUARANTEES
+    if not path.exists():
+        return RunGuarantees()
+    try:
+        return RunGuarantees.model_validate(read_json(path))
+    except (OSError, ValueError, ValidationError) as error:
+        raise InputError(
+            f"{path} cannot be read as the guarantees of a run ({error}). Remove it, and continue the run "
+            "with --resume, which computes them again."
+        ) from error
+
+
+def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> None:
+    """Compute what a trained head can guarantee by the selection part, and write it to the run.
+
+    What is known of a head whose weights and temperatures have not changed is kept. Where an application has
+    several judges, the one that judges without any setting is asked.
+
+    Args:
+        job: Job on the run and the data that it is trained with.
+        head: Name of the head.
+        model: The head with its network, as it is written; its temperature is put back.
+
+    Raises:
+        InputError: The guarantees of an earlier command are damaged.
+    """
+    if not job.splits.selection:
+        return
+    if (judge_for := job.application.judge_for) is not None:
+        job = replace(job, application=replace(job.application, judge=judge_for(None, job.data)))
+    temperature, of_pools = job.run.temperature_of(head), job.run.pool_temperatures.get(head, {})
+    source, known = model_source(job, head, temperature, of_pools), read_guarantees(job.folder)
+    record = known.of(source)
+    if record is None:
+        before = model.head.prediction_temperature
+        model.set_temperature(before if temperature is None else temperature)
+        method = replace(predictor(head_family(head).title, model), pool_temperatures=of_pools)
+        record = _record(job, method, source)
+        model.set_temperature(before)
+        others = (entry for entry in known.heads if entry.source.get("head") != head)
+        kept = RunGuarantees(heads=(*others, HeadGuarantee(source=source, record=record)))
+        with atomic_file(job.folder / RUN_GUARANTEES) as temporary:
+            temporary.write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    least = f"{100 * record.thresholds[0][0]:g} %" if record.thresholds else "none"
+    judged_by = f"by the {record.units} {record.noun} that were held out"
+    job.say(f"Least error that the {head} head can guarantee for --max-error, {judged_by}: {least}")
+
+
+def _record(job: Job[Any, Any, Any], method: Predictor, source: dict[str, Any]) -> GuaranteeRecord:
+    judge_by = job.application.judge
+    groups = judge_by.groups(job.data, job.splits.selection)
+    errors = selection_errors(job, method).by(groups, judge_by.judged)
+    found = method_guarantees(errors, None, judged_noun=judge_by.judged, max_errors=(), source=source)
+    return GuaranteeRecord(
+        confidence=found.confidence,
+        judged=found.judged,
+        units=found.units,
+        noun=found.noun,
+        binomial=found.binomial,
+        thresholds=found.table,
+    )
+
+
+@dataclass
+class ReferralCollector:
+    """Collects what referral needs to know of examples while a method predicts them.
+
+    Attributes:
+        judge_by: Knows the uncertainty and the error of an example.
+    """
+
+    judge_by: Judge[Any]
+    _rows: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def add(self, example: JudgedExample, outputs: Outputs) -> None:
+        """Add an example and what a method predicts of it."""
+        found = self.judge_by.referral(example, outputs)
+        if found is not None:
+            self._rows.append((example.name, *found))
+
+    def errors(self) -> ReferralErrors:
+        """Return uncertainties and errors of the examples until now."""
+        names = tuple(name for name, *_ in self._rows)
+        values = np.array([row[1:] for row in self._rows], np.float64).reshape(-1, 2)
+        return ReferralErrors(names, values[:, 0], values[:, 1])
+
+
+def model_source(
+    job: Job[Any, Any, Any],
+    head: str,
+    temperature: float | None,
+    pool_temperatures: Mapping[str, float],
+    weights_sha256: str | None = None,
+) -> dict[str, Any]:
+    """Return what tells a head of a run from all others: its name, temperatures and weights.
+
+    Args:
+        job: Job on the run.
+        head: Name of the head.
+        temperature: Temperature of its predictions; None for none.
+        pool_temperatures: Temperatures of its pools; those of a run without any are not mentioned.
+        weights_sha256: Checksum of its weights, where it is known already.
+    """
+    digest = weights_sha256 or file_sha256(head_folder(job.folder, head) / BEST)
+    of_pools = {"pool_temperatures": dict(pool_temperatures)} if pool_temperatures else {}
+    return {"head": head, "temperature": temperature, **of_pools, "weights_sha256": digest}
+
+
+def selection_errors(job: Job[Any, Any, Any], method: Predictor) -> ReferralErrors:
+    """Return the errors of a method on the selection part.
+
+    Args:
+        job: Job on the run and the data that it was trained with.
+        method: The method.
+    """
+    judge_by = job.application.judge
+    collector = ReferralCollector(judge_by)
+    examples: Iterable[JudgedExample] = track(
+        judge_by.examples(job.data, job.splits.selection),
+        f"{method.title}: guarantees",
+        total=judge_by.count(job.data, job.splits.selection),
+        console=job.console,
+        transient=True,
+        disable=not job.console.is_terminal,
+    )
+    for example in examples:
+        collector.add(example, judge_by.outputs(method, example))
+    return collector.errors()

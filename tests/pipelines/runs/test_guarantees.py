@@ -1,0 +1,48 @@
+"""Guarantees that a run keeps: of which model they are, and files that nobody has checked."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from data_prep.errors import InputError
+from pipelines.bundles.guarantees import GuaranteeRecord
+from pipelines.runs.guarantees import (
+    RUN_GUARANTEES,
+    HeadGuarantee,
+    RunGuarantees,
+    keep_guarantee,
+    read_guarantees,
+)
+
+RECORD = GuaranteeRecord(
+    confidence=0.95, judged="images", units=200, noun="images", binomial=True, thresholds=((0.02, 0.3),)
+)
+SOURCE = {"head": "hgp", "temperature": 1.25, "weights_sha256": "0"}
+
+
+def test_what_is_written_is_read_again_and_found_by_its_model_alone(tmp_path):
+    written = RunGuarantees(heads=(HeadGuarantee(source=SOURCE, record=RECORD),))
+    (tmp_path / RUN_GUARANTEES).write_text(written.model_dump_json())
+    read = read_guarantees(tmp_path)
+    assert read == written
+    assert read.of(SOURCE) == RECORD
+    assert read.of(SOURCE | {"temperature": 1.0}) is None
+    assert read.of(SOURCE | {"pool_temperatures": {"images": 0.8}}) is None
+
+
+def test_a_run_of_an_earlier_version_has_none(tmp_path):
+    assert read_guarantees(tmp_path).of(SOURCE) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[1]", '{"heads": [{}]}', '{"heads": [], "more": 1}', "[" * 100_000]
+)
+def test_a_damaged_file_is_refused_with_what_to_do(tmp_path, content):
+    (tmp_path / RUN_GUARANTEES).write_text(content)
+    with pytest.raises(InputError, match=r"(?s)guarantees.json cannot be read .* --resume, which computes"):
+        read_guarantees(tmp_path)
+
+
+def test_without_a_selection_part_nothing_is_written(tmp_path):
+    keep_guarantee(SimpleNamespace(splits=SimpleNamespace(selection=()), folder=tmp_path), "hgp", None)
+    assert not (tmp_path / RUN_GUARANTEES).exists()
