@@ -82,7 +82,7 @@ def with_guarantee(
     """Return the settings with the threshold of the guarantee that they ask for, and say what is guaranteed.
 
     Args:
-        settings: Settings of a predict step.
+        settings: Settings of a predict step whose `max_error` is one share of all classes.
         record: What the bundle can guarantee.
         bundle: The bundle, for messages.
         judged: What the predict step refers, in the plural: the guarantee must be of that.
@@ -90,27 +90,27 @@ def with_guarantee(
         part: What of these is right or wrong, as "pixels of the "; empty for each as a whole.
 
     Returns:
-        Settings whose `refer_above` is the threshold; the same settings where nothing is to be guaranteed.
+        Settings whose `refer_above` is the threshold.
 
     Raises:
         InputError: The bundle cannot guarantee it.
     """
-    if settings.max_error is None:
-        return settings
+    (limit_of_all,) = settings.max_error
+    max_error = limit_of_all.share
     if record is None:
         raise InputError(
-            f"--max-error {settings.max_error:g}: {bundle} holds no guarantees, since its run kept "
+            f"--max-error {max_error:g}: {bundle} holds no guarantees, since its run kept "
             "none of this model: an earlier version trained it, nothing was held out, or it was exported "
             "without its temperature. Continue the training with --resume, which computes them, and export "
             "again with the temperature, or pass --refer-above."
         )
     if record.judged != judged:
         raise InputError(
-            f"--max-error {settings.max_error:g}: the guarantees of {bundle} are of {record.judged}, and "
+            f"--max-error {max_error:g}: the guarantees of {bundle} are of {record.judged}, and "
             f"here {judged} are referred. Evaluate {judged} and export again with --metrics, or pass "
             "--refer-above."
         )
-    guaranteed, limit = record.threshold(settings.max_error)
+    guaranteed, limit = record.threshold(max_error)
     console.print(
         f"Referred above an entropy of {limit:.6g} nats: of all {part}{judged} below that at most "
         f"{guaranteed:.4g} are wrong, with {record.confidence:.0%} confidence, if they are like the "

@@ -22,7 +22,7 @@ from data_prep.errors import InputError
 from data_prep.files.json_files import read_json
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.command.folders import METADATA, require_bundle
-from pipelines.scores.costs import CostTable, given_costs
+from pipelines.scores.costs import CostTable
 
 SCHEMA_VERSION = 1
 
@@ -282,23 +282,6 @@ def load_metadata(bundle: Path) -> Metadata:
         return Metadata.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path} does not describe a bundle: {error}. Export the bundle again.") from error
-
-
-def with_costs(metadata: Metadata, settings: BaseModel, console: Any) -> Metadata:
-    """Return the metadata with the costs that a predict step is given in the place of the bundle's own.
-
-    Args:
-        metadata: Of the bundle.
-        settings: Settings of the step.
-        console: Where it is said which decisions the costs make pointless.
-
-    Raises:
-        InputError: The costs cannot be used with the classes of the bundle.
-    """
-    given = given_costs(
-        settings, metadata.class_names, lambda text: console.print(text, markup=False, soft_wrap=True)
-    )
-    return metadata if given is None else metadata.model_copy(update={"costs": given})
 
 
 def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:

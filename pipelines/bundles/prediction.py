@@ -21,6 +21,7 @@ from rich.markup import escape
 from data_prep.errors import ClusterLost, InputError, Skipped
 from data_prep.files.atomic import atomic_file, files_written, remove_partial
 from data_prep.files.tables import cell_text, write_table
+from pipelines.bundles.line_rules import NO_RULES, LineRules
 from pipelines.bundles.metadata import Metadata, load_metadata
 from pipelines.bundles.prediction_lines import PredictionLine, decided_sentence, printable
 from pipelines.bundles.prediction_run import PredictionRun, Record, source_sha256
@@ -28,7 +29,6 @@ from pipelines.bundles.saved_model import Signature, load_signatures
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError, no_numbers, require_file
 from pipelines.command.folders import METADATA, PREDICTIONS, require_no_predictions
-from pipelines.scores.costs import CostTable
 
 SKIPPED = "skipped.csv"
 UNCERTAINTIES = ("predictive_entropy", "mutual_information")
@@ -49,8 +49,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
     out: Path,
     *,
     class_names: Sequence[str] = (),
-    least_familiarity: float | None = None,
-    costs: CostTable | None = None,
+    rules: LineRules = NO_RULES,
     on_done: Callable[[Line], None] = lambda _: None,
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
@@ -66,8 +65,7 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
         sources: Files to predict.
         out: Output folder; created, must not hold predictions yet, but for those of `run`.
         class_names: Classes whose probabilities are in the table.
-        least_familiarity: The least familiarity that the bundle can report; None if it reports none.
-        costs: Costs by which lines get a decision; None for none.
+        rules: What is done to each line.
         on_done: Called after each line, for progress.
         left_out: Further entries of `skipped.csv`, such as frames; `predict` may add to them.
         run: What an earlier command has done, and where to remember what is done now; None to begin anew and
@@ -99,18 +97,13 @@ def predict_files(  # noqa: PLR0913 - each application gives all of them
         out.mkdir(parents=True, exist_ok=True)
         lines: list[Line] = []
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            columns = line_class.columns(
-                class_names, familiarity=least_familiarity is not None, costs=costs is not None
-            )
+            columns = line_class.columns(class_names, rules)
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
 
             def write(source: Source) -> None:
                 for found in remember(source):
-                    line = (
-                        found if least_familiarity is None else found.with_possible_flags(least_familiarity)
-                    )
-                    line = line if costs is None else line.decided(costs)
+                    line = found.ruled(rules)
                     cells = line.cells()
                     writer.writerow({key: cell_text(cells.get(key)) for key in columns})
                     lines.append(line)
@@ -168,8 +161,7 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
     console: Console,
     *,
     class_names: Sequence[str] = (),
-    least_familiarity: float | None = None,
-    costs: CostTable | None = None,
+    rules: LineRules = NO_RULES,
     left_out: list[Skipped] | None = None,
     run: PredictionRun | None = None,
     remote: Remote | None = None,
@@ -191,8 +183,7 @@ def predict_sources(  # noqa: PLR0913 - as `predict_files`
             sources,
             out,
             class_names=class_names,
-            least_familiarity=least_familiarity,
-            costs=costs,
+            rules=rules,
             on_done=say,
             left_out=left_out,
             run=run,

@@ -11,12 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gpmodels.familiarity.flags import is_unfamiliar
+from pipelines.bundles.line_rules import NO_RULES, LineRules
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.scores.costs import REFER, CostTable
 from pipelines.scores.pictures import Outputs
+from pipelines.scores.prediction_sets import set_text
 
 FAMILIARITY_COLUMNS = ("familiarity", "unfamiliar")
 COST_COLUMNS = ("decision", "expected_cost")
+SET_COLUMNS = ("prediction_set",)
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class PredictionLine:
         own_columns: Names of the application's cells, in the order of the table.
         familiarity_columns: Names of the cells of familiarity, where the bundle says it.
         cost_columns: Names of the cells of a decision by costs, where there are any.
+        set_columns: Names of the cells of a set of classes, where there is one.
         familiarity_factor: What the least familiarity of an input is of the bundle's: 2 where it is pooled.
         file: The file that was predicted.
         referred: Whether a person should look.
@@ -42,6 +46,7 @@ class PredictionLine:
     familiarity_columns: ClassVar[tuple[str, ...]] = FAMILIARITY_COLUMNS
     familiarity_factor: ClassVar[int] = 1
     cost_columns: ClassVar[tuple[str, ...]] = ()
+    set_columns: ClassVar[tuple[str, ...]] = ()
 
     file: str
     referred: bool | None = None
@@ -51,20 +56,20 @@ class PredictionLine:
     status: str = "ok"
 
     @classmethod
-    def columns(
-        cls, class_names: Iterable[str] = (), *, familiarity: bool = False, costs: bool = False
-    ) -> list[str]:
+    def columns(cls, class_names: Iterable[str] = (), rules: LineRules = NO_RULES) -> list[str]:
         """Return the names of the cells in the order of the table; each class has one, its probability.
 
         Args:
             class_names: Classes whose probabilities are in the table.
-            familiarity: Whether the bundle says how familiar an input is.
-            costs: Whether decisions are made by costs.
+            rules: What is done to each line.
         """
-        further = (cls.cost_columns if costs else (), cls.familiarity_columns if familiarity else ())
+        further = [
+            *(cls.cost_columns if rules.costs is not None else ()),
+            *(cls.set_columns if rules.sets is not None else ()),
+            *(cls.familiarity_columns if rules.least_familiarity is not None else ()),
+        ]
         probabilities = map(probability_column, class_names)
-        before = ("file", *cls.own_columns, "referred", *further[0], *further[1])
-        return [*before, "seconds", "status", *probabilities]
+        return ["file", *cls.own_columns, "referred", *further, "seconds", "status", *probabilities]
 
     def cells(self) -> dict[str, object]:
         """Return the value of each column by its name."""
@@ -84,13 +89,17 @@ class PredictionLine:
         possible = is_unfamiliar(self.familiarity_factor * least_familiarity)
         return self if possible else replace(self, unfamiliar=None)
 
-    def decided(self, costs: CostTable) -> Self:  # noqa: ARG002 - lines without classes need none
-        """Return this line with its decision by costs, where it is given a class.
+    def ruled(self, rules: LineRules) -> Self:
+        """Return this line with its flags, referred where it is unfamiliar, and with what is decided of it.
 
         Args:
-            costs: The costs.
+            rules: What is done to each line.
         """
-        return self
+        if rules.least_familiarity is None or self.status != "ok":
+            return self
+        line = self.with_possible_flags(rules.least_familiarity)
+        refers = line.unfamiliar and not rules.keep_unfamiliar
+        return replace(line, referred=True) if refers else line
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,11 @@ class ClassPredictionLine(PredictionLine):
         probability: Probability of every class by name; the cells are `probability of <class>`.
         decision: The class, or `refer`, with the least expected cost; None without costs.
         expected_cost: Its expected cost; None where it is not known.
+        prediction_set: Classes of its prediction set; None where it has none.
     """
 
     cost_columns = COST_COLUMNS
+    set_columns = SET_COLUMNS
 
     label: str | None = None
     predictive_entropy: float | None = None
@@ -114,15 +125,26 @@ class ClassPredictionLine(PredictionLine):
     probability: dict[str, float] = field(default_factory=dict)
     decision: str | None = None
     expected_cost: float | None = None
+    prediction_set: str | None = None
 
-    def decided(self, costs: CostTable) -> Self:
-        """Return this line with its decision; what is decided to be referred is referred.
+    def ruled(self, rules: LineRules) -> Self:
+        """Return this line as `PredictionLine.ruled` does; what guarantees or costs refer is referred.
 
         Args:
-            costs: The costs.
+            rules: What is done to each line.
         """
-        fields = cost_fields(costs, list(self.probability.values()), referred=bool(self.referred))
-        return replace(self, **fields) if self.probability else self
+        line = super().ruled(rules)
+        if not (line.probability and line.label):
+            return line
+        names, probability = list(line.probability), list(line.probability.values())
+        if rules.refers(names.index(line.label), probability, line.predictive_entropy or 0.0):
+            line = replace(line, referred=True)
+        if rules.sets is not None:
+            members = rules.sets.contains(np.array([probability]))[0]
+            line = replace(line, prediction_set=set_text(members, names))
+        if rules.costs is not None:
+            line = replace(line, **cost_fields(rules.costs, probability, referred=bool(line.referred)))
+        return line
 
     def cells(self) -> dict[str, object]:
         """Return the value of each column by its name, one for each class among them."""

@@ -10,6 +10,7 @@ The files are:
       model_card.md                the same in words
       sample.npz                   an input and the outputs it must give
       preprocessing.json           for a model on features: how they are computed
+      held_out.npz                 predictions of the held-out data, without names, for guarantees
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def write_bundle(
     sample: NDArray[Any],
     config: Path,
     metrics: Mapping[str, Any] | None,
-    files: Mapping[str, str],
+    files: Mapping[str, str | Path],
     overwrite: bool = False,
 ) -> None:
     """Write a bundle, complete or not at all.
@@ -75,7 +76,7 @@ def write_bundle(
         sample: A decoded image `[H, W, 3]`, a clip or features, stored with the outputs for `verify_bundle`.
         config: File with the settings of the run, which is copied.
         metrics: Contents of `metrics.json`; None if the model was not evaluated.
-        files: Contents of further text files of the application, by name.
+        files: Contents of further text files, or files to copy, by name.
         overwrite: Whether to replace an existing bundle.
 
     Raises:
@@ -91,7 +92,10 @@ def write_bundle(
         (folder / CARD).write_text(model_card(metadata, metrics), encoding="utf-8")
         shutil.copyfile(config, folder / "config.yaml")
         for name, content in files.items():
-            (folder / name).write_text(content, encoding="utf-8")
+            if isinstance(content, Path):
+                shutil.copyfile(content, folder / name)
+            else:
+                (folder / name).write_text(content, encoding="utf-8")
         np.savez_compressed(folder / SAMPLE, **_stored_sample(folder, server, metadata, sample))
         complete = metadata.model_copy(update={"sha256": _checksums(folder)})
         (folder / METADATA).write_text(complete.model_dump_json(indent=1) + "\n", encoding="utf-8")

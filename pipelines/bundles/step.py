@@ -11,8 +11,8 @@ from rich.console import Console
 
 from data_prep.errors import Skipped
 from data_prep.prepared.workers import Cluster
-from pipelines.bundles.guarantees import with_guarantee
-from pipelines.bundles.metadata import Metadata, with_costs
+from pipelines.bundles.line_rules import LineRules, rules_for
+from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import Line, open_bundle, predict_sources
 from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
@@ -87,7 +87,7 @@ class PredictStep(Generic[Predictor, Line]):
     find: FindSources
     part: str = ""
     left_out: Callable[[Predictor], list[Skipped] | None] = lambda _: None
-    write_more: Callable[[Sequence[Line], Path, Metadata], None] = lambda _lines, _out, _metadata: None
+    write_more: Callable[[Sequence[Line], Path, Metadata, LineRules], None] = lambda *_: None
     finish: Callable[[FinishedPrediction[Predictor, Line]], None] = lambda _: None
 
     def __call__(
@@ -122,10 +122,9 @@ class PredictStep(Generic[Predictor, Line]):
         """
         sources, unusable = self.find(inputs, out, console)
         signature, metadata = open_bundle(model, self.application)
-        settings = with_guarantee(
-            settings, metadata.guarantee, bundle=model, judged=self.judged, console=console, part=self.part
+        settings, rules = rules_for(
+            settings, metadata, bundle=model, judged=self.judged, console=console, part=self.part
         )
-        metadata = with_costs(metadata, settings, console)
         predictor, line_class = (
             self.make(signature, metadata, model, settings, out),
             self.line_class(settings),
@@ -140,14 +139,13 @@ class PredictStep(Generic[Predictor, Line]):
             out,
             console,
             class_names=metadata.class_names if issubclass(line_class, ClassPredictionLine) else (),
-            least_familiarity=metadata.least_familiarity,
-            costs=metadata.costs,
+            rules=rules,
             left_out=left_out,
             run=run,
             remote=on_cluster(
                 cluster, run, make=self.make, line_class=line_class, bundle=model, settings=settings
             ),
-            write_more=lambda done: self.write_more(done, out, metadata),
+            write_more=lambda done: self.write_more(done, out, metadata, rules),
         )
         self.finish(FinishedPrediction(predictor, sources, lines, out, console, cluster))
         return lines

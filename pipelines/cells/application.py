@@ -104,6 +104,7 @@ CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
         facts=missed_of_candidates,
         record=cell_record,
         referral=event_referral,
+        refers_classes=False,  # what is no event is neither kept nor referred
         result=cell_result,
     ),
     deployment=ClassDeployment(

@@ -23,6 +23,7 @@ from data_prep.cells.views import EXTRACTOR, VIEWS, DescribedCandidate, candidat
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_file
 from data_prep.files.tables import write_table
+from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.metadata import FAMILIARITY, Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES
 from pipelines.bundles.prediction_lines import (
@@ -43,7 +44,6 @@ from pipelines.bundles.unreadable import reading
 from pipelines.cells.events import FoundEvent, distinct_events, event_label
 from pipelines.cells.pictures import write_marked
 from pipelines.cells.settings import APPLICATION, PredictSettings
-from pipelines.scores.costs import CostTable
 
 EVENTS = "events.csv"
 
@@ -71,20 +71,22 @@ class CellsPrediction(PredictionLine):
     referred_events: int | None = None
     rows: Sequence[Mapping[str, Any]] = ()
 
-    def decided(self, costs: CostTable) -> Self:
-        """Return this line with the decisions of its events, as it is if the sequence could not be read."""
-        if self.status != "ok":
+    def ruled(self, rules: LineRules) -> Self:
+        """Return this line with what is referred and decided of its events; as it is if it has none."""
+        if not self.events:
             return self
-        rows = [{**row, **_decision(row, costs)} for row in self.rows]
-        referred = sum(bool(row.get("referred")) for row in rows)
+        rows = [_ruled_event(row, rules) for row in self.rows]
+        referred = sum(bool(row["referred"]) for row in rows)
         return replace(self, rows=rows, referred_events=referred, referred=referred > 0)
 
 
-def _decision(row: Mapping[str, Any], costs: CostTable) -> dict[str, Any]:
-    """Return the cells of an event's decision by costs; none of a sequence without events."""
-    columns = [probability_column(name) for name in costs.classes]
-    probability = [row[column] for column in columns if column in row]
-    return cost_fields(costs, probability, referred=bool(row.get("referred")))
+def _ruled_event(row: Mapping[str, Any], rules: LineRules) -> dict[str, Any]:
+    """Return the row of an event, referred where it is unfamiliar, with its decision by costs."""
+    referred = bool(row["referred"] or (row.get("unfamiliar") and not rules.keep_unfamiliar))
+    if rules.costs is None:
+        return {**row, "referred": referred}
+    probability = [row[probability_column(name)] for name in rules.costs.classes]
+    return {**row, **cost_fields(rules.costs, probability, referred=referred)}
 
 
 def sequence_sources(inputs: Sequence[Path]) -> tuple[list[Source], list[Skipped]]:
@@ -299,12 +301,12 @@ CELLS_PREDICTION = PredictStep(
     make=make_predictor,
     find=lambda inputs, _out, _console: sequence_sources(inputs),
     left_out=lambda predictor: predictor.left_out,
-    write_more=lambda lines, out, metadata: write_events(
+    write_more=lambda lines, out, metadata, rules: write_events(
         lines,
         out,
         metadata.class_names,
         familiarity=metadata.least_familiarity is not None,
-        costs=metadata.costs is not None,
+        costs=rules.costs is not None,
     ),
     finish=_finish,
 )

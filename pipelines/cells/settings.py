@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from pipelines.command.costs import COSTS_OPTION, CostSettings
-from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
+from pipelines.command.referral import REFERRAL_OPTIONS, LabelReferralSettings
 from pipelines.labelled.settings import SVMName, ViewsRun, ViewsTrainSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -63,7 +63,7 @@ class PredictSettings(CostSettings, LabelReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "threshold": ("", "Probability above which a candidate is an event; 0.5 without it."),
         "refer_above": ("", "Refer an event to a person above this entropy, in nats."),
-        "max_error": MAX_ERROR_OPTION,
+        **REFERRAL_OPTIONS,
         "costs": COSTS_OPTION,
     }
 

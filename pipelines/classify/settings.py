@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from data_prep.files.fitting import Fit
 from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from pipelines.command.costs import COSTS_OPTION, CostSettings
-from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import ImageNetworkName, ImageOrTrunkSettings, TrunkRun
@@ -60,15 +59,14 @@ class TrainSettings(ImageOrTrunkSettings):
     )
 
 
-class PredictSettings(CostSettings, ReferralSettings):
+class PredictSettings(ClassReferralSettings):
     """Settings of `classify predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer an image to a person above this entropy, in nats."),
-        "max_error": MAX_ERROR_OPTION,
-        "costs": COSTS_OPTION,
+        **CLASS_REFERRAL_OPTIONS,
     }
 
     refer_above: float | None = Field(

@@ -12,7 +12,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -372,7 +372,7 @@ def _type_in_words(annotation: Any) -> str:
     arguments = typing.get_args(annotation)
     match typing.get_origin(annotation):
         case None:
-            return _NAMES.get(annotation, "mapping")
+            return _NAMES.get(annotation, "text" if is_dataclass(annotation) else "mapping")
         case typing.Annotated:
             choices = next(choice for choice in annotation.__metadata__ if isinstance(choice, Choices))
             return choices.words or " | ".join(choices.names())

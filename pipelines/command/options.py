@@ -15,6 +15,7 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -74,8 +75,10 @@ def _marked(cls: type[BaseModel]) -> Mapping[str, tuple[str, str]]:
 
 def _read(kind: Any, name: str, value: Any) -> Any:
     if _is_repeated(kind):
-        is_path = typing.get_args(kind)[0] is Path
-        return tuple(Path(text) if is_path else text.replace("-", "_") for text in value)
+        (element, _) = typing.get_args(kind)
+        if element is Path:
+            return tuple(map(Path, value))
+        return tuple(text if is_dataclass(element) else text.replace("-", "_") for text in value)
     if typing.get_origin(kind) is not tuple:
         return value
     if typing.get_args(kind)[-1] is Ellipsis:

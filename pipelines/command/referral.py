@@ -1,43 +1,174 @@
-"""The setting of predict steps that refers by a guarantee; help imports it, so it imports nothing heavy."""
+"""Settings that decide what predict steps refer; help imports them, so nothing heavy is imported here."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, model_validator
 
-MAX_ERROR_OPTION = ("", "Refer so many that at most this share of the others is wrong, with 95 % confidence.")
-"""Option `--max-error` of predict steps."""
+from pipelines.command.costs import COSTS_OPTION, CostSettings
 
 GUARANTEED_THRESHOLD = 0.5
 """Probability above which an evaluation takes something for an event or a lane; guarantees are of that."""
+
+REFERRAL_OPTIONS: Final = {
+    "max_error": (
+        "SHARE|CLASS=SHARE",
+        (
+            "Refer so many that at most this share of the others is wrong, with 95 % confidence, or that "
+            "at most this share of a class is kept as another one. Can be repeated."
+        ),
+    ),
+    "refer": ("", "Refer this share of what is like the held-out data, the most uncertain first."),
+    "keep_unfamiliar": ("", "Do not refer what looks like nothing in the training."),
+}
+"""Options of predict steps that decide what is referred."""
+
+CLASS_REFERRAL_OPTIONS: Final = {
+    "max_error": REFERRAL_OPTIONS["max_error"],
+    "max_false": (
+        "CLASS=SHARE",
+        "Refer so many that of those kept as this class at most this share is none. Can be repeated.",
+    ),
+    "refer": REFERRAL_OPTIONS["refer"],
+    "coverage": ("", "Write for each the classes among which the true one is, for this share of them."),
+    "keep_unfamiliar": REFERRAL_OPTIONS["keep_unfamiliar"],
+    "costs": COSTS_OPTION,
+}
+"""The same of steps that give each example a class."""
+
+
+@dataclass(frozen=True)
+class ErrorLimit:
+    """The largest share of mistakes that is allowed.
+
+    Attributes:
+        share: The share, in (0, 1).
+        class_name: The class that it is about; None for all classes.
+    """
+
+    share: float
+    class_name: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.share:g}" if self.class_name is None else f"{self.class_name}={self.share:g}"
+
+
+def read_limits(value: Any) -> Any:
+    """Return limits as a user writes them, such as `0.02` or `malignant=0.02`, in the form of settings.
+
+    Args:
+        value: A number, a text, a mapping of classes to shares, limits, or several of these.
+
+    Raises:
+        ValueError: A share is none, or a class is named twice.
+
+    Example:
+        >>> [str(limit) for limit in read_limits(["0.05", "malignant=0.02"])]
+        ['0.05', 'malignant=0.02']
+    """
+    if value is None:
+        return ()
+    if isinstance(value, Mapping):
+        value = [f"{name}={share}" for name, share in value.items()]
+    several = value if isinstance(value, list | tuple) else (value,)
+    limits = tuple(_limit(one) for one in several)
+    names = [limit.class_name for limit in limits]
+    if len(set(names)) < len(names):
+        raise ValueError(f"found {', '.join(map(str, limits))}, expected one share for a class")
+    return limits
+
+
+def _limit(value: Any) -> ErrorLimit:
+    if isinstance(value, ErrorLimit):
+        return value
+    name, _, text = str(value).rpartition("=")
+    try:
+        share = float(text)
+    except ValueError:
+        share = float("nan")
+    if not 0 < share < 1:
+        raise ValueError(
+            f"found {value!s}, expected a share between 0 and 1, as 0.02 for 2 %, or CLASS=SHARE of a class"
+        )
+    return ErrorLimit(share=share, class_name=name.strip() or None)
+
+
+Limits = Annotated[
+    tuple[ErrorLimit, ...],
+    BeforeValidator(read_limits),
+    PlainSerializer(lambda limits: [str(limit) for limit in limits]),
+]
+"""Shares of mistakes that are allowed, of all classes or of single ones."""
 
 
 class ReferralSettings(BaseModel):
     """What all predict steps have alike; each adds `refer_above` with what it refers."""
 
-    max_error: float | None = Field(
+    max_error: Limits = Field(
+        default=(),
+        description="Refer so many that at most this share of what is not referred is wrong, with 95 % "
+        "confidence, by the held-out data of the training. CLASS=SHARE: so many that at most this share of "
+        "the examples of this class is kept as another class. Several hold together. Without it nothing is "
+        "guaranteed.",
+    )
+    refer: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Refer so many that at most this share of what is not referred is wrong, with 95 % "
-        "confidence, by the guarantee that the bundle holds from its training; null guarantees nothing.",
+        description="Refer this share of what is like the held-out data of the training, the most uncertain "
+        "first; null refers none for that.",
+    )
+    keep_unfamiliar: bool = Field(
+        default=False,
+        description="Whether what looks like nothing in the training is not referred to a person for that.",
     )
 
     @model_validator(mode="after")
     def _check_one_rule(self) -> Self:
-        if self.max_error is not None and getattr(self, "refer_above", None) is not None:
-            raise ValueError("max_error and refer_above are both given, and each decides what is referred")
+        given = [
+            name
+            for name in ("max_error", "max_false", "refer", "refer_above")
+            if getattr(self, name, None) not in {None, ()}
+        ]
+        if len(given) > 1 and given != ["max_error", "max_false"]:
+            raise ValueError(f"{' and '.join(given)} are given together, and each decides what is referred")
+        return self
+
+
+class ClassReferralSettings(CostSettings, ReferralSettings):
+    """The same of predict steps that give each example a class."""
+
+    max_false: Limits = Field(
+        default=(),
+        description="CLASS=SHARE: refer so many that of those kept as this class at most this share is none, "
+        "with 95 % confidence. It holds together with max_error.",
+    )
+    coverage: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Write the classes among which the true one is for this share of what is like the "
+        "held-out data, of each class where there are enough of it; null writes none.",
+    )
+
+    @model_validator(mode="after")
+    def _check_classes(self) -> Self:
+        for limit in self.max_false:
+            if limit.class_name is None:
+                raise ValueError(f"max_false {limit} names no class, expected CLASS=SHARE")
         return self
 
 
 class LabelReferralSettings(ReferralSettings):
-    """The same of predict steps whose labels depend on a setting `threshold`; guarantees are of 0.5."""
+    """Settings of predict steps whose labels depend on `threshold`; guarantees are of 0.5."""
 
     @model_validator(mode="after")
     def _check_guaranteed_threshold(self) -> Self:
         threshold = getattr(self, "threshold", GUARANTEED_THRESHOLD)
-        if self.max_error is not None and threshold != GUARANTEED_THRESHOLD:
+        if self.max_error and threshold != GUARANTEED_THRESHOLD:
             raise ValueError(
                 f"max_error goes with threshold {GUARANTEED_THRESHOLD:g} only, with which its guarantee is "
                 f"given, found {threshold:g}"

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
 
 from gpmodels.registry import starting_head
-from pipelines.runs.application import JudgedExample
+from pipelines.runs.guarantees import ClassCollector
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import EvaluateSettings
-from pipelines.scores.cost_results import CostResults, JudgedClasses, cost_results
+from pipelines.scores.cost_results import CostResults, cost_results
 from pipelines.scores.costs import CostTable
-from pipelines.scores.definitions import FloatArray
-from pipelines.scores.pictures import Outputs
-
-
-@dataclass
-class ClassCollector:
-    """Collects what a method says of the classes of examples while it predicts them."""
-
-    _rows: list[tuple[str, int, FloatArray]] = field(default_factory=list)
-
-    def add(self, example: JudgedExample, outputs: Outputs) -> None:
-        """Add an example and its probabilities; of two classes a method may give the second one's only."""
-        found = np.asarray(outputs["probability"], np.float64)
-        probability = found if found.ndim else np.array([1.0 - found, found])
-        self._rows.append((example.name, int(example.truth), probability))
-
-    def classes(self) -> JudgedClasses:
-        """Return what was collected."""
-        names, truth, probability = zip(*self._rows, strict=True)
-        return JudgedClasses(names, np.array(truth), np.stack(probability))
 
 
 def judged_costs(

@@ -17,7 +17,7 @@ from data_prep.errors import InputError
 from data_prep.files.atomic import remove_partial_of
 from data_prep.prepared.workers import Cluster
 from pipelines.command.folders import METRICS, require_no_evaluation
-from pipelines.evaluation.costs import ClassCollector, judged_costs
+from pipelines.evaluation.costs import judged_costs
 from pipelines.evaluation.guarantees import no_guarantee_reason, run_guarantees
 from pipelines.evaluation.shifted import require_images, shifted_results
 from pipelines.evaluation.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
@@ -34,7 +34,7 @@ from pipelines.evaluation.warnings import (
     unfinished_warnings,
 )
 from pipelines.runs.application import Application, DataKind, Judge, JudgedExample, RunKind, SettingsKind
-from pipelines.runs.guarantees import ReferralCollector
+from pipelines.runs.guarantees import ClassCollector, ReferralCollector
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import run_predictors
 from pipelines.runs.predictors import Predictor

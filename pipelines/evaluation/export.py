@@ -19,11 +19,13 @@ from pipelines.command.config import CONFIG_NAME
 from pipelines.evaluation.guarantees import guarantee_record
 from pipelines.evaluation.warnings import unfinished_warnings
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
+from pipelines.runs.description import head_folder
 from pipelines.runs.guarantees import model_source, read_guarantees
 from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.costs import given_costs
+from pipelines.scores.held_out import HELD_OUT
 from pipelines.scores.metrics import read_metrics
 
 
@@ -73,6 +75,8 @@ def export(
     enclosed = None if metrics is None else read_metrics(metrics)
     source = model_source(job, head, temperature, pool_temperatures)
     guarantee = read_guarantees(job.folder).of(source)
+    held_out = head_folder(job.folder, head) / HELD_OUT
+    keeps_held_out = guarantee is not None and held_out.is_file()
     if guarantee is None and enclosed is not None:
         guarantee = guarantee_record(enclosed, source)
     told = {**metadata.training_data, **_fitted(trained, temperature)}
@@ -99,7 +103,7 @@ def export(
         sample=parts.sample(run, trained.network),
         config=job.folder / CONFIG_NAME,
         metrics=enclosed,
-        files=parts.files(run),
+        files={**parts.files(run), **({HELD_OUT: held_out} if keeps_held_out else {})},
         overwrite=overwrite,
     )
     _print_guarantee(job, guarantee, enclosed, settings)

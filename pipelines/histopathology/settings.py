@@ -8,8 +8,7 @@ from pydantic import ConfigDict, Field
 
 from data_prep.histopathology.settings import PatchSettings
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from pipelines.command.costs import COSTS_OPTION, CostSettings
-from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.labelled.settings import SOURCE_OPTION, ViewsRun, ViewsTrainSettings
 from pipelines.runs import settings as head_settings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -93,15 +92,14 @@ class EvaluateSettings(head_settings.ClassEvaluateSettings):
     )
 
 
-class PredictSettings(CostSettings, ReferralSettings):
+class PredictSettings(ClassReferralSettings):
     """Settings of `histopathology predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer an image to a pathologist above this entropy, in nats."),
-        "max_error": MAX_ERROR_OPTION,
-        "costs": COSTS_OPTION,
+        **CLASS_REFERRAL_OPTIONS,
     }
 
     refer_above: float | None = Field(

@@ -185,6 +185,7 @@ class ClassJudge(Generic[DataKind]):
         facts: Returns what the scores need to know of some examples by name, beyond their predictions.
         record: Returns what the scores need to know of a prediction.
         referral: Returns the uncertainty that refers a prediction and the share of it that is wrong, or None.
+        refers_classes: Whether every example is kept or referred with its class.
         result: Returns a method's scores from its name, its records and its costs.
         epoch_scores: Keys and titles of the scores computed after each epoch.
     """
@@ -195,6 +196,7 @@ class ClassJudge(Generic[DataKind]):
     facts: Callable[[DataKind, Sequence[str]], Mapping[str, Any]] | None = None
     record: Callable[[JudgedExample, Outputs], Any] = class_record
     referral: Callable[[JudgedExample, Outputs], tuple[float, float] | None] = class_referral
+    refers_classes: bool = True
     result: Callable[..., MethodResult] = classification_result
     epoch_scores: Mapping[str, str] = field(
         default_factory=lambda: {"balanced_accuracy": "mean recall", "ece": "ECE"}

@@ -206,6 +206,7 @@ class LaneJudge:
     """Judges maps of the lane, pixel by pixel."""
 
     judged: str = "images"
+    refers_classes: bool = False
     epoch_scores: Mapping[str, str] = field(default_factory=lambda: {"f_measure": "F-measure", "ece": "ECE"})
 
     def examples(self, data: LaneData, names: Sequence[str]) -> Iterator[JudgedExample]:

@@ -21,6 +21,7 @@ from data_prep.lane.scene_materials import OBSTACLES
 from data_prep.lane.scenes import write_scenes
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.bundles.saved_model import verify_bundle
+from pipelines.command.referral import read_limits
 from pipelines.command.steps import StepCall
 from pipelines.evaluation.evaluate import evaluate as evaluate_run
 from pipelines.evaluation.export import export as export_run
@@ -157,7 +158,8 @@ def run_demo(out: Path, *, seed: int, overwrite: bool, console: Console, plan: P
     if chosen is None:
         raise InputError(f"The demo can guarantee nothing: {evaluation.no_guarantee}")
     (guarantee,) = chosen[1].rows
-    settings = PredictSettings(max_error=None if guarantee.guarantee.threshold is None else MAX_ERROR)
+    given = () if guarantee.guarantee.threshold is None else read_limits(MAX_ERROR)
+    settings = PredictSettings(max_error=given)
     predictions = out / "predictions"
     free = LANE_PREDICTION(
         settings, inputs=scenes.unseen_images, model=bundle, out=predictions / "unseen", console=console

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.lane.settings import LaneAugmentation
 from pipelines.command.config import Choices
-from pipelines.command.referral import MAX_ERROR_OPTION, LabelReferralSettings
+from pipelines.command.referral import REFERRAL_OPTIONS, LabelReferralSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadRun, HeadTrainSettings
 from pipelines.trunks.settings import TrunkWeightsSettings
 
@@ -123,7 +123,7 @@ class PredictSettings(LabelReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "threshold": ("", "A pixel is lane above this probability; 0.5 without it."),
         "refer_above": ("", "Refer an image to a person above this mean entropy, in nats."),
-        "max_error": MAX_ERROR_OPTION,
+        **REFERRAL_OPTIONS,
         "direction": ("", "Also say where the free way ahead goes and how wide it is."),
     }
 
@@ -169,11 +169,11 @@ class PredictSettings(LabelReferralSettings):
         """Return the seconds that the probabilities of a video are averaged over."""
         if self.smoothing is not None:
             return self.smoothing
-        return VIDEO_SMOOTHING if self.max_error is None else 0.0
+        return 0.0 if self.max_error else VIDEO_SMOOTHING
 
     @model_validator(mode="after")
     def _check_single_images(self) -> Self:
-        if self.max_error is not None and self.smoothing:
+        if self.max_error and self.smoothing:
             raise ValueError(
                 f"smoothing: max_error guarantees something of single images, and smoothing "
                 f"{self.smoothing:g} mixes those of a video; set it to 0, or leave max_error out"

@@ -274,6 +274,10 @@ class Judge(Protocol[Data_contra]):
         """What one judged example is, in the plural, for example `"images"`."""
 
     @property
+    def refers_classes(self) -> bool:
+        """Whether each example is kept or referred with one class, so that guarantees may be of a class."""
+
+    @property
     def epoch_scores(self) -> Mapping[str, str]:
         """Keys and titles of the scores that `selection_scores` computes after each epoch."""
 

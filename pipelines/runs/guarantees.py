@@ -1,7 +1,8 @@
 """Guarantees that belong to a run: what its heads can guarantee by the part that the training held out.
 
 `train` computes them of each head with its temperatures, as `export` writes it, and keeps them in
-`guarantees.json` of the run, so that a bundle has them without an evaluation.
+`guarantees.json` of the run, so that a bundle has them without an evaluation. What the head predicts of that
+part is kept beside its weights: a bundle finds thresholds for other wishes with it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from pipelines.runs.application import Judge, JudgedExample
 from pipelines.runs.description import head_folder
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor, predictor
+from pipelines.scores.cost_results import JudgedClasses
+from pipelines.scores.definitions import FloatArray
 from pipelines.scores.guarantees import ReferralErrors, method_guarantees
+from pipelines.scores.held_out import HELD_OUT, HeldOut
 from pipelines.scores.pictures import Outputs
 from pipelines.training.stages import BEST
 
@@ -104,13 +108,15 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
         job = replace(job, application=replace(job.application, judge=judge_for(None, job.data)))
     temperature, of_pools = job.run.temperature_of(head), job.run.pool_temperatures.get(head, {})
     source, known = model_source(job, head, temperature, of_pools), read_guarantees(job.folder)
-    record = known.of(source)
-    if record is None:
+    record, held_out = known.of(source), head_folder(job.folder, head) / HELD_OUT
+    if record is None or (record.units and not held_out.is_file()):
         before = model.head.prediction_temperature
         model.set_temperature(before if temperature is None else temperature)
         method = replace(predictor(head_family(head).title, model), pool_temperatures=of_pools)
-        record = _record(job, method, source)
+        record, predicted = _record(job, method, source)
         model.set_temperature(before)
+        if predicted is not None:
+            predicted.write(held_out)
         others = (entry for entry in known.heads if entry.source.get("head") != head)
         kept = RunGuarantees(heads=(*others, HeadGuarantee(source=source, record=record)))
         with atomic_file(job.folder / RUN_GUARANTEES) as temporary:
@@ -120,12 +126,15 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
     job.say(f"Least error that the {head} head can guarantee for --max-error, {judged_by}: {least}")
 
 
-def _record(job: Job[Any, Any, Any], method: Predictor, source: dict[str, Any]) -> GuaranteeRecord:
+def _record(
+    job: Job[Any, Any, Any], method: Predictor, source: dict[str, Any]
+) -> tuple[GuaranteeRecord, HeldOut | None]:
     judge_by = job.application.judge
     groups = judge_by.groups(job.data, job.splits.selection)
-    errors = selection_errors(job, method).by(groups, judge_by.judged)
+    selection = selection_errors(job, method)
+    errors = selection.by(groups, judge_by.judged)
     found = method_guarantees(errors, None, judged_noun=judge_by.judged, max_errors=(), source=source)
-    return GuaranteeRecord(
+    record = GuaranteeRecord(
         confidence=found.confidence,
         judged=found.judged,
         units=found.units,
@@ -133,6 +142,25 @@ def _record(job: Job[Any, Any, Any], method: Predictor, source: dict[str, Any]) 
         binomial=found.binomial,
         thresholds=found.table,
     )
+    return record, selection.held_out(groups)
+
+
+@dataclass
+class ClassCollector:
+    """Collects what a method says of the classes of examples while it predicts them."""
+
+    _rows: list[tuple[str, int, FloatArray]] = field(default_factory=list)
+
+    def add(self, example: JudgedExample, outputs: Outputs) -> None:
+        """Add an example and its probabilities; of two classes a method may give the second one's only."""
+        found = np.asarray(outputs["probability"], np.float64)
+        probability = found if found.ndim else np.array([1.0 - found, found])
+        self._rows.append((example.name, int(example.truth), probability))
+
+    def classes(self) -> JudgedClasses:
+        """Return what was collected."""
+        names, truth, probability = zip(*self._rows, strict=True)
+        return JudgedClasses(names, np.array(truth), np.stack(probability))
 
 
 @dataclass
@@ -145,18 +173,24 @@ class ReferralCollector:
 
     judge_by: Judge[Any]
     _rows: list[tuple[str, float, float]] = field(default_factory=list)
+    _classes: ClassCollector = field(default_factory=ClassCollector)
 
     def add(self, example: JudgedExample, outputs: Outputs) -> None:
         """Add an example and what a method predicts of it."""
         found = self.judge_by.referral(example, outputs)
         if found is not None:
             self._rows.append((example.name, *found))
+            if self.judge_by.refers_classes:
+                self._classes.add(example, outputs)
 
     def errors(self) -> ReferralErrors:
         """Return uncertainties and errors of the examples until now."""
         names = tuple(name for name, *_ in self._rows)
         values = np.array([row[1:] for row in self._rows], np.float64).reshape(-1, 2)
-        return ReferralErrors(names, values[:, 0], values[:, 1])
+        if not (names and self.judge_by.refers_classes):
+            return ReferralErrors(names, values[:, 0], values[:, 1])
+        said = self._classes.classes()
+        return ReferralErrors(names, values[:, 0], values[:, 1], said.truth, said.probability)
 
 
 def model_source(

@@ -74,6 +74,8 @@ class SelectiveErrors:
         error: Share of each example that is wrong `[N]`, in [0, 1]: 0 or 1 for one label, a share for a map.
         unit: Number of each example's unit `[N]`, from 0 without gaps: units are independent of each other.
         noun: What a unit is in messages, in the plural, for example `"groups"`.
+        of_all: Whether α is a share of all examples, as of a class's examples those that are kept as another
+            one, instead of the kept ones alone: the loss is 1[u <= t] error - α.
 
     Raises:
         ValueError: Shapes differ, there is no example, or a value is not allowed.
@@ -83,6 +85,7 @@ class SelectiveErrors:
     error: FloatArray
     unit: NDArray[np.intp]
     noun: str = "examples"
+    of_all: bool = False
 
     def __post_init__(self) -> None:
         shapes = {self.uncertainty.shape, self.error.shape, self.unit.shape}
@@ -125,10 +128,11 @@ class SelectiveErrors:
         return self._cumulative(self._weight * self.error)
 
     def loss(self, max_error: float) -> FloatArray:
-        """Return the mean of 1[u <= t] (error - α) over each unit's examples, `[units, J]`."""
+        """Return the mean of 1[u <= t] (error - α) over each unit's examples, `[units, J]`; see `of_all`."""
         sums = np.zeros((self.num_units, self.thresholds.size + 1))
-        np.add.at(sums, (self.unit, self._first), self._weight * (self.error - max_error))
-        return np.asarray(np.cumsum(sums[:, :-1], axis=1))
+        of_kept = 0.0 if self.of_all else max_error
+        np.add.at(sums, (self.unit, self._first), self._weight * (self.error - of_kept))
+        return np.asarray(np.cumsum(sums[:, :-1], axis=1)) - (max_error if self.of_all else 0.0)
 
     @cached_property
     def _weight(self) -> FloatArray:
@@ -196,7 +200,9 @@ def referral_threshold(
             f"{num_units}"
         )
     begin = max(min(max(_START * needed, _START_SHARE * num_units), (needed + num_units) / 2), needed)
-    start = min(int(np.searchsorted(judged.kept, begin - 1e-9)), judged.kept.size - 1)
+    # Of a share of all examples each threshold is tested with all of them.
+    start = 0 if judged.of_all else int(np.searchsorted(judged.kept, begin - 1e-9))
+    start = min(start, judged.kept.size - 1)
     passed = _passed(judged, max_error, start, 1.0 - confidence)
     if passed == start:
         kept = judged.kept[start]
@@ -224,8 +230,9 @@ def _passed(judged: SelectiveErrors, max_error: float, start: int, level: float)
 
 
 def _binomial_p_values(judged: SelectiveErrors, max_error: float) -> FloatArray:
-    """Return P(Binomial(kept, α) <= wrong) at each threshold, `[J]`."""
-    return np.asarray(scipy.stats.binom.cdf(np.rint(judged.kept_error), np.rint(judged.kept), max_error))
+    """Return P(Binomial(kept, α) <= wrong) at each threshold, `[J]`; see `SelectiveErrors.of_all`."""
+    number = judged.num_units if judged.of_all else np.rint(judged.kept)
+    return np.asarray(scipy.stats.binom.cdf(np.rint(judged.kept_error), number, max_error))
 
 
 def _betting_p_values(loss: FloatArray, max_error: float) -> FloatArray:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.guarantee_sizes import CONFIDENCE, TABLE_ERRORS, units_needed
 from pipelines.scores.guarantee_thresholds import Guarantee, SelectiveErrors, referral_threshold
+from pipelines.scores.held_out import HeldOut
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,15 @@ class ReferralErrors:
         names: Names of the examples.
         uncertainty: The uncertainty by which `predict` refers each of them `[N]`.
         error: Share of each that is wrong `[N]`.
+        truth: Class of each `[N]`; empty where there are no guarantees of single classes.
+        probability: Probabilities of the classes `[N, C]`; empty likewise.
     """
 
     names: tuple[str, ...]
     uncertainty: FloatArray
     error: FloatArray
+    truth: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    probability: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def by(self, groups: Mapping[str, str], judged: str) -> SelectiveErrors | None:
         """Return the errors with the groups as units, or the examples where each is a group of its own.
@@ -43,9 +49,23 @@ class ReferralErrors:
         """
         if not self.names:
             return None
-        names, unit = np.unique([groups[name] for name in self.names], return_inverse=True)
-        noun = judged if len(names) == len(self.names) else f"groups of {judged}"
-        return SelectiveErrors(self.uncertainty, self.error, unit.reshape(-1), noun)
+        unit = self._unit(groups)
+        noun = judged if unit.max() + 1 == len(self.names) else f"groups of {judged}"
+        return SelectiveErrors(self.uncertainty, self.error, unit, noun)
+
+    def held_out(self, groups: Mapping[str, str]) -> HeldOut | None:
+        """Return the errors and predictions without the examples' names; None where there is no example.
+
+        Args:
+            groups: Group of each example by name.
+        """
+        if not self.names:
+            return None
+        return HeldOut(self.uncertainty, self.error, self._unit(groups), self.truth, self.probability)
+
+    def _unit(self, groups: Mapping[str, str]) -> NDArray[np.intp]:
+        """Return the number of the group of each example `[N]`."""
+        return np.unique([groups[name] for name in self.names], return_inverse=True)[1].reshape(-1)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from data_prep.prepared.workers import Cluster
 from data_prep.sonar.images import SONAR_SUFFIXES
 from data_prep.sonar.settings import SonarPrepareSettings
 from data_prep.sonar.sources import match_annotations, source_name
-from pipelines.bundles.guarantees import with_guarantee
-from pipelines.bundles.metadata import with_costs
+from pipelines.bundles.line_rules import rules_for
 from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.remote import on_cluster
@@ -60,8 +59,7 @@ def predict(
     if judge is not None and cluster is not None:
         raise InputError("--annotations judges all images together: leave --cluster out, or --annotations.")
     signature, metadata = open_bundle(model, APPLICATION)
-    settings = with_guarantee(settings, metadata.guarantee, bundle=model, judged="images", console=console)
-    metadata = with_costs(metadata, settings, console)
+    settings, rules = rules_for(settings, metadata, bundle=model, judged="images", console=console)
     predictor = make_predictor(signature, metadata, model, settings, out)
     if judge is not None:
         judge = replace(judge, settings=_mask_settings(predictor.snapshots, model, judge, console))
@@ -80,8 +78,7 @@ def predict(
         out,
         console,
         class_names=names,
-        least_familiarity=metadata.least_familiarity,
-        costs=metadata.costs,
+        rules=rules,
         run=run,
         remote=remote,
     )
@@ -161,9 +158,9 @@ def print_found(lines: Sequence[SonarPrediction], settings: PredictSettings, con
     if not full:
         return
     console.print(f"{sum(full)} objects found in {len(full)} full images", markup=False)
-    if settings.max_error is not None:
+    if settings.max_error or settings.max_false:
         console.print(
-            "Note: the guarantee of --max-error is of snapshots, and was not given for boxes of full images",
+            "Note: guarantees are of snapshots, and none is given for boxes of full images",
             markup=False,
         )
 

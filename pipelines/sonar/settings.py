@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.sonar.settings import LARGEST_SIDE, SpeckleNormalisation
-from pipelines.command.costs import COSTS_OPTION, CostSettings
-from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
 from pipelines.trunks.settings import ImageOrTrunkSettings, TrunkRun
@@ -59,7 +58,7 @@ class TrainSettings(ImageOrTrunkSettings):
     """Settings of `sonar train`."""
 
 
-class PredictSettings(CostSettings, ReferralSettings):
+class PredictSettings(ClassReferralSettings):
     """Settings of `sonar predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,8 +66,7 @@ class PredictSettings(CostSettings, ReferralSettings):
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "threshold": ("", "Probability of an object above which a full image gets a box; 0.5 without it."),
         "refer_above": ("", "Refer a snapshot or a box to an analyst above this entropy, in nats."),
-        "max_error": MAX_ERROR_OPTION,
-        "costs": COSTS_OPTION,
+        **CLASS_REFERRAL_OPTIONS,
     }
 
     mode: Literal["auto", "snapshot", "full"] = Field(

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.video.manifest import LearnedVideos, VideoTrunkFacts
 from data_prep.video.settings import ClipSettings
-from pipelines.command.costs import COSTS_OPTION, CostSettings
-from pipelines.command.referral import MAX_ERROR_OPTION, ReferralSettings
+from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings, SVMSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -76,15 +75,14 @@ class TrainSettings(LabelledTrainSettings, SVMSettings):
     batch_size: int = Field(default=16, ge=1, description="Clips in a training step.")
 
 
-class PredictSettings(CostSettings, ReferralSettings):
+class PredictSettings(ClassReferralSettings):
     """Settings of `video predict`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     options: ClassVar[dict[str, tuple[str, str]]] = {
         "refer_above": ("", "Refer a window, a segment or a video to a person above this entropy, in nats."),
-        "max_error": MAX_ERROR_OPTION,
-        "costs": COSTS_OPTION,
+        **CLASS_REFERRAL_OPTIONS,
     }
 
     step: int | None = Field(

@@ -9,6 +9,7 @@ from data_prep.errors import InputError
 from pipelines.bundles.guarantees import GuaranteeRecord, with_guarantee
 from pipelines.cells import settings as cells
 from pipelines.command.config import load_settings
+from pipelines.command.referral import ErrorLimit
 from pipelines.evaluation.guarantees import guarantee_record
 from pipelines.lane.settings import PredictSettings
 from tests.pipelines.tiny_lane import quiet
@@ -87,8 +88,6 @@ def test_a_bundle_without_guarantees_and_guarantees_of_something_else_are_refuse
         guaranteed(0.02, None)
     with pytest.raises(InputError, match="are of images, and here videos are referred"):
         guaranteed(0.02, judged="videos")
-    unasked = PredictSettings(refer_above=0.1)
-    assert with_guarantee(unasked, None, bundle=Path("b"), judged="images", console=quiet()) is unasked
 
 
 @pytest.mark.parametrize("max_error", [0.0, 1.0, -0.1, 2.0])
@@ -100,13 +99,15 @@ def test_errors_outside_0_and_1_are_refused(max_error):
 def test_two_rules_at_once_are_refused():
     with pytest.raises(ValidationError, match="each decides what is referred"):
         PredictSettings(max_error=0.1, refer_above=0.2)
-    with pytest.raises(InputError, match="max_error and refer_above are both given"):
+    with pytest.raises(InputError, match="max_error and refer_above are given together"):
         load_settings(PredictSettings, options={"max_error": 0.1, "refer_above": 0.2})
+    with pytest.raises(ValidationError, match="max_error and refer are given together"):
+        PredictSettings(max_error=0.1, refer=0.2)
 
 
 @pytest.mark.parametrize("settings", [PredictSettings, cells.PredictSettings])
 def test_a_guarantee_is_kept_with_the_threshold_that_it_was_made_with(settings):
-    assert settings(max_error=0.1, threshold=0.5).max_error == 0.1
+    assert settings(max_error=0.1, threshold=0.5).max_error == (ErrorLimit(0.1),)
     assert settings(refer_above=0.1, threshold=0.9).threshold == 0.9
     with pytest.raises(InputError, match=r"max_error goes with threshold 0\.5 only"):
         load_settings(settings, options={"max_error": 0.1, "threshold": 0.9})

@@ -7,11 +7,12 @@ import pytest
 from rich.console import Console
 
 from data_prep.errors import InputError
-from pipelines.bundles.metadata import Metadata, class_signatures, with_costs
+from pipelines.bundles.line_rules import LineRules, rules_for
+from pipelines.bundles.metadata import Metadata, class_signatures
 from pipelines.bundles.prediction import predict_files
 from pipelines.bundles.prediction_lines import ClassPredictionLine, PredictionLine
 from pipelines.bundles.sources import Source
-from pipelines.command.costs import CostSettings
+from pipelines.command.referral import ClassReferralSettings
 from pipelines.scores.costs import CostTable
 from tests.pipelines.written import rows
 
@@ -21,9 +22,9 @@ PLAIN = CostTable(classes=NAMES, decisions=NAMES, values=((0, 10), (50, 0)))
 
 
 def line(malignant: float, *, referred: bool = False) -> ClassPredictionLine:
-    return ClassPredictionLine(
-        file="a.png", referred=referred, probability={"benign": 1 - malignant, "malignant": malignant}
-    )
+    label = NAMES[int(malignant > 0.5)]
+    probability = {"benign": 1 - malignant, "malignant": malignant}
+    return ClassPredictionLine(file="a.png", label=label, referred=referred, probability=probability)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_line_has_the_cheapest_decision_unless_it_is_referred(
     malignant, referred, costs, decision, expected
 ):
     before = line(malignant, referred=referred)
-    found = before.decided(costs)
+    found = before.ruled(LineRules(costs=costs))
     assert (found.decision, found.referred) == (decision, decision == "refer")
     assert found.expected_cost == (None if expected is None else pytest.approx(expected))
     assert found.probability == before.probability
@@ -49,7 +50,7 @@ def test_a_line_has_the_cheapest_decision_unless_it_is_referred(
 
 def test_lines_without_probabilities_have_no_decision():
     for nothing in (PredictionLine(file="a.png"), ClassPredictionLine(file="a.png", status="unreadable")):
-        assert nothing.decided(COSTS) == nothing
+        assert nothing.ruled(LineRules(costs=COSTS)) == nothing
 
 
 def test_the_table_has_decisions_only_where_there_are_costs(tmp_path):
@@ -61,7 +62,8 @@ def test_the_table_has_decisions_only_where_there_are_costs(tmp_path):
         yield line(0.9 if source.stem == "a.png" else 0.4)
 
     def table(out, costs):
-        predict_files(ClassPredictionLine, predict, sources, tmp_path / out, class_names=NAMES, costs=costs)
+        rules = LineRules(costs=costs)
+        predict_files(ClassPredictionLine, predict, sources, tmp_path / out, class_names=NAMES, rules=rules)
         return rows(tmp_path / out / "predictions.csv")
 
     plain, decided = table("plain", None), table("decided", COSTS)
@@ -104,14 +106,19 @@ def test_a_bundle_keeps_its_costs_and_others_may_be_given(tmp_path):
     assert Metadata.model_validate_json(kept.model_dump_json()) == kept
     assert metadata().costs is None  # as of an earlier version
     console = Console(file=StringIO(), width=200)
-    assert with_costs(kept, CostSettings(), console).costs == COSTS
+
+    def used(**settings: object) -> CostTable | None:
+        given = ClassReferralSettings(**settings)
+        return rules_for(given, kept, bundle=tmp_path, judged="images", console=console)[1].costs
+
+    assert used() == COSTS
     path = tmp_path / "costs.csv"
     path.write_text("class,benign,malignant,refer\nbenign,0,1,3\nmalignant,50,0,3\n")
-    assert with_costs(kept, CostSettings(costs=path), console).costs.values[0] == (0, 1, 3)
+    assert used(costs=path).values[0] == (0, 1, 3)
     assert "With these costs refer is never the cheapest decision" in console.file.getvalue()
     path.write_text("class,cat,dog\ncat,0,1\ndog,1,0\n")
     with pytest.raises(InputError, match="the column 'cat' is no decision"):
-        with_costs(kept, CostSettings(costs=path), console)
+        used(costs=path)
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,14 @@ from pipelines.evaluation.export import export as export_run
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun
 from pipelines.runs.settings import ExportSettings
+from pipelines.scores.held_out import HELD_OUT
+from tests.pipelines.simulated_classes import simulated
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, quiet
 
 FILES = {
     "config.yaml",
     "fingerprint.pb",
+    "held_out.npz",
     "metadata.json",
     "metrics.json",
     "model_card.md",
@@ -58,7 +61,9 @@ class Brightness(tf.Module):
         return {**maps, "latent_variance": tf.zeros_like(logit), "mutual_information": tf.zeros_like(logit)}
 
 
-def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) -> Path:
+def write_brightness(
+    folder: Path, weight: float, *, overwrite: bool = False, files: dict[str, str | Path] | None = None
+) -> Path:
     config = folder.parent / "config.yaml"
     config.write_text("seed: 0\n")
     model = Brightness(weight)
@@ -77,7 +82,7 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
         sample=LANE.deployment.sample(run, keras.Sequential()),
         config=config,
         metrics=None,
-        files={},
+        files=files or {},
         overwrite=overwrite,
     )
     return folder
@@ -85,7 +90,9 @@ def write_brightness(folder: Path, weight: float, *, overwrite: bool = False) ->
 
 @pytest.fixture(scope="module")
 def small_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_brightness(tmp_path_factory.mktemp("small") / "bundle", 4.0)
+    folder = tmp_path_factory.mktemp("small")
+    simulated(np.random.default_rng(0), 20).write(folder / HELD_OUT)
+    return write_brightness(folder / "bundle", 4.0, files={HELD_OUT: folder / HELD_OUT})
 
 
 @pytest.fixture

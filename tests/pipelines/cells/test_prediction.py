@@ -13,6 +13,7 @@ from data_prep.cells.prepare import prepare_cells
 from data_prep.cells.settings import CandidateSettings, CellsPrepareSettings
 from data_prep.cells.views import VIEWS
 from data_prep.errors import InputError
+from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.prediction import predict_files, predict_sources
 from pipelines.bundles.prediction_lines import probability_column
 from pipelines.bundles.prediction_run import open_run
@@ -206,7 +207,7 @@ def test_a_stopped_command_keeps_the_events_of_complete_sequences_and_goes_on(tm
 
 
 def test_familiarity_is_told_of_events_and_not_of_sequences() -> None:
-    assert CellsPrediction.columns((), familiarity=True) == CellsPrediction.columns((), familiarity=False)
+    assert CellsPrediction.columns((), LineRules(least_familiarity=0.01)) == CellsPrediction.columns()
 
 
 def test_events_get_decisions_by_costs_and_sequences_count_what_is_referred(tmp_path: Path) -> None:
@@ -220,13 +221,13 @@ def test_events_get_decisions_by_costs_and_sequences_count_what_is_referred(tmp_
     sequence = CellsPrediction(
         file="a", rows=[{"sequence": "a", "referred": False} | one for one in (event, sure)], events=2
     )
-    empty = CellsPrediction(file="b", rows=[{"sequence": "b"}], events=0)
-    decided = [line.decided(costs) for line in (sequence, empty)]
+    empty = CellsPrediction(file="b", rows=[{"sequence": "b"}], events=0, referred_events=0, referred=False)
+    decided = [line.ruled(LineRules(costs=costs)) for line in (sequence, empty)]
     assert [row.get("decision") for line in decided for row in line.rows] == ["refer", "mitosis", None]
     assert (decided[0].referred_events, decided[0].referred) == (1, True)
     assert (decided[1].referred_events, decided[1].referred) == (0, False)
     unread = CellsPrediction(file="c", status="broken")
-    assert unread.decided(costs) == unread
+    assert unread.ruled(LineRules(costs=costs)) == unread
     write_events(decided, tmp_path, CLASSES, familiarity=False, costs=True)
     header = (tmp_path / "events.csv").read_text().splitlines()[0]
     assert ",referred,decision,expected_cost,probability of none," in header

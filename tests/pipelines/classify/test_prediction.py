@@ -11,6 +11,7 @@ from PIL import Image
 from rich.console import Console
 
 from data_prep.files.fitting import fit_image
+from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError
@@ -22,7 +23,9 @@ from pipelines.classify.prediction import (
     contact_sheet,
 )
 from pipelines.classify.settings import ImagePreprocessing, PredictSettings
+from pipelines.scores.costs import CostTable
 from pipelines.scores.pictures import REFERRED_COLOUR
+from pipelines.scores.prediction_sets import PredictionSets
 from tests.data_prep.dicom_files import write_dicom
 
 NAMES = ("apfel", "Dörrobst")
@@ -54,7 +57,9 @@ def test_a_line_is_of_the_image_as_training_saw_it(tmp_path):
     assert (line.height, line.width, line.label) == (30, 50, NAMES[int(second > 0.5)])
     assert line.probability == pytest.approx({"apfel": 1 - second, "Dörrobst": second})
     assert line.referred is True
-    assert line.cells().keys() == set(ImagePrediction.columns(NAMES, familiarity=True, costs=True))
+    costs = CostTable(classes=NAMES, decisions=NAMES, values=((0, 1), (1, 0)))
+    every_rule = LineRules(0.01, costs=costs, sets=PredictionSets(0.9, np.ones(2), np.ones(2, bool)))
+    assert line.cells().keys() == set(ImagePrediction.columns(NAMES, every_rule))
 
 
 def test_deep_images_are_stretched_as_those_of_the_training(tmp_path):

@@ -53,6 +53,7 @@ def judged_by_all(entropies: dict[str, float]) -> tuple[JudgedMethods, int]:
         outputs=outputs,
         record=lambda example, _outputs: example.name,
         referral=lambda _example, _outputs: (0.0, 0.0),
+        refers_classes=False,
         result=lambda title, records, **_facts: (title, tuple(records)),
     )
     job = SimpleNamespace(application=SimpleNamespace(judge=judge_by), data=None, console=Console(quiet=True))

@@ -214,4 +214,4 @@ def test_boxes_under_a_guarantee_are_said_to_be_none_of_its_images():
 
     assert said(None, max_error=0.1) == ""
     assert said(2) == "2 objects found in 1 full images\n"
-    assert "Note: the guarantee of --max-error is of snapshots" in said(2, max_error=0.1)
+    assert "Note: guarantees are of snapshots, and none is given for boxes" in said(2, max_error=0.1)

@@ -1,0 +1,189 @@
+"""What a predict step does to each line once it is predicted: what is referred, decided and flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from data_prep.errors import InputError
+from pipelines.bundles.guarantees import GuaranteeRecord, with_guarantee
+from pipelines.bundles.metadata import Metadata
+from pipelines.command.referral import ReferralSettings
+from pipelines.scores.class_guarantees import JointGuarantee, Limit, ReferralRule, joint_guarantee
+from pipelines.scores.costs import CostTable, given_costs
+from pipelines.scores.held_out import HELD_OUT, HeldOut, class_place, read_held_out
+from pipelines.scores.prediction_sets import PredictionSets, groups_needed, prediction_sets
+
+Settings = TypeVar("Settings", bound=ReferralSettings)
+
+
+@dataclass(frozen=True)
+class LineRules:
+    """What is done to each line.
+
+    Attributes:
+        least_familiarity: The least familiarity that the bundle can report; None if it reports none.
+        keep_unfamiliar: Whether what is unfamiliar is not referred for that.
+        costs: Costs by which lines get a decision; None for none.
+        referral: What guarantees of single classes keep; None where there are none.
+        sets: Which classes are in the set of a line; None where it has none.
+    """
+
+    least_familiarity: float | None = None
+    keep_unfamiliar: bool = True
+    costs: CostTable | None = None
+    referral: ReferralRule | None = None
+    sets: PredictionSets | None = None
+
+    def refers(self, predicted: int, probability: Sequence[float], entropy: float) -> bool:
+        """Return whether the guarantees of single classes refer a prediction.
+
+        Args:
+            predicted: Place of the predicted class.
+            probability: Probability of every class.
+            entropy: Predictive entropy.
+        """
+        if self.referral is None:
+            return False
+        one = (np.array([predicted]), np.array([probability]), np.array([entropy]))
+        return not self.referral.keeps(*one)[0]
+
+
+NO_RULES = LineRules()
+"""Leaves every line as it is."""
+
+
+def rules_for(
+    settings: Settings, metadata: Metadata, *, bundle: Path, judged: str, console: Any, part: str = ""
+) -> tuple[Settings, LineRules]:
+    """Return the settings with the entropy above which they refer, and the rules for lines, and say them.
+
+    Args:
+        settings: Settings of a predict step.
+        metadata: Of the bundle.
+        bundle: The bundle.
+        judged: What the step refers, in the plural: guarantees must be of that.
+        console: Where it is said what is guaranteed.
+        part: What of these is right or wrong, as "pixels of the "; empty for each as a whole.
+
+    Raises:
+        InputError: The bundle cannot guarantee it, or its classes are others.
+    """
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    limits = _limits(settings, metadata.class_names)
+    coverage: float | None = getattr(settings, "coverage", None)
+    given = given_costs(settings, metadata.class_names, say)
+    rules = LineRules(
+        least_familiarity=metadata.least_familiarity,
+        keep_unfamiliar=settings.keep_unfamiliar,
+        costs=metadata.costs if given is None else given,
+    )
+    if [limit.kind for limit in limits] == ["error"]:
+        return with_guarantee(
+            settings, metadata.guarantee, bundle=bundle, judged=judged, console=console, part=part
+        ), rules
+    if not limits and coverage is None and settings.refer is None:
+        return settings, rules
+    held_out, record = read_held_out(bundle / HELD_OUT), metadata.guarantee
+    if record is None or record.judged != judged:
+        raise InputError(f"{bundle} holds no predictions of held-out {judged}, which are referred here.")
+    if settings.refer is not None:
+        limit = held_out.quantile(settings.refer)
+        say(
+            f"Referred above an entropy of {limit:.6g} nats, as are {settings.refer:.1%} of the "
+            f"{record.units} held-out {record.noun}"
+        )
+        settings = settings.model_copy(update={"refer_above": limit})
+    if not limits and coverage is None:
+        return settings, rules
+    if not held_out.has_classes:
+        raise InputError(
+            f"{bundle}: here nothing is guaranteed of single classes, and several guarantees do not hold "
+            f"together, since a {metadata.application} model does not give each example one class. Pass "
+            "--max-error SHARE alone, --refer, or --refer-above."
+        )
+    return settings, LineRules(
+        rules.least_familiarity,
+        rules.keep_unfamiliar,
+        rules.costs,
+        _rule(held_out, limits, metadata, record, say) if limits else None,
+        None if coverage is None else _sets(held_out, coverage, metadata, record, say),
+    )
+
+
+def _limits(settings: ReferralSettings, class_names: Sequence[str]) -> list[Limit]:
+    """Return the limits that settings have, with the places of their classes."""
+    limits = []
+    for one in settings.max_error:
+        if one.class_name is None:
+            limits.append(Limit("error", one.share))
+        else:
+            limits.append(Limit("missed", one.share, class_place(one.class_name, class_names)))
+    false = getattr(settings, "max_false", ())
+    return limits + [Limit("false", one.share, class_place(one.class_name, class_names)) for one in false]
+
+
+def _rule(
+    held_out: HeldOut, limits: Sequence[Limit], metadata: Metadata, record: GuaranteeRecord, say: Any
+) -> ReferralRule:
+    found = joint_guarantee(held_out, limits, noun=record.noun, confidence=record.confidence)
+    if found.refused:
+        reasons = "; ".join(
+            f"{_limit_text(limit, metadata.class_names)}: {given.reason}" for limit, given in found.refused
+        )
+        raise InputError(
+            f"This cannot be guaranteed. {reasons}.{_together(found)} Prepare more data and train with a "
+            "larger selection_fraction, allow larger shares, ask for fewer guarantees at once, or pass "
+            "--refer-above."
+        )
+    texts = [_limit_text(limit, metadata.class_names) for limit in limits]
+    kept = found.rule.keeps(held_out.predicted, held_out.probability, held_out.uncertainty)
+    say(
+        f"Referred so that {'; '.join(texts)}; with {record.confidence:.0%} confidence"
+        f"{' for all together' if len(limits) > 1 else ''}, if they are like the {record.units} held-out "
+        f"{record.noun}, of which {kept.mean():.0%} would be kept.{_together(found)}"
+    )
+    return found.rule
+
+
+def _limit_text(limit: Limit, class_names: Sequence[str]) -> str:
+    if limit.place is None:
+        return f"of all that are kept at most {limit.share:.4g} are wrong"
+    name = class_names[limit.place]
+    if limit.kind == "missed":
+        return f"of the {name} at most {limit.share:.4g} are kept as another class"
+    return f"of those kept as {name} at most {limit.share:.4g} are none"
+
+
+def _together(found: JointGuarantee) -> str:
+    """Return what it costs that several guarantees hold together; empty of a single one."""
+    if len(found.guarantees) == 1:
+        return ""
+    divided = f", on one of {found.parts} parts of the held-out data" if found.parts > 1 else ""
+    confidence = found.guarantees[0][1].confidence
+    return f" So that they hold together each is given with {confidence:.1%} confidence{divided}."
+
+
+def _sets(
+    held_out: HeldOut, coverage: float, metadata: Metadata, record: GuaranteeRecord, say: Any
+) -> PredictionSets:
+    sets = prediction_sets(held_out, coverage)
+    always = [name for name, q in zip(metadata.class_names, sets.largest, strict=True) if np.isinf(q)]
+    own = [name for name, is_own in zip(metadata.class_names, sets.own, strict=True) if is_own]
+    of_each = f", also of each of {', '.join(own)}" if own else ""
+    text = f"prediction_set holds the true class of {coverage:.1%} of what is like the held-out data{of_each}"
+    if always:
+        needed = groups_needed(coverage)
+        text += (
+            f". {', '.join(always)}: in every set, since fewer than {needed} held-out {record.noun} have "
+            f"{'it' if len(always) == 1 else 'one of them'}"
+        )
+    say(text)
+    return sets

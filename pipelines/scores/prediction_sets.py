@@ -1,0 +1,156 @@
+"""Sets of classes that hold the true one for a share of what is like the held-out examples.
+
+The set of an example has each class k whose score 1 - p[k] is at most q[k], the threshold of its category,
+and in any case the most probable class. Among all sets with a coverage these are the smallest on average
+where probabilities are calibrated (Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with
+bounded error levels", 2019).
+With K held-out groups in which a category has examples, q is the smallest score below which the weights
+
+    1 / (n_g (K + 1)) for each of the n_g examples of the category in group g, 1 / (K + 1) at infinity
+
+sum up to the coverage. An example of the category from a new group, which is exchangeable with these, is
+then covered with at least this probability (Lee, Barber and Willett, "Distribution-free inference with
+hierarchical data", 2023, theorem 1; with groups of one example it is split conformal prediction). It needs
+K >= coverage / (1 - coverage). Classes with so many groups are a category each, so that they are covered
+class by class (Vovk, "Conditional validity of inductive conformal predictors", 2012). The other classes are
+one category together; where that has too few groups its classes are in every set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.scores.definitions import FloatArray
+from pipelines.scores.held_out import HeldOut
+
+
+@dataclass(frozen=True)
+class PredictionSets:
+    """Which classes are in a set.
+
+    Attributes:
+        coverage: Share of examples whose set holds the true class.
+        largest: q, the largest score 1 - p of each class that is in a set `[C]`; infinite where it always is.
+        own: Whether the coverage holds for each class by itself `[C]`.
+    """
+
+    coverage: float
+    largest: FloatArray
+    own: NDArray[np.bool_]
+
+    def contains(self, probability: FloatArray) -> NDArray[np.bool_]:
+        """Return which classes are in the set of each example, `[N, C]`.
+
+        Args:
+            probability: Probabilities of the classes `[N, C]`.
+        """
+        within = 1.0 - probability <= self.largest
+        within[np.arange(len(probability)), probability.argmax(axis=1)] = True
+        return np.asarray(within)
+
+
+@dataclass(frozen=True)
+class JudgedSets:
+    """What came of prediction sets on judged examples, each unit counting the same.
+
+    Attributes:
+        coverage: Share of the examples whose set should hold the true class.
+        covered: Share of them whose set does.
+        of_classes: The same of each class `[C]`; NaN of one without examples.
+        size: Mean number of classes in a set.
+        single: Share of the sets that have one class.
+    """
+
+    coverage: float
+    covered: float
+    of_classes: FloatArray
+    size: float
+    single: float
+
+
+def groups_needed(coverage: float) -> int:
+    """Return by how many groups a coverage can be had.
+
+    Example:
+        >>> groups_needed(0.95)
+        19
+    """
+    return math.ceil(coverage / (1.0 - coverage) - 1e-9)
+
+
+def prediction_sets(held_out: HeldOut, coverage: float) -> PredictionSets:
+    """Find the thresholds of prediction sets.
+
+    Args:
+        held_out: Examples with classes that did not train the model.
+        coverage: Share of examples whose set shall hold the true class, in (0, 1).
+
+    Raises:
+        ValueError: The coverage is not in (0, 1), or the examples have no classes.
+
+    Example:
+        >>> truth = np.arange(100) % 2
+        >>> sure = HeldOut(np.zeros(100), np.zeros(100), np.arange(100), truth, np.eye(2)[truth])
+        >>> prediction_sets(sure, 0.95).contains(np.array([[0.6, 0.4]])).tolist()
+        [[True, False]]
+    """
+    if not (0 < coverage < 1 and held_out.has_classes):
+        raise ValueError(f"expected examples with classes, and a coverage in (0, 1), found {coverage}")
+    num_classes = held_out.probability.shape[1]
+    score = 1.0 - held_out.probability[np.arange(held_out.truth.size), held_out.truth]
+    groups = [np.unique(held_out.unit[held_out.truth == place]).size for place in range(num_classes)]
+    own = np.array(groups) >= groups_needed(coverage)
+    largest = np.full(num_classes, np.inf)
+    for place in np.flatnonzero(own):
+        of_class = held_out.truth == place
+        largest[place] = _quantile(score[of_class], held_out.unit[of_class], coverage)
+    others = ~own[held_out.truth]
+    if not own.all():
+        largest[~own] = _quantile(score[others], held_out.unit[others], coverage)
+    return PredictionSets(coverage, largest, own)
+
+
+def _quantile(score: FloatArray, unit: NDArray[np.intp], coverage: float) -> float:
+    """Return the smallest score whose weights sum up to the coverage, infinity where none does."""
+    unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(unit)
+    order = np.argsort(score)
+    below = np.cumsum(1.0 / sizes[unit[order]]) / (sizes.size + 1)
+    place = int(np.searchsorted(below, coverage - 1e-9))
+    return float(score[order][place]) if place < score.size else math.inf
+
+
+def judged_sets(sets: PredictionSets, judged: HeldOut) -> JudgedSets:
+    """Return what came of prediction sets on examples.
+
+    Args:
+        sets: The thresholds.
+        judged: The examples, with classes.
+    """
+    contains = sets.contains(judged.probability)
+    covered = contains[np.arange(judged.truth.size), judged.truth]
+
+    def mean(values: NDArray[np.bool_ | np.int_], rows: NDArray[np.bool_]) -> float:
+        weight = 1.0 / np.bincount(judged.unit[rows])[judged.unit[rows]] if rows.any() else np.ones(1)
+        return float(np.average(values[rows], weights=weight)) if rows.any() else math.nan
+
+    every, size = np.ones(judged.truth.size, bool), contains.sum(axis=1)
+    of_classes = [mean(covered, judged.truth == place) for place in range(contains.shape[1])]
+    return JudgedSets(
+        sets.coverage, mean(covered, every), np.array(of_classes), mean(size, every), mean(size == 1, every)
+    )
+
+
+def set_text(members: Sequence[bool], class_names: Sequence[str]) -> str:
+    """Return a set of classes as a cell of a table.
+
+    Example:
+        >>> set_text([True, False, True], ["benign", "malignant", "normal"])
+        'benign | normal'
+    """
+    return " | ".join(name for name, is_in in zip(class_names, members, strict=True) if is_in)

@@ -1,0 +1,181 @@
+"""What a predict step does to its lines: guarantees of classes, sets, shares, and what is unfamiliar."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from data_prep.errors import InputError
+from pipelines.bundles.guarantees import GuaranteeRecord
+from pipelines.bundles.line_rules import NO_RULES, LineRules, rules_for
+from pipelines.bundles.metadata import Metadata, class_signatures, with_familiarity
+from pipelines.bundles.prediction_lines import ClassPredictionLine, PredictionLine
+from pipelines.command.config import load_settings
+from pipelines.command.referral import ClassReferralSettings, ErrorLimit
+from pipelines.lane.settings import PredictSettings
+from pipelines.scores.class_guarantees import ReferralRule
+from pipelines.scores.held_out import HELD_OUT, HeldOut
+from pipelines.scores.prediction_sets import PredictionSets
+from tests.pipelines.simulated_classes import simulated
+
+NAMES = ("benign", "malignant", "not normal")
+
+
+def metadata(**changes) -> Metadata:
+    record = GuaranteeRecord(
+        confidence=0.95, judged="images", units=600, noun="images", binomial=True, thresholds=((0.1, 0.3),)
+    )
+    given = {
+        "name": "a",
+        "application": "classify",
+        "head": "hgp",
+        "class_names": NAMES,
+        "network_size": (8, 8),
+        "preprocessing": "",
+        "signatures": with_familiarity(class_signatures(NAMES, single_latent=False), 0.001),
+        "versions": {},
+        "training_data": {},
+        "guarantee": record,
+        "intended_use": "",
+        "limitations": "",
+    }
+    return Metadata.model_validate({**given, **changes})
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    simulated(np.random.default_rng(0), 600).write(tmp_path / HELD_OUT)
+    return tmp_path
+
+
+def found(bundle: Path, of: Metadata | None = None, **settings) -> tuple[Any, LineRules, str]:
+    console = Console(record=True, width=500)
+    given, rules = rules_for(
+        load_settings(ClassReferralSettings, options=settings),
+        of or metadata(),
+        bundle=bundle,
+        judged="images",
+        console=console,
+    )
+    return given, rules, console.export_text()
+
+
+def test_guarantees_of_classes_are_said_with_what_they_cost(bundle):
+    _, rules, said = found(bundle, max_error=["malignant=0.05"], max_false=["malignant=0.1"])
+    assert rules.referral is not None
+    assert set(rules.referral.missed) == set(rules.referral.false) == {1}
+    assert "of the malignant at most 0.05 are kept as another class; of those kept as malignant" in said
+    assert "for all together" in said
+    assert "each is given with 97.5% confidence." in said
+    _, both, said = found(bundle, max_error=["0.1", "not normal=0.1"])
+    assert both.referral is not None
+    assert both.referral.entropy is not None
+    assert "on one of 2 parts of the held-out data" in said
+
+
+def test_one_share_of_all_classes_is_the_threshold_of_the_record(tmp_path):
+    class Settings(ClassReferralSettings):
+        refer_above: float | None = None
+
+    console = Console(record=True, width=500)
+    settings, rules = rules_for(
+        Settings(max_error=0.1), metadata(), bundle=tmp_path, judged="images", console=console
+    )
+    assert settings.refer_above == 0.3  # no held-out predictions are needed, as in earlier bundles
+    assert rules.referral is None
+
+
+def test_a_share_is_referred(bundle):
+    class Settings(ClassReferralSettings):
+        refer_above: float | None = None
+
+    settings, _ = rules_for(
+        Settings(refer=0.25), metadata(), bundle=bundle, judged="images", console=Console(record=True)
+    )
+    uncertainty = simulated(np.random.default_rng(0), 600).uncertainty
+    assert np.mean(uncertainty > settings.refer_above) == pytest.approx(0.25, abs=0.002)
+
+
+def test_what_is_refused_says_why(bundle):
+    with pytest.raises(InputError, match=r"of the malignant .* at least 2995 images of this class"):
+        found(bundle, max_error=["malignant=0.001"])
+    with pytest.raises(InputError, match="found the class 'malign', expected one of benign, malignant"):
+        found(bundle, max_error=["malign=0.1"])
+    with pytest.raises(InputError, match=r"max_false 0\.1 names no class"):
+        found(bundle, max_false=["0.1"])
+    with pytest.raises(InputError, match="expected one share for a class"):
+        found(bundle, max_error=["benign=0.1", "benign=0.2"])
+    with pytest.raises(InputError, match=r"found malignant=5, expected a share between 0 and 1, as 0\.02"):
+        found(bundle, max_error=["malignant=5"])
+    with pytest.raises(InputError, match="holds no predictions of held-out images"):
+        found(bundle, metadata(guarantee=None), coverage=0.9)
+    with pytest.raises(InputError, match="does not hold what its model predicts of held-out"):
+        found(bundle / "elsewhere", coverage=0.9)
+
+
+def test_lanes_have_no_guarantees_of_classes(tmp_path):
+    HeldOut(np.ones(2), np.zeros(2), np.arange(2), np.zeros(0, int), np.zeros(0)).write(tmp_path / HELD_OUT)
+    lane = metadata(application="lane", class_names=("background", "lane"))
+    settings = load_settings(PredictSettings, overrides=["max_error={lane: 0.1}"])
+    with pytest.raises(InputError, match="a lane model does not give each example one class"):
+        rules_for(settings, lane, bundle=tmp_path, judged="images", console=Console(record=True))
+
+
+def test_sets_say_which_classes_they_are_true_of(bundle):
+    _, rules, said = found(bundle, coverage=0.9)
+    assert rules.sets is not None
+    assert rules.sets.own.all()
+    assert (
+        "the true class of 90.0% of what is like the held-out data, also of each of benign, malignant" in said
+    )
+    _, rules, said = found(bundle, coverage=0.999)
+    assert "benign, malignant, not normal: in every set, since fewer than 999 held-out images" in said
+
+
+def line(*probability: float, **fields) -> ClassPredictionLine:
+    names = dict(zip(NAMES, probability, strict=True))
+    most = max(names, key=names.__getitem__)
+    return ClassPredictionLine(
+        file="a", label=most, predictive_entropy=0.2, referred=False, probability=names, **fields
+    )
+
+
+def test_lines_follow_the_rules():
+    rules = LineRules(
+        referral=ReferralRule(entropy=0.1, missed={1: 0.05}, false={0: 0.2}),
+        sets=PredictionSets(0.9, np.array([0.95, 0.95, np.inf]), np.ones(3, bool)),
+    )
+    sure, doubtful, by_entropy = line(0.95, 0.03, 0.02), line(0.9, 0.08, 0.02), line(0.02, 0.02, 0.96)
+    assert [one.ruled(rules).referred for one in (sure, doubtful, by_entropy)] == [False, True, True]
+    assert [one.ruled(rules).prediction_set for one in (sure, doubtful)] == [
+        "benign | not normal",
+        "benign | malignant | not normal",
+    ]
+    assert "prediction_set" in ClassPredictionLine.columns(NAMES, rules)
+    assert "prediction_set" not in ClassPredictionLine.columns(NAMES, NO_RULES)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_unfamiliar_is_referred_unless_it_is_to_be_kept(kept):
+    rules = LineRules(least_familiarity=0.001, keep_unfamiliar=kept)
+    foreigners = (PredictionLine("a", referred=False), line(0.9, 0.05, 0.05))
+    for foreign in (replace(one, unfamiliar=True) for one in foreigners):
+        assert foreign.ruled(rules).referred is not kept
+        assert foreign.ruled(replace(rules, least_familiarity=0.5)).referred is False  # no flag is possible
+        assert replace(foreign, unfamiliar=False).ruled(rules).referred is False
+    broken = PredictionLine("a", status="unreadable")
+    assert broken.ruled(rules) == broken
+
+
+def test_limits_are_kept_as_they_are_written(tmp_path):
+    given = ClassReferralSettings(max_error=[0.05, "a=b=0.1"], max_false={"c-d": 0.2})
+    assert given.max_error == (ErrorLimit(0.05), ErrorLimit(0.1, "a=b"))
+    content = given.model_dump(mode="json")
+    assert (content["max_error"], content["max_false"]) == (["0.05", "a=b=0.1"], ["c-d=0.2"])
+    assert ClassReferralSettings.model_validate(content) == given
+    path = tmp_path / "config.yaml"
+    path.write_text("max_error: 0.05\nmax_false: {c-d: 0.2}\n")
+    assert load_settings(ClassReferralSettings, config=path).max_error == (ErrorLimit(0.05),)
