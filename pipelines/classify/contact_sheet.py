@@ -8,14 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-import matplotlib as mpl
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from data_prep.files.fitting import Fit, fit_image
 from data_prep.files.images import write_picture
 from pipelines.bundles.prediction_lines import ClassPredictionLine
-from pipelines.scores.pictures import REFERRED_COLOUR, Picture
+from pipelines.scores.pictures import REFERRED_COLOUR, Picture, letters
 
 SHEET_NAME = "contact_sheet.png"
 
@@ -86,7 +85,7 @@ def _place(picture: Picture, line: ClassPredictionLine) -> Picture:
     texts = (
         Path(line.file).name,
         f"{line.label} {max(line.probability.values()):.2f}",
-        f"{line.predictive_entropy:.2f} nats",
+        f"{line.predictive_entropy:.2f} nats{', unfamiliar' if line.unfamiliar else ''}",
     )
     step = _LETTERS + 4
     place = Image.new("RGB", (_WIDTH, _PICTURE + 2 * _MARGIN + len(texts) * step + _MARGIN), "white")
@@ -101,7 +100,7 @@ def _place(picture: Picture, line: ClassPredictionLine) -> Picture:
         )
         drawing.rectangle(borders, fill=REFERRED_COLOUR)
     place.paste(Image.fromarray(picture), (left, top))
-    font = ImageFont.truetype(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", _LETTERS)
+    font = letters(_LETTERS)
     for number, text in enumerate(texts):
         below = _PICTURE + 2 * _MARGIN + number * step
         drawing.text((_MARGIN, below), _shortened(text, font), fill="black", font=font)

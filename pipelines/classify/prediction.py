@@ -79,7 +79,7 @@ class ImagePredictor:
 def contact_sheet(
     predictor: ImagePredictor, sources: Sequence[Source], lines: Sequence[ImagePrediction]
 ) -> ContactSheet:
-    """Return the least certain images, read once more: an earlier command may have predicted them.
+    """Return the unfamiliar and least certain images, read anew: an earlier command may have done them.
 
     Args:
         predictor: Says how many there are and how they are fitted.
@@ -90,9 +90,13 @@ def contact_sheet(
         InputError: An image can no longer be read.
     """
     number = predictor.settings.sheet_images
-    good = [(line.predictive_entropy or 0.0, -i) for i, line in enumerate(lines) if line.status == "ok"]
+    good = [
+        (bool(line.unfamiliar), line.predictive_entropy or 0.0, -i)
+        for i, line in enumerate(lines)
+        if line.status == "ok"
+    ]
     sheet = ContactSheet(number, predictor.size, predictor.images.fit)
-    for row in sorted(-order for _, order in heapq.nlargest(number, good)):
+    for row in sorted(-order for *_, order in heapq.nlargest(number, good)):
         sheet.add(read_at_levels(sources[row].path, predictor.images.levels), lines[row])
     return sheet
 

@@ -136,7 +136,9 @@ def _evaluate(
     guarantees = (
         {}
         if no_guarantee
-        else run_guarantees(job, predictors, errors, names=names, max_errors=settings.max_errors)
+        else run_guarantees(
+            job, predictors, errors, names=names, max_errors=settings.max_errors, chosen=main.name
+        )
     )
     groups = judge_by.groups(data, names)
     num_groups = len(set(groups.values()))

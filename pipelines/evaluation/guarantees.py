@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from data_prep.errors import InputError
@@ -10,6 +11,7 @@ from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.runs.guarantees import model_source, selection_errors
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor
+from pipelines.scores.class_results import class_results
 from pipelines.scores.guarantees import MethodGuarantees, ReferralErrors, method_guarantees
 
 
@@ -20,6 +22,7 @@ def run_guarantees(
     *,
     names: Sequence[str],
     max_errors: Sequence[float],
+    chosen: str,
 ) -> dict[str, MethodGuarantees]:
     """Return what each head of a run can guarantee, by its title.
 
@@ -29,6 +32,7 @@ def run_guarantees(
         judged: Errors of each method on the judged part.
         names: Names of the judged examples.
         max_errors: Errors to guarantee.
+        chosen: Title of the method of which single classes are guaranteed something, too.
     """
     judge_by, selected = job.application.judge, job.splits.selection
     groups = judge_by.groups(job.data, selected)
@@ -38,7 +42,8 @@ def run_guarantees(
     for predictor, errors in zip(predictors, judged, strict=True):
         if predictor.head is None:
             continue
-        selection = selection_errors(job, predictor).by(groups, judge_by.judged)
+        errors_held_out = selection_errors(job, predictor)
+        selection = errors_held_out.by(groups, judge_by.judged)
         source = model_source(
             job,
             predictor.head,
@@ -47,13 +52,20 @@ def run_guarantees(
             digests.get(predictor.head),
         )
         digests[predictor.head] = source["weights_sha256"]
-        guarantees[predictor.title] = method_guarantees(
+        found = method_guarantees(
             selection,
             errors.by(judged_groups, judge_by.judged),
             judged_noun=judge_by.judged,
             max_errors=max_errors,
             source=source,
         )
+        held_out, judged_rows = errors_held_out.held_out(groups), errors.held_out(judged_groups)
+        if predictor.title == chosen and held_out and judged_rows and held_out.has_classes and max_errors:
+            of_classes = class_results(
+                held_out, judged_rows, job.run.reported_classes, shares=max_errors, noun=found.noun
+            )
+            found = replace(found, classes=of_classes)
+        guarantees[predictor.title] = found
     return guarantees
 
 

@@ -276,7 +276,7 @@ class ClassJudge(Generic[DataKind]):
             pictures = {}
             for example in examples:
                 probability = of_classes(self.outputs(predictor, example))["probability"]
-                bars = probability_bars(probability, example.truth)
+                bars = probability_bars(probability, example.truth, data.manifest.class_names)
                 picture = side_by_side([enlarged(self.picture(data, example)), bars])
                 pictures[f"images/{example.name}"] = picture
             return pictures

@@ -23,15 +23,17 @@ class LabelledSelection:
     Attributes:
         confidently_wrong: Wrong predictions, the highest confidence first.
         most_uncertain: The highest predictive entropy first.
+        most_certain: Right predictions, the lowest predictive entropy first.
     """
 
     confidently_wrong: tuple[str, ...]
     most_uncertain: tuple[str, ...]
+    most_certain: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return all names, each once."""
-        return tuple(dict.fromkeys((*self.confidently_wrong, *self.most_uncertain)))
+        return tuple(dict.fromkeys((*self.confidently_wrong, *self.most_uncertain, *self.most_certain)))
 
 
 def select_labelled(result: MethodResult, count: int) -> LabelledSelection:
@@ -46,10 +48,11 @@ def select_labelled(result: MethodResult, count: int) -> LabelledSelection:
     wrong = np.flatnonzero(rows["correct"] == 0)
     confidence = rows["calibration/confidence"].sum(axis=1)
     by_confidence = wrong[np.lexsort((names[wrong], -confidence[wrong]))]
-    by_entropy = np.lexsort((names, -rows[f"{PREDICTIVE_ENTROPY}/total"]))
-    return LabelledSelection(
-        tuple(names[by_confidence[:count]].tolist()), tuple(names[by_entropy[:count]].tolist())
-    )
+    entropy = rows[f"{PREDICTIVE_ENTROPY}/total"]
+    uncertain, certain = np.lexsort((names, -entropy)), np.lexsort((names, entropy))
+    right = certain[rows["correct"][certain] > 0]
+    first = (tuple(names[order[:count]].tolist()) for order in (by_confidence, uncertain, right))
+    return LabelledSelection(*first)
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,12 @@ def labelled_gallery(
             selection.confidently_wrong,
         ),
         (f"Most uncertain {judged}", "The highest predictive entropy.", selection.most_uncertain),
+        ("Most certain and right", "Right predictions, the lowest entropy.", selection.most_certain),
     )
     shown = {name: _gallery_image(image, class_names) for name, image in images.items()}
     legend = (
         LegendEntry("probability of the true class", TRUE_COLOUR),
-        LegendEntry("of the others, in the order of the table of classes", OTHER_COLOUR),
+        LegendEntry("of the other classes", OTHER_COLOUR),
     )
     return Gallery(gallery_sections(kinds, shown), legend)
 
@@ -105,7 +109,7 @@ def _gallery_image(image: LabelledImage, class_names: Sequence[str]) -> GalleryI
     )
     panels = (
         Panel("Image", enlarged(image.image), is_photograph=False),
-        Panel("Probabilities", probability_bars(probability, image.label), is_photograph=False),
+        Panel("Probabilities", probability_bars(probability, image.label, class_names), is_photograph=False),
     )
     return GalleryImage(image.name, captions, panels)
 

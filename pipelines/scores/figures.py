@@ -80,11 +80,14 @@ def reliability_figure(results: Sequence[MethodResult]) -> str:
         return svg_text(figure)
 
 
-def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
+def risk_coverage_figure(
+    results: Sequence[MethodResult], marks: Sequence[tuple[float, float]] = ()
+) -> str | None:
     """Draw the error rate of the most certain predictions against how many are kept.
 
     Args:
         results: The methods.
+        marks: Shares that are kept, each with the error among them, to be marked.
 
     Returns:
         The figure as SVG; None if no method has a predictive entropy.
@@ -92,14 +95,15 @@ def risk_coverage_figure(results: Sequence[MethodResult]) -> str | None:
     curves = [result.risk_coverage() for result in results]
     lines = [None if curve is None else (curve.coverage, curve.risk) for curve in curves]
     labels = ("kept, the most certain first", "wrong among what is kept")
-    return _shares_figure(results, lines, labels, right=1.01, bottom=0.0, legend="upper left")
+    return _shares_figure(results, lines, labels, marks, right=1.01, bottom=0.0, legend="upper left")
 
 
-def referral_figure(results: Sequence[MethodResult]) -> str | None:
+def referral_figure(results: Sequence[MethodResult], marks: Sequence[tuple[float, float]] = ()) -> str | None:
     """Draw the accuracy of what is kept against the share of the least certain that an analyst gets.
 
     Args:
         results: The methods.
+        marks: Shares that are kept, each with the error among them, to be marked.
 
     Returns:
         The figure as SVG; None if no method has a predictive entropy.
@@ -111,13 +115,16 @@ def referral_figure(results: Sequence[MethodResult]) -> str | None:
         for count in counts
     ]
     labels = ("referred, the least certain first", "right among what is kept")
-    return _shares_figure(results, lines, labels, right=_MOST_REFERRED, bottom=None, legend="lower right")
+    places = [(1.0 - kept, 1.0 - error) for kept, error in marks]
+    right = max([_MOST_REFERRED, *(referred + 0.02 for referred, _ in places)])
+    return _shares_figure(results, lines, labels, places, right=right, bottom=None, legend="lower right")
 
 
 def _shares_figure(
     results: Sequence[MethodResult],
     lines: Sequence[tuple[FloatArray, FloatArray] | None],
     labels: tuple[str, str],
+    marks: Sequence[tuple[float, float]],
     *,
     right: float,
     bottom: float | None,
@@ -132,6 +139,7 @@ def _shares_figure(
         for index, (result, line) in enumerate(zip(results, lines, strict=True)):
             if line is not None:
                 axes.plot(*line, label=result.name, **{**_line(index, len(results)), "markevery": 10})
+        axes.plot(*zip(*marks, strict=True), "x", color="#222222", markersize=9, zorder=4) if marks else None
         axes.set(xlabel=labels[0], ylabel=labels[1], xlim=(0, right))
         if bottom is not None:
             axes.set_ylim(bottom=bottom)

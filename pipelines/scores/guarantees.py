@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.scores.class_results import ClassResults
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.guarantee_sizes import CONFIDENCE, TABLE_ERRORS, units_needed
 from pipelines.scores.guarantee_thresholds import Guarantee, SelectiveErrors, referral_threshold
@@ -102,6 +103,7 @@ class MethodGuarantees:
         rows: Guarantees for a few errors, compared with what came of them.
         table: Error and threshold of every guarantee of `TABLE_ERRORS` that could be given.
         source: Which model it is: name of the head, its temperatures, checksum of its weights.
+        classes: What can be guaranteed of single classes; None where that was not asked for.
     """
 
     units: int
@@ -112,6 +114,7 @@ class MethodGuarantees:
     rows: tuple[JudgedGuarantee, ...]
     table: tuple[tuple[float, float], ...]
     source: Mapping[str, object]
+    classes: ClassResults | None = None
 
 
 def method_guarantees(

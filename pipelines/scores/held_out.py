@@ -70,6 +70,17 @@ class HeldOut:
         classes = (self.truth[kept], self.probability[kept]) if self.has_classes else (self.truth, self.truth)
         return type(self)(self.uncertainty[kept], self.error[kept], unit, *classes)
 
+    def mean(self, values: NDArray[np.bool_ | np.int_], rows: NDArray[np.bool_]) -> float:
+        """Return the mean of some of the examples, each unit that has any counting the same; NaN of none.
+
+        Args:
+            values: Values of all examples `[N]`.
+            rows: Which examples count `[N]`.
+        """
+        if not rows.any():
+            return float("nan")
+        return float(np.average(values[rows], weights=1.0 / np.bincount(self.unit[rows])[self.unit[rows]]))
+
     def quantile(self, share: float) -> float:
         """Return the uncertainty above which this share of the examples lies; each unit counts the same.
 

@@ -9,7 +9,10 @@
                  guarantee (null where there is none): confidence, judged, units, noun, binomial, source
                  (which model it is), rows (max_error, threshold | null, reason, needed, kept, judged_kept,
                  judged_error, violated: the guarantee, given by the selection part, and what came of it on
-                 the judged part), table (error and threshold of each guarantee that a bundle can give)
+                 the judged part), table (error and threshold of each guarantee that a bundle can give),
+                 classes (of the chosen method, null of others: limits, the smallest share of max_errors that
+                 can be guaranteed of each class that is "missed" or "false", with judged_share and
+                 judged_kept; sets: coverage, covered, of_classes, size, single of prediction sets)
                  unfamiliar (null if not asked for): number, scores (score -> auroc, fpr95: how well it tells
                  the images of a folder from the judged ones), flagged_known, flagged_unknown; shifted: a list
                  of kind, strength (0 is unshifted), nll, ece, kept, unfamiliar
@@ -38,6 +41,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from pipelines.scores.class_results import ClassResults
 from pipelines.scores.cost_results import CostResults
 from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.novelty import UnfamiliarResult
@@ -150,7 +154,16 @@ def _guarantee(guarantees: MethodGuarantees | None) -> dict[str, object] | None:
         }
         for row in guarantees.rows
     ]
-    return {**vars(guarantees), "rows": rows}
+    classes = None if guarantees.classes is None else _classes(guarantees.classes)
+    return {**vars(guarantees), "rows": rows, "classes": classes}
+
+
+def _classes(results: ClassResults) -> dict[str, object]:
+    limits = [
+        {**vars(limit.guarantee), **vars(limit), "guarantee": limit.guarantee.threshold is not None}
+        for limit in results.limits
+    ]
+    return {"limits": limits, "sets": [vars(sets) for sets in results.sets]}
 
 
 def _costs(results: CostResults) -> dict[str, object]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import cv2
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from data_prep.lane.masks import IGNORED
 from pipelines.scores.definitions import AnyFloatArray
@@ -45,7 +47,9 @@ _TINT = 0.5
 _STRIPE = 1_000_000  # pixels
 _PANEL_GAP = 4
 _SIDE = 160
-_BAR_WIDTH = 120
+_BAR_WIDTH = 240
+_LETTERS = 13
+_MOST_BARS = 8
 
 
 def lane_overlay(
@@ -189,20 +193,36 @@ def enlarged(image: Picture) -> Picture:
     return np.asarray(cv2.resize(image, size, interpolation=interpolation), np.uint8)
 
 
-def probability_bars(probability: AnyFloatArray, label: int) -> Picture:
-    """Draw a bar for each class, downwards in the order of the classes, the true one in its own colour.
+def probability_bars(probability: AnyFloatArray, label: int, class_names: Sequence[str]) -> Picture:
+    """Draw a bar with name and value for the true class, in its own colour, and the most probable others.
 
     Args:
         probability: Probabilities `[C]`.
         label: The true class.
+        class_names: Names of the classes in the order of the labels.
     """
-    picture = np.full((_SIDE, _BAR_WIDTH, 3), 255, np.uint8)
-    edges = np.linspace(0, _SIDE, len(probability) + 1).round().astype(int)
-    for index, share in enumerate(probability):
+    others = [index for index in np.argsort(-np.asarray(probability)).tolist() if index != label]
+    shown = sorted([label, *others[: _MOST_BARS - 1]])
+    picture = Image.new("RGB", (_BAR_WIDTH, _SIDE), "white")
+    drawing = ImageDraw.Draw(picture)
+    height = min(_SIDE / len(shown), 2.0 * _LETTERS)
+    for row, index in enumerate(shown):
+        share, top = float(probability[index]), row * height
         colour = TRUE_COLOUR if index == label else OTHER_COLOUR
-        top, bottom = edges[index], max(edges[index + 1] - 1, edges[index] + 1)
-        picture[top:bottom, : max(1, round(float(share) * _BAR_WIDTH))] = colour
-    return picture
+        drawing.rectangle((0, top, max(1, round(share * _BAR_WIDTH)), top + height - 3), fill=colour)
+        text = f"{share:.2f} {class_names[index]}"
+        drawing.text((4, top + height / 2 - 1), text, fill="black", font=letters(_LETTERS), anchor="lm")
+    return np.asarray(picture)
+
+
+@cache
+def letters(size: int) -> ImageFont.FreeTypeFont:
+    """Return letters for pictures, which come with Matplotlib.
+
+    Args:
+        size: Height, pixels.
+    """
+    return ImageFont.truetype(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", size)
 
 
 def stripes(height: int, width: int) -> Iterator[slice]:

@@ -134,15 +134,14 @@ def judged_sets(sets: PredictionSets, judged: HeldOut) -> JudgedSets:
     """
     contains = sets.contains(judged.probability)
     covered = contains[np.arange(judged.truth.size), judged.truth]
-
-    def mean(values: NDArray[np.bool_ | np.int_], rows: NDArray[np.bool_]) -> float:
-        weight = 1.0 / np.bincount(judged.unit[rows])[judged.unit[rows]] if rows.any() else np.ones(1)
-        return float(np.average(values[rows], weights=weight)) if rows.any() else math.nan
-
     every, size = np.ones(judged.truth.size, bool), contains.sum(axis=1)
-    of_classes = [mean(covered, judged.truth == place) for place in range(contains.shape[1])]
+    of_classes = [judged.mean(covered, judged.truth == place) for place in range(contains.shape[1])]
     return JudgedSets(
-        sets.coverage, mean(covered, every), np.array(of_classes), mean(size, every), mean(size == 1, every)
+        coverage=sets.coverage,
+        covered=judged.mean(covered, every),
+        of_classes=np.array(of_classes),
+        size=judged.mean(size, every),
+        single=judged.mean(size == 1, every),
     )
 
 

@@ -7,12 +7,15 @@ there is no script.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+
+import numpy as np
 
 from data_prep.files.atomic import atomic_file
 from data_prep.files.fitting import fit_within
@@ -26,6 +29,7 @@ from pipelines.scores.figures import (
     shifts_figure,
     uncertainty_figure,
 )
+from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.inline import jpeg_uri, page_environment, png_uri, svg_uri
 from pipelines.scores.novelty import SCORE_TITLES
 from pipelines.scores.pictures import Picture
@@ -33,11 +37,13 @@ from pipelines.scores.results import Evaluation
 from pipelines.scores.tables import (
     PEAK_MEMORY,
     best_methods,
+    class_sentence,
     format_difference,
     format_memory,
     format_number,
     format_p_value,
     format_share,
+    kept_sentence,
     referral_sentence,
     verdict,
 )
@@ -157,7 +163,9 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         "jpeg": _jpeg,
         "png": _png,
     }
-    costs = "" if evaluation.costs is None else cost_sentence(evaluation.costs, evaluation.main.name)
+    chosen = evaluation.chosen_guarantees
+    marks = () if chosen is None else _marks(chosen[1])
+    marked = evaluation.main.name if marks and chosen and chosen[0] == evaluation.main.name else ""
     by_group = groupby(evaluation.definitions, key=lambda score: score.group)
     return environment.get_template("report.html.jinja").render(
         title=title,
@@ -166,18 +174,34 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         evaluation=evaluation,
         results=evaluation.results,
         main=evaluation.main,
-        first=[text for text in (evaluation.choice, referral_sentence(evaluation), costs) if text],
+        first=[text for text in _answers(evaluation) if text],
+        strip=[(section.title, section.images[0]) for section in gallery.sections],
+        marked=marked,
+        of_classes=None if chosen is None else chosen[1].classes,
         summary=_summary(evaluation),
         best={score.key: best_methods(score, evaluation.results) for score in evaluation.definitions},
         groups=[(group, list(scores)) for group, scores in by_group],
         peak_memory=PEAK_MEMORY,
         novelty=SCORE_TITLES,
         verdict=verdict,
-        figures=_figures(evaluation),
+        figures=_figures(evaluation, marks if marked else ()),
         **_classes(evaluation),
         gallery=gallery,
         otherwise=_otherwise(evaluation),
     )
+
+
+def _answers(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return what a reader wants to know first, in sentences."""
+    costs = "" if evaluation.costs is None else cost_sentence(evaluation.costs, evaluation.main.name)
+    sentences = (kept_sentence, referral_sentence, class_sentence)
+    return (evaluation.choice, *(sentence(evaluation) for sentence in sentences), costs)
+
+
+def _marks(guarantees: MethodGuarantees) -> tuple[tuple[float, float], ...]:
+    """Return the shares of the judged that guaranteed thresholds keep, and the error among these."""
+    rows = ((row.judged_kept, row.judged_error) for row in guarantees.rows)
+    return tuple((kept, error) for kept, error in rows if math.isfinite(error))
 
 
 def _summary(evaluation: Evaluation) -> list[str]:
@@ -215,15 +239,15 @@ def _rows(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
             yield name, "none" if value is None else str(value)
 
 
-def _figures(evaluation: Evaluation) -> dict[str, str | None]:
+def _figures(evaluation: Evaluation, marks: Sequence[tuple[float, float]]) -> dict[str, str | None]:
     """Return the figures as data URIs; None for one that says nothing here."""
     tells_classes, main = bool(evaluation.class_names), evaluation.main
     results = sorted(evaluation.results, key=lambda result: result is main)  # the last line stands out
     shifted = dict(sorted(evaluation.shifted.items(), key=lambda entry: entry[0] == main.name))
     drawn = {
         "reliability": reliability_figure(results),
-        "risk_coverage": None if tells_classes else risk_coverage_figure(results),
-        "referral": referral_figure(results) if tells_classes else None,
+        "risk_coverage": None if tells_classes else risk_coverage_figure(results, marks),
+        "referral": referral_figure(results, marks) if tells_classes else None,
         "uncertainty": uncertainty_figure(main),
         "shifts": shifts_figure(shifted),
         "costs": None if evaluation.costs is None else costs_figure(evaluation.costs, main.name),
@@ -232,15 +256,17 @@ def _figures(evaluation: Evaluation) -> dict[str, str | None]:
 
 
 def _classes(evaluation: Evaluation) -> dict[str, object]:
-    """Return the recalls of each class and the confusion matrices; empty if none are told apart."""
+    """Return recall and precision of each class, and the confusion matrix; empty if none are told apart."""
     names = evaluation.class_names
     if not names:
-        return {"classes": [], "confusions": []}
-    examples = evaluation.results[0].confusion().sum(axis=1).astype(int)
-    recalls = zip(*(result.recalls() for result in evaluation.results), strict=True)
+        return {"classes": [], "confusion": None}
+    confusion = evaluation.main.confusion()
+    with np.errstate(invalid="ignore"):
+        precisions = np.diag(confusion) / confusion.sum(axis=0)  # of a class that is never given: NaN
+    examples = confusion.sum(axis=1).astype(int)
     return {
-        "classes": list(zip(names, examples, recalls, strict=True)),
-        "confusions": [svg_uri(confusion_figure(result, names)) for result in evaluation.results],
+        "classes": list(zip(names, examples, evaluation.main.recalls(), precisions.tolist(), strict=True)),
+        "confusion": svg_uri(confusion_figure(evaluation.main, names)),
     }
 
 

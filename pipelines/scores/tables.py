@@ -108,6 +108,33 @@ def guarantee_sentence(evaluation: Evaluation) -> str:
     return f"Guarantees of {method}: {'; '.join(parts)}"
 
 
+def kept_sentence(evaluation: Evaluation) -> str:
+    """Return how much the chosen method keeps with the smallest error that it guarantees, if any."""
+    chosen = evaluation.chosen_guarantees
+    made = [] if chosen is None else [row for row in chosen[1].rows if row.guarantee.threshold is not None]
+    if not made:
+        return ""
+    smallest = min((row.guarantee for row in made), key=lambda guarantee: guarantee.max_error)
+    return (
+        f"Of what is like the held-out data it keeps {format_share(smallest.kept)}, of which at most "
+        f"{format_share(smallest.max_error)} are wrong, with {smallest.confidence:.0%} confidence; "
+        f"{format_share(1.0 - smallest.kept)} go to a person."
+    )
+
+
+def class_sentence(evaluation: Evaluation) -> str:
+    """Return what the chosen method guarantees not to miss of single classes; empty without any."""
+    chosen = evaluation.chosen_guarantees
+    if chosen is None or chosen[1].classes is None:
+        return ""
+    shares = [
+        f"at most {format_share(limit.guarantee.max_error)} of {limit.class_name}"
+        for limit in chosen[1].classes.limits
+        if limit.kind == "missed" and limit.guarantee.threshold is not None
+    ]
+    return f"It can guarantee that {', '.join(shares)} are kept as another class." if shares else ""
+
+
 def referral_sentence(evaluation: Evaluation) -> str:
     """Return above which entropy to refer to a person, for each error that the chosen method guarantees."""
     chosen = evaluation.chosen_guarantees

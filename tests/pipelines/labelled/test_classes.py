@@ -88,7 +88,8 @@ def test_the_gallery_has_the_most_confident_mistakes_and_the_least_certain():
     selection = select_labelled(result(PROBABILITIES, [1, 1, 1, 0]), 2)
     assert selection.confidently_wrong == ("0", "1")
     assert selection.most_uncertain == ("3", "1")
-    assert selection.names == ("0", "1", "3")
+    assert selection.most_certain == ("2", "3")
+    assert selection.names == ("0", "1", "3", "2")
     outputs = {"predictive_entropy": np.array(0.5), "mutual_information": np.array(0.25)}
     images = {
         name: LabelledImage(
@@ -99,7 +100,8 @@ def test_the_gallery_has_the_most_confident_mistakes_and_the_least_certain():
         )
         for name in selection.names
     }
-    wrong, uncertain = labelled_gallery(selection, images, NAMES).sections
+    wrong, uncertain, certain = labelled_gallery(selection, images, NAMES).sections
+    assert [image.name for image in certain.images] == ["2", "3"]
     assert [image.name for image in wrong.images] == ["0", "1"]
     assert dict(wrong.images[0].captions)["predicted"] == "a (0.900)"
     assert dict(uncertain.images[0].captions)["true class"] == "b"

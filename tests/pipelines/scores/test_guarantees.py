@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipelines.scores.class_results import class_results
 from pipelines.scores.guarantee_sizes import TABLE_ERRORS
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.guarantees import ReferralErrors, method_guarantees
 from pipelines.scores.metrics import metrics_content
 from pipelines.scores.report import Gallery, render_report
-from pipelines.scores.tables import guarantee_sentence, referral_sentence
+from pipelines.scores.tables import class_sentence, guarantee_sentence, kept_sentence, referral_sentence
 from tests.pipelines.scores.test_report import CREATED
+from tests.pipelines.simulated_classes import simulated
 
 
 def errors(seed: int, number: int = 2500) -> SelectiveErrors:
@@ -89,6 +91,11 @@ def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(eva
         f"Refer to a person, with {first}: for at most 2 % wrong above an entropy of 0."
     )
     assert "0.1 %" not in sentence
+    kept = guarantees.rows[1].guarantee.kept
+    assert kept_sentence(judged) == (
+        f"Of what is like the held-out data it keeps {100 * kept:.1f} %, of which at most 2 % are wrong, "
+        f"with 95% confidence; {100 - 100 * kept:.1f} % go to a person."
+    )
     assert guarantee_sentence(judged).startswith(f"Guarantees of {first}: ")
     html = render_report("Title", judged, Gallery(), CREATED)
     start = html.index("<main>")
@@ -96,7 +103,8 @@ def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(eva
         html[start:]
         .replace("\n", "")
         .startswith(
-            f'<main><h2 id="choice">What to take</h2><p>Take the linear head: so.</p><p>{sentence}</p>'
+            '<main><h2 id="choice">What to take</h2><p class="answer">Take the linear head: so.</p>'
+            f'<p class="answer">{kept_sentence(judged)}</p><p class="answer">{sentence}</p>'
         )
     )
     assert metrics_content(judged)["chosen"] == first
@@ -104,7 +112,7 @@ def test_the_report_begins_with_the_head_to_take_and_its_referral_thresholds(eva
     assert evaluation.main is evaluation.results[-1]
     none = replace(judged, guarantees={first: replace(guarantees, rows=guarantees.rows[:1])})
     assert "for at most 0.1 % wrong, at least 2995 images are needed" in referral_sentence(none)
-    assert 'id="choice"' not in render_report("Title", evaluation, Gallery(), CREATED)
+    assert "What to take" not in render_report("Title", evaluation, Gallery(), CREATED)
 
 
 @pytest.mark.slow
@@ -137,3 +145,32 @@ def test_a_selection_part_without_anything_to_judge_by_gives_the_reason(evaluati
     assert reason in guarantee_sentence(judged)
     json.dumps(metrics_content(judged), allow_nan=False)
     assert "none is referred or kept" in render_report("Title", judged, Gallery(), CREATED)
+
+
+def test_single_classes_are_in_report_and_metrics(evaluation, guarantees):
+    method = evaluation.results[-1].name
+    held_out = simulated(np.random.default_rng(0), 600, slope=1.4)
+    classes = class_results(held_out, held_out, ("a", "b", "c"), shares=(0.001, 0.05), noun="images")
+    judged = replace(
+        evaluation, guarantees={method: replace(guarantees, classes=classes)}, class_names=(), chosen=method
+    )
+    listed = ", ".join(f"at most 5 % of {name}" for name in "abc")
+    assert class_sentence(judged) == f"It can guarantee that {listed} are kept as another class."
+    assert class_sentence(replace(evaluation, guarantees={method: guarantees})) == ""
+    content = metrics_content(judged)["methods"][method]["guarantee"]["classes"]
+    assert [row["class_name"] for row in content["limits"]] == ["a", "a", "b", "b", "c", "c"]
+    assert all(row["guarantee"] and 0 < row["judged_kept"] < 1 for row in content["limits"])
+    assert [row["coverage"] for row in content["sets"]] == [0.9, 0.95]
+    html = render_report("T", judged, Gallery(), CREATED)
+    assert "Of single classes, and as sets" in html
+    assert html.count("<td>missed</td><td>5 %</td>") == 3
+
+
+def test_errors_that_cannot_be_guaranteed_share_a_row(evaluation):
+    name = evaluation.results[-1].name
+    few = method_guarantees(
+        errors(0, 20), errors(1), judged_noun="images", max_errors=(0.01, 0.02, 0.05), source={}
+    )
+    html = render_report("T", replace(evaluation, guarantees={name: few}), Gallery(), CREATED)
+    assert html.count("not given. For 5 %: at least 59 images are needed") == 1
+    assert "<td>1 %, 2 %, 5 %</td>" in html

@@ -135,3 +135,17 @@ def test_large_pictures_are_made_in_stripes(monkeypatch):
     assert len(list(overlays.stripes(60, 50))) == 20
     np.testing.assert_array_equal(lane_overlay(image, region), whole[0])
     np.testing.assert_array_equal(unfamiliar_outline(image, region), whole[1])
+
+
+def test_bars_show_the_true_class_and_the_most_probable_ones():
+    names = [f"class {place}" for place in range(20)]
+    probability = np.full(20, 0.01)
+    probability[3] = 0.81
+    picture = overlays.probability_bars(probability, 19, names)
+    assert picture.shape == (160, 240, 3)
+    is_true = (picture == overlays.TRUE_COLOUR).all(axis=-1)
+    is_other = (picture == overlays.OTHER_COLOUR).all(axis=-1)
+    longest = is_other.sum(axis=1).max()
+    assert 0.5 * 0.81 * 240 < longest <= 0.81 * 240 + 2  # letters cover a part of it
+    assert np.flatnonzero(is_true.any(axis=1)).min() > np.flatnonzero(is_other.any(axis=1)).max()
+    assert not np.array_equal(picture, overlays.probability_bars(probability, 19, names[::-1]))

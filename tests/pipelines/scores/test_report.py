@@ -141,7 +141,7 @@ def test_optional_parts_may_be_missing(perfect_evaluation):
     parsed = _Page(page)
     assert not parsed.open
     assert {"results", "calibration", "scores"} <= parsed.identifiers
-    assert not {"comparison", "uncertainty", "images", "settings", "run"} & parsed.identifiers
+    assert not {"comparison", "uncertainty", "images", "settings", "classes"} & parsed.identifiers
 
 
 def test_other_applications_report_their_own_scores():

@@ -15,8 +15,11 @@ from data_prep.errors import InputError
 from data_prep.files.videos import Video
 from data_prep.video.clips import VideoClip
 from data_prep.video.settings import ClipSettings
+from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.sources import Source
 from pipelines.bundles.unreadable import UnreadableSourceError
+from pipelines.scores.costs import CostTable
+from pipelines.scores.prediction_sets import PredictionSets
 from pipelines.video.pictures import timeline_plot, write_annotated
 from pipelines.video.prediction import VideoPrediction, VideoPredictor
 from pipelines.video.settings import PredictSettings
@@ -86,7 +89,9 @@ def test_tables_tell_when_it_becomes_bright(tmp_path):
     mean = np.mean([float(row["probability of bright"]) for row in windows])
     assert line.probability["bright"] == pytest.approx(mean, abs=1e-5)
     assert (line.windows, line.segments, line.referred) == (len(windows), 2, True)
-    assert set(line.cells()) == set(VideoPrediction.columns(NAMES, familiarity=True, costs=True))
+    costs = CostTable(classes=tuple(NAMES), decisions=tuple(NAMES), values=((0, 1), (1, 0)))
+    every_rule = LineRules(0.01, costs=costs, sets=PredictionSets(0.9, np.ones(2), np.ones(2, bool)))
+    assert set(line.cells()) == set(VideoPrediction.columns(NAMES, every_rule))
 
 
 def test_a_video_has_the_temperature_of_videos_and_its_windows_have_not(tmp_path):
