@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks.simulated_classes import simulated
 from data_prep.errors import InputError
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.line_rules import NO_RULES, LineRules, rules_for
@@ -19,7 +20,6 @@ from pipelines.lane.settings import PredictSettings
 from pipelines.scores.class_guarantees import ReferralRule
 from pipelines.scores.held_out import HELD_OUT, HeldOut
 from pipelines.scores.prediction_sets import PredictionSets
-from tests.pipelines.simulated_classes import simulated
 
 NAMES = ("benign", "malignant", "not normal")
 

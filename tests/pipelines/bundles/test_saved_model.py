@@ -16,6 +16,7 @@ import tensorflow as tf
 import yaml
 
 import pipelines
+from benchmarks.simulated_classes import simulated
 from data_prep.errors import InputError
 from data_prep.prepared.manifest import file_sha256
 from pipelines.bundles import saved_model as bundle_module
@@ -28,7 +29,6 @@ from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.held_out import HELD_OUT
-from tests.pipelines.simulated_classes import simulated
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, quiet
 
 FILES = {

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from benchmarks.simulated_classes import simulated
 from pipelines.scores.class_guarantees import Limit, ReferralRule, joint_guarantee
 from pipelines.scores.held_out import HeldOut
-from tests.pipelines.simulated_classes import simulated
 
 WORLD = simulated(np.random.default_rng(99), 100_000, slope=1.4)
 """So many examples that shares among them are those of the distribution."""

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.simulated_classes import simulated
 from pipelines.scores.class_results import COVERAGES, class_results
-from tests.pipelines.simulated_classes import simulated
 
 NAMES = ("a", "b", "c")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.simulated_classes import simulated
 from pipelines.scores.class_results import class_results
 from pipelines.scores.guarantee_sizes import TABLE_ERRORS
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
@@ -15,7 +16,6 @@ from pipelines.scores.metrics import metrics_content
 from pipelines.scores.report import Gallery, render_report
 from pipelines.scores.tables import class_sentence, guarantee_sentence, kept_sentence, referral_sentence
 from tests.pipelines.scores.test_report import CREATED
-from tests.pipelines.simulated_classes import simulated
 
 
 def errors(seed: int, number: int = 2500) -> SelectiveErrors:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.simulated_classes import simulated
 from data_prep.errors import InputError
 from pipelines.scores.held_out import HeldOut, class_place, read_held_out
-from tests.pipelines.simulated_classes import simulated
 
 
 def test_what_is_written_is_read(tmp_path):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.simulated_classes import simulated
 from pipelines.scores.held_out import HeldOut
 from pipelines.scores.prediction_sets import groups_needed, judged_sets, prediction_sets, set_text
-from tests.pipelines.simulated_classes import simulated
 
 
 @pytest.mark.parametrize("groups", [None, 60])
