@@ -79,7 +79,7 @@ class Familiarity:
     @check_shapes("features: [batch..., D]", "return: [batch...]")
     def strangeness(self, features: tf.Tensor) -> tf.Tensor:
         """Return s of feature vectors `[..., D]`, 0 to 2; of maps `[B, H, W, D]` means of squares."""
-        points = _unit(tf.cast(flatten_points(features), tf.float32) / self.scale)
+        points = unit_length(tf.cast(flatten_points(features), tf.float32) / self.scale)
         nearest = tf.reduce_max(tf.matmul(points, tf.constant(self.reference), transpose_b=True), axis=-1)
         strange = tf.reshape(1.0 - nearest, tf.shape(features)[:-1])
         return strange if self.neighbourhood == 1 else _averaged(strange, self.neighbourhood)
@@ -164,7 +164,9 @@ def refer_to(
     return Familiarity(scale.astype(np.float32), unit, nothing, of_inputs, neighbourhood=neighbourhood)
 
 
-def _unit(points: tf.Tensor) -> tf.Tensor:
+@check_shapes("points: [batch..., D]", "return: [batch..., D]")
+def unit_length(points: tf.Tensor) -> tf.Tensor:
+    """Return feature vectors divided by their length; those of length 0 stay 0."""
     return points / tf.maximum(tf.norm(points, axis=-1, keepdims=True), _SMALLEST_NORM)
 
 

@@ -3,6 +3,10 @@
 Reference examples are of the training part, held-out ones of the whole selection part, of many a random
 choice; of maps they are some random pixels of each image, and strangeness is averaged over a square around
 each. What is held out counts by groups, as pixels of an image are alike.
+
+Where the features are given, the training has not moved them, and training examples look as strange as new
+ones if those of their group are no references for them. Where few groups are held out, these count, too: a
+reference fewer makes them a little stranger, so that new examples seem a little more familiar than they are.
 """
 
 from __future__ import annotations
@@ -21,7 +25,10 @@ from safetensors.numpy import save
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
 from gpmodels import HybridModel
-from gpmodels.familiarity.nearest import MAX_REFERENCES, Familiarity, refer_to
+from gpmodels.familiarity.nearest import MAX_REFERENCES, Familiarity, refer_to, unit_length
+
+ENOUGH_GROUPS = 200
+"""Held-out groups by which several parts that are judged as one can be called unfamiliar, too."""
 
 FAMILIARITY_NAME = "familiarity.safetensors"
 """File beside the weights of a head."""
@@ -40,20 +47,26 @@ def measure_familiarity(
     *,
     seed: int,
     groups: Sequence[str] | None = None,
+    training_groups: Sequence[str] = (),
 ) -> Familiarity | None:
     """Return the familiarity of a trained model.
 
     Args:
         model: The model.
-        training: Shuffled batches of training examples; as many are read as are needed.
+        training: Batches of training examples, shuffled where no groups of them are given; as many are read
+            as are needed.
         held_out: Batches of examples that trained nothing.
         seed: Seed of the choices of pixels and of held-out points.
         groups: Group of each held-out example in the order of the batches; None where each is its own.
+        training_groups: Group of each training example in the order of the batches, where the model takes
+            features and these groups count as well, each compared with the others; empty where not.
 
     Returns:
         The familiarity; None where nothing is held out.
     """
     rng = np.random.default_rng(seed)
+    if training_groups and groups:
+        return _of_given_features(training, held_out, (training_groups, groups), seed)
     reference, side = _reference(model, training, rng)
     if not len(reference):
         return None
@@ -62,6 +75,22 @@ def measure_familiarity(
     if not len(strange):
         return None
     return found.calibrated(strange, examples if groups is None else np.asarray(groups)[examples])
+
+
+def _of_given_features(
+    training: Iterable[Any], held_out: Iterable[Any], groups: tuple[Sequence[str], Sequence[str]], seed: int
+) -> Familiarity | None:
+    """Return the familiarity by held-out groups, and by training groups left out one at a time."""
+    known, new = (np.concatenate([inputs for inputs, *_ in batches]) for batches in (training, held_out))
+    of_known = np.asarray(groups[0])
+    chosen = np.random.default_rng(seed).permutation(len(known))[:MAX_REFERENCES]
+    found = refer_to(known[chosen], of_inputs=True, seed=seed)
+    cosine = unit_length(known / found.scale).numpy() @ unit_length(known[chosen] / found.scale).numpy().T
+    cosine[of_known[:, None] == of_known[chosen]] = -1.0
+    strange = np.concatenate([1.0 - cosine.max(axis=1), found.strangeness(tf.constant(new)).numpy()])
+    of_each = np.concatenate([of_known, np.asarray(groups[1])])
+    kept = np.sort(np.random.default_rng([seed, 1]).permutation(strange.size)[:_MOST_HELD_OUT])
+    return found.calibrated(strange[kept], of_each[kept])
 
 
 def _features(model: HybridModel, batches: Iterable[Any]) -> Iterator[tuple[tf.Tensor, NDArray[np.bool_]]]:

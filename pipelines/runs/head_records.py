@@ -14,7 +14,7 @@ from gpmodels.registry import head_family
 from pipelines.runs.application import DataKind, RunKind, SettingsKind
 from pipelines.runs.choosing import choose_head, judge_selection
 from pipelines.runs.description import head_folder
-from pipelines.runs.familiarity import is_measured, measure_familiarity, save_familiarity
+from pipelines.runs.familiarity import ENOUGH_GROUPS, is_measured, measure_familiarity, save_familiarity
 from pipelines.runs.guarantees import keep_guarantee
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, view_text
@@ -97,8 +97,15 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         if not job.splits.selection or not self.keeps_familiarity or is_measured(folder):
             return
         groups, seed = job.groups("selection"), job.settings.seed
-        training, held_out = self.job.shuffled_batches("train"), self.job.batches("selection")
-        found = measure_familiarity(model, training, held_out, groups=groups, seed=seed)
+        few = model.takes_features and len(set(groups)) < ENOUGH_GROUPS
+        found = measure_familiarity(
+            model,
+            job.batches("train") if few else job.shuffled_batches("train"),
+            job.batches("selection"),
+            groups=groups,
+            seed=seed,
+            training_groups=job.groups("train") if few else (),
+        )
         if found is not None:
             save_familiarity(found, folder)
 

@@ -101,6 +101,34 @@ def test_what_can_never_be_flagged_is_not_called_familiar(groups, pixels, image)
     assert alone.with_possible_flags(1 / (groups + 1)).unfamiliar == (False if pixels else None)
 
 
+def test_training_groups_count_where_features_are_given():
+    """Left out one at a time, so that rows of the own group are no references: the p-values are level."""
+    rng = np.random.default_rng(0)
+
+    def rows(number: int) -> np.ndarray:
+        centre = np.repeat(rng.normal(size=(number, 1, 6)), 3, axis=1)
+        return (centre + 0.1 * rng.normal(size=(number, 3, 6))).reshape(-1, 6).astype(np.float32)
+
+    known, held_out, new = rows(120), rows(20), rows(2000)
+    given = HybridModel(keras.layers.Identity(), LinearHead(), num_data=9)
+    given.build((None, 6))
+    groups = [f"k{row // 3}" for row in range(360)], [f"n{row // 3}" for row in range(60)]
+
+    def batches(x: np.ndarray) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices((x, x)).batch(50)
+
+    found = measure_familiarity(
+        given, batches(known), batches(held_out), groups=groups[1], seed=0, training_groups=groups[0]
+    )
+    assert found.num_groups == 140
+    assert found.of_inputs
+    p = found(tf.constant(new)).numpy()
+    for level in (0.05, 0.2, 0.5):
+        assert np.mean(p <= level) == pytest.approx(level, abs=0.06)
+    alone = measure_familiarity(given, batches(known), batches(held_out), groups=groups[1], seed=0)
+    assert alone.num_groups == 20
+
+
 def test_of_many_held_out_examples_some_of_all_are_chosen(model, monkeypatch):
     monkeypatch.setattr(familiarity, "_MOST_HELD_OUT", 40)
     x = np.random.default_rng(0).normal(size=(400, 3)).astype(np.float32)
