@@ -23,6 +23,7 @@ from data_prep.files.json_files import read_json
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.command.folders import METADATA, require_bundle
 from pipelines.scores.costs import CostTable
+from pipelines.scores.tables import markdown_table
 
 SCHEMA_VERSION = 1
 
@@ -284,6 +285,25 @@ def load_metadata(bundle: Path) -> Metadata:
         raise InputError(f"{path} does not describe a bundle: {error}. Export the bundle again.") from error
 
 
+def _guarantees_text(record: GuaranteeRecord | None) -> str:
+    """Return what a bundle can guarantee of what is not referred, in words."""
+    if record is None or not record.thresholds:
+        return "None can be given: too little was held out, or the model was too often wrong on it."
+    least, limit = record.thresholds[0]
+    return (
+        f"Of the {record.judged} whose entropy is at most {limit:.4g} nats at most {100 * least:g} % are "
+        f"wrong, with {record.confidence:.0%} confidence, by {record.units} held-out {record.noun}. "
+        "`predict --max-error` takes larger shares, too. It holds for what is like the held-out data."
+    )
+
+
+def _costs_text(costs: CostTable) -> str:
+    """Return the costs by which a bundle decides as a table: a row for each true class."""
+    pairs = zip(costs.classes, costs.values, strict=True)
+    rows = [[name, *(f"{cost:g}" for cost in row)] for name, row in pairs]
+    return markdown_table(["true class", *costs.decisions], rows)
+
+
 def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:
     """Return the description of a bundle in words, as Markdown."""
     table = ["| name | dtype | range | meaning |", "|---|---|---|---|"]
@@ -297,6 +317,8 @@ def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:
         "Training data": "\n".join(data),
         "Preprocessing": metadata.preprocessing,
         "Outputs": "\n".join(table),
+        "Guarantees": _guarantees_text(metadata.guarantee),
+        **({} if metadata.costs is None else {"Costs": _costs_text(metadata.costs)}),
         "Results": "See metrics.json." if metrics else "Not evaluated before the export.",
     }
     parts = [

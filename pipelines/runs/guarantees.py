@@ -29,6 +29,7 @@ from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor, predictor
 from pipelines.scores.cost_results import JudgedClasses
 from pipelines.scores.definitions import FloatArray
+from pipelines.scores.guarantee_sizes import TABLE_ERRORS, units_needed
 from pipelines.scores.guarantees import ReferralErrors, method_guarantees
 from pipelines.scores.held_out import HELD_OUT, HeldOut
 from pipelines.scores.pictures import Outputs
@@ -88,6 +89,32 @@ def read_guarantees(run: Path) -> RunGuarantees:
         ) from error
 
 
+def possible_guarantee(job: Job[Any, Any, Any]) -> str:
+    """Return in a sentence what the held-out part can guarantee at best, before anything is trained.
+
+    Args:
+        job: Job on the run, with a selection part.
+    """
+    judge_by = _judge_of(job).application.judge
+    groups = judge_by.groups(job.data, job.splits.selection)
+    units = len(set(groups.values()))
+    is_binomial = units == len(groups)
+    noun = judge_by.judged if is_binomial else f"groups of {judge_by.judged}"
+    possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units]
+    least = f"an error of {100 * possible[0]:g} % at best" if possible else "nothing"
+    return (
+        f"{units} {noun} are held out: if all of them are right, they can guarantee {least} with "
+        "--max-error; a larger selection_fraction holds out more"
+    )
+
+
+def _judge_of(job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:
+    """Return the job with the judge that judges without any setting, where an application has several."""
+    if (judge_for := job.application.judge_for) is None:
+        return job
+    return replace(job, application=replace(job.application, judge=judge_for(None, job.data)))
+
+
 def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> None:
     """Compute what a trained head can guarantee by the selection part, and write it to the run.
 
@@ -104,8 +131,7 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
     """
     if not job.splits.selection:
         return
-    if (judge_for := job.application.judge_for) is not None:
-        job = replace(job, application=replace(job.application, judge=judge_for(None, job.data)))
+    job = _judge_of(job)
     temperature, of_pools = job.run.temperature_of(head), job.run.pool_temperatures.get(head, {})
     source, known = model_source(job, head, temperature, of_pools), read_guarantees(job.folder)
     record, held_out = known.of(source), head_folder(job.folder, head) / HELD_OUT

@@ -24,6 +24,7 @@ from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
+from pipelines.runs.guarantees import possible_guarantee
 from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
@@ -232,6 +233,8 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             network.require_start(job.settings, job.run)
         for warning in self.application.inputs.warnings(job.data, job.splits, job.settings):
             job.say(f"Warning: {warning}")
+        if selected:
+            job.say(possible_guarantee(job), soft_wrap=True)
 
     def _goes_on(self, stage: str) -> bool:
         """Whether a stage has a checkpoint to resume from."""

@@ -12,12 +12,13 @@ from benchmarks.simulated_classes import simulated
 from data_prep.errors import InputError
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.bundles.line_rules import NO_RULES, LineRules, rules_for
-from pipelines.bundles.metadata import Metadata, class_signatures, with_familiarity
+from pipelines.bundles.metadata import Metadata, class_signatures, model_card, with_familiarity
 from pipelines.bundles.prediction_lines import ClassPredictionLine, PredictionLine
 from pipelines.command.config import load_settings
 from pipelines.command.referral import ClassReferralSettings, ErrorLimit
 from pipelines.lane.settings import PredictSettings
 from pipelines.scores.class_guarantees import ReferralRule
+from pipelines.scores.costs import CostTable
 from pipelines.scores.held_out import HELD_OUT, HeldOut
 from pipelines.scores.prediction_sets import PredictionSets
 
@@ -179,3 +180,15 @@ def test_limits_are_kept_as_they_are_written(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("max_error: 0.05\nmax_false: {c-d: 0.2}\n")
     assert load_settings(ClassReferralSettings, config=path).max_error == (ErrorLimit(0.05),)
+
+
+def test_the_card_says_what_is_guaranteed_and_what_mistakes_cost():
+    card = model_card(metadata(), None)
+    assert "at most 0.3 nats at most 10 % are wrong, with 95% confidence, by 600 held-out images." in card
+    assert "## Costs" not in card
+    costs = CostTable(
+        classes=NAMES, decisions=(*NAMES, "refer"), values=((0, 1, 2, 3), (50, 0, 50, 3), (1, 2, 0, 3))
+    )
+    card = model_card(metadata(costs=costs, guarantee=None), None)
+    assert "None can be given" in card
+    assert "| malignant | 50 | 0 | 50 | 3 |" in card

@@ -11,6 +11,7 @@ from pipelines.runs.guarantees import (
     HeadGuarantee,
     RunGuarantees,
     keep_guarantee,
+    possible_guarantee,
     read_guarantees,
 )
 
@@ -46,3 +47,32 @@ def test_a_damaged_file_is_refused_with_what_to_do(tmp_path, content):
 def test_without_a_selection_part_nothing_is_written(tmp_path):
     keep_guarantee(SimpleNamespace(splits=SimpleNamespace(selection=()), folder=tmp_path), "hgp", None)
     assert not (tmp_path / RUN_GUARANTEES).exists()
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (
+            [0, 1],
+            "2 images are held out: if all of them are right, they can guarantee an error of 80 %",
+        ),
+        (
+            range(149),
+            "149 images are held out: if all of them are right, they can guarantee an error of 2 %",
+        ),
+        (
+            [0, 0, 1, 1],
+            "2 groups of images are held out: if all of them are right, they can guarantee",
+        ),
+        ([0], "an error of 95 % at best"),
+        ([0, 0], "they can guarantee nothing with --max-error"),
+    ],
+)
+def test_what_can_be_guaranteed_at_best_is_said_before_the_training(groups, said):
+    names = [f"{number}" for number in range(len(groups))]
+    judge = SimpleNamespace(
+        judged="images", groups=lambda _data, _names: dict(zip(names, map(str, groups), strict=True))
+    )
+    application = SimpleNamespace(judge=judge, judge_for=None)
+    job = SimpleNamespace(application=application, data=None, splits=SimpleNamespace(selection=names))
+    assert said in possible_guarantee(job)
