@@ -37,7 +37,7 @@ def metadata(**changes) -> Metadata:
         "network_size": (8, 8),
         "preprocessing": "",
         "signatures": with_familiarity(class_signatures(NAMES, single_latent=False), 0.001),
-        "versions": {},
+        "versions": {"gpimaging": "0.1.0"},
         "training_data": {},
         "guarantee": record,
         "intended_use": "",
