@@ -134,10 +134,10 @@ class TransferParameters(NamedTuple):
 
     def as_arrays(self) -> TransferParameters:
         """Return the same values as float64 arrays."""
-        return _gathered([(n, name, np.asarray(value, np.float64)) for n, name, value in self.leaves()])
+        return gathered([(n, name, np.asarray(value, np.float64)) for n, name, value in self.leaves()])
 
 
-def _gathered(leaves: list[tuple[int, str, Any]]) -> TransferParameters:
+def gathered(leaves: list[tuple[int, str, Any]]) -> TransferParameters:
     """Return parameters of parts as `TransferParameters.leaves` yields them."""
     parts: dict[int, dict[str, Any]] = {}
     for number, name, value in leaves:
@@ -208,7 +208,7 @@ class Layout:
             else:
                 shaped = next(rest)
             leaves.append((entry.domain, entry.name, shaped))
-        return _gathered(leaves)
+        return gathered(leaves)
 
     def ranges(self) -> tuple[FloatArray, FloatArray]:
         """Return the least and the largest value of each entry of the vector."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -119,13 +119,6 @@ class _AutoGP(ConjugateEstimator):
             "posterior": self.posterior,
             "entropy": self.entropy,
         }
-
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        classes = settings.get("num_classes", 1)
-        inducing = settings["num_inducing"]
-        root = inducing if settings["posterior"] == "diagonal" else inducing * (inducing + 1) // 2
-        functions = settings["num_components"] * (classes if classes > 2 else 1)
-        return functions * (inducing + root) + inducing * self.n_features_in_
 
     def _takes_full_batch(self, num_rows: int) -> bool:  # noqa: ARG002 - the base class has it
         return self.optimizer == "lbfgs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -72,13 +72,6 @@ class _DeepEstimator(SparseGPEstimator):
         hidden, inducing = settings["num_hidden"], settings["num_inducing"]
         pairs = inducing * (inducing + 1) // 2 * max(settings.get("num_classes", 1) - 1, 1)
         return (3 * hidden * settings["num_hidden_inducing"] + pairs) / 3
-
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        inducing = settings["num_hidden_inducing"]
-        hidden = settings["num_hidden"] * inducing * (2 + inducing // 2)
-        if settings["output_kernel"] == "linear":
-            return hidden
-        return hidden + settings["num_inducing"] * settings["num_hidden"]
 
     def _fit(
         self,

@@ -1,18 +1,19 @@
 """Estimators as files: one `.npz` of arrays and a JSON description, never pickle.
 
-A file may come from anyone. Everything in it is checked against what an estimator of that class would hold
-before the estimator exists, and reading it runs no code of the file's.
+A file may come from anyone: reading it runs no code of the file's. A digest tells one that was altered after
+it was written. Who writes a file on purpose can give it numbers that no fit gives; it then predicts nonsense.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,6 +72,7 @@ def write_estimator(
     if hasattr(estimator, "feature_names_in_"):
         stored["feature_names"] = estimator.feature_names_in_.astype(np.str_)
     described = header(estimator) | {"labels_are_objects": labels_are_objects} | dict(description)
+    described["digest"] = _digest(stored, described)
     write_archive(Path(path), stored | {"description": np.array(json.dumps(described))})
 
 
@@ -84,21 +86,33 @@ def read_estimator(
     Args:
         cls: Class of the estimator.
         path: The file.
-        restored: Returns the estimator of a description and arrays, after a check of both.
+        restored: Returns the estimator of a description and arrays.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is no such file, or of another class, damaged, or inconsistent.
+        ValueError: The file is no such file, or of another class, damaged, or altered.
     """
     try:
         description, arrays = read_archive(Path(path))
         check_header(description, cls)
-        estimator = restored(cls, description, arrays)
-        if "feature_names" in arrays:
-            estimator.feature_names_in_ = restored_names(arrays, estimator.n_features_in_)
+        digest = description.pop("digest", None)  # earlier files have none
+        if digest is not None and digest != _digest(arrays, description):
+            raise ValueError("was altered after it was saved. Save the estimator again.")
+        return restored(cls, description, arrays)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    return estimator
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: is not what {cls.__name__}.save writes ({error!r}).") from error
+
+
+def _digest(arrays: Arrays, description: Mapping[str, Any]) -> str:
+    """Return a digest of all that a file holds besides it."""
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def header(estimator: BaseEstimator) -> dict[str, Any]:
@@ -260,64 +274,29 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
     return description, arrays
 
 
-def unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
-    """Return an estimator with the parameters of a file."""
+def unfitted(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
+    """Return an estimator with the parameters, the labels and the names of the columns of a file."""
+    parameters = description["parameters"]
     known = set(cls().get_params(deep=False))
     if unknown := sorted(set(parameters) - known):
         raise ValueError(f"has the parameters {unknown}, which {cls.__name__} does not have.")
     values: dict[str, Any] = {name: value for name, value in BEFORE.items() if name in known}
     for name, value in parameters.items():
-        pairs = value.get("pairs") if isinstance(value, dict) else None
-        try:
-            values[name] = value if pairs is None else dict(pairs)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"its parameter {name} is no list of pairs: {value!r}.") from error
-    return cls(**values)
+        values[name] = dict(value["pairs"]) if isinstance(value, dict) else value
+    estimator = cls(**values)
+    if is_classifier(estimator):
+        are_objects = description.get("labels_are_objects", False)
+        estimator.classes_ = arrays["classes"].astype(object) if are_objects else arrays["classes"]
+    if "feature_names" in arrays:
+        estimator.feature_names_in_ = arrays["feature_names"].astype(object)
+    return estimator
 
 
-def finite_array(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
-    """Return a float64 array of the file, of a shape in which None stands for any length."""
-    if name not in arrays:
-        raise ValueError(f"lacks the array {name}.")
-    array = arrays[name]
-    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    if not fits or array.dtype != np.float64:
-        raise ValueError(
-            f"the array {name} must be float64 of shape {list(shape)}, but is {array.dtype} of shape "
-            f"{list(array.shape)}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(f"the array {name} holds numbers that are not finite.")
-    return array
-
-
-def restored_names(arrays: Arrays, num_features: int) -> npt.NDArray[Any]:
-    """Return the names of the columns that a file holds, `[D]`."""
-    names = arrays["feature_names"]
-    if names.shape != (num_features,) or names.dtype.kind != "U":
-        raise ValueError(f"feature_names must hold {num_features} strings.")
-    return names.astype(object)
-
-
-def restored_classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
-    """Return the labels that a file holds, in order."""
-    classes = arrays.get("classes")
-    if (
-        classes is None
-        or classes.ndim != 1
-        or len(classes) < 2
-        or not np.array_equal(classes, np.unique(classes))
-    ):
-        raise ValueError("the array classes must hold at least two different labels in order.")
-    return classes.astype(object) if objects else classes
+def curve_array(curve: Sequence[CurvePoint]) -> npt.NDArray[Any]:
+    """Return a learning curve as an array, with a row for each iteration."""
+    return np.array(curve, "float64").reshape(-1, len(CurvePoint._fields))
 
 
 def restored_curve(arrays: Arrays) -> list[CurvePoint]:
     """Return the learning curve of a file."""
-    curve = arrays.get("learning_curve")
-    width = len(CurvePoint._fields)
-    if curve is None or curve.dtype != np.float64 or curve.ndim != 2 or curve.shape[1] != width:
-        raise ValueError(f"the array learning_curve must be float64 with {width} columns.")
-    if not np.isfinite(curve[:, :2]).all():
-        raise ValueError("the array learning_curve holds iterations or seconds that are not finite.")
-    return [CurvePoint(int(iteration), *rest) for iteration, *rest in curve.tolist()]
+    return [CurvePoint(int(iteration), *rest) for iteration, *rest in arrays["learning_curve"].tolist()]

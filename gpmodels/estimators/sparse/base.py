@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -327,16 +327,6 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
             return float(settings["num_inducing"])
         # One latent function for each of more than two classes, and the nodes of their expectations.
         return classes * max(settings["num_inducing"], 128) / 4
-
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        """Return a number of weights that a head of these settings has at least."""
-        num_classes = settings.get("num_classes", 1)
-        latents = num_classes if num_classes > 2 else 1
-        inducing, experts = settings["num_inducing"], settings.get("num_experts", 0)
-        return max(
-            count * m * (latents * (m + 1) // 2 + self.n_features_in_)
-            for count, m in ((1, inducing), (experts, settings.get("num_expert_inducing", inducing)))
-        )
 
     def _engine(self, num_features: int) -> Engine:
         return engine_for(self._model, self.head_settings_, num_features)
