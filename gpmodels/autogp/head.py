@@ -126,18 +126,6 @@ class AutoGPHead(GPHead):
         self.kernel_variance = kernel_variance
         self.lengthscale_spread = lengthscale_spread
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_inducing": self.num_inducing,
-            "num_components": self.num_components,
-            "posterior": self.posterior_name,
-            "entropy": self.entropy,
-            "kernel_variance": self.kernel_variance,
-            "lengthscale_spread": self.lengthscale_spread,
-        }
-
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         num_latents = self.likelihood.num_latents

@@ -62,11 +62,6 @@ class DeepGPHead(LayeredHead):
         check_counts(num_inducing=num_inducing)
         self.num_inducing = num_inducing
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        own = {"num_inducing": self.num_inducing, "inner_kernels": self.inner_kernels}
-        return {**super().get_config(), **own}
-
     def _make_layer(self, number: int, num_inputs: int, num_outputs: int, *, is_last: bool) -> SparseLayer:
         return SparseLayer(
             num_inputs=num_inputs,

@@ -76,11 +76,6 @@ class DropoutHead(LinearHead):
         self.seed = seed
         self._likelihood = LogitLikelihood(num_classes)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        own = {"rate": self.rate, "num_samples": self.num_samples, "seed": self.seed}
-        return {**super().get_config(), **own}
-
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         # The masks of a step depend on its number, which a checkpoint keeps: a resumed run draws the same.

@@ -48,10 +48,6 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
             raise ValueError(f"lengthscale_spread must be positive or None, but is {lengthscale_spread!r}.")
         self.lengthscale_spread = lengthscale_spread
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {**super().get_config(), "lengthscale_spread": self.lengthscale_spread}
-
     def _make_units(
         self,
         num_units: int,

@@ -149,19 +149,6 @@ class GPHead(Head):
         """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""
         return 1
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "kernel": self.kernel_name,
-            "kernel_depth": self.kernel_depth,
-            "num_classes": self.num_classes,
-            "likelihood": self.likelihood_name,
-            "class_kernels": self.class_kernels,
-            "mean": self.mean,
-            "mean_posterior": self.mean_posterior,
-        }
-
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Return the head that `get_config` describes; one without a word of its mean has none."""

@@ -65,14 +65,6 @@ class SVGPHead(ConjugateHead):
         self.num_inducing = num_inducing
         self.kernel_variance = kernel_variance
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_inducing": self.num_inducing,
-            "kernel_variance": self.kernel_variance,
-        }
-
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         self.global_unit = self._make_units(

@@ -72,15 +72,6 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         self.num_expert_inducing = num_expert_inducing
         self.e_step = e_step
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_experts": self.num_experts,
-            "num_expert_inducing": self.num_expert_inducing,
-            "e_step": self.e_step,
-        }
-
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         super().build(input_shape)

@@ -111,14 +111,6 @@ class HGPHead(ExpertsHead, SVGPHead):
         """Return T + 1: the global unit and each expert have a noise variance of their own."""
         return self.num_experts + 1
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "global_weight": self.global_weight,
-            "expert_variance": self.expert_variance,
-        }
-
     @property
     def unit_names(self) -> tuple[str, ...]:
         """`"global"` and `"expert_1"` to `"expert_T"`."""

@@ -74,14 +74,6 @@ class RandomFeatureHead(LayeredHead):
         self.kernel_name = kernel
         self.frequencies = frequencies
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_features": self.num_features,
-            "frequencies": self.frequencies,
-        }
-
     def _make_layer(self, number: int, num_inputs: int, num_outputs: int, *, is_last: bool) -> FeatureLayer:
         return FeatureLayer(
             num_inputs=num_inputs,

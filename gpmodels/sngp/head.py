@@ -73,11 +73,6 @@ class SNGPHead(GaussianLogits):
         self.num_features = num_features
         self.seed = seed
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        config = {"num_features": self.num_features, "num_classes": self.num_classes, "seed": self.seed}
-        return {**super().get_config(), **config}
-
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""
         size = self.num_features

@@ -78,15 +78,6 @@ class ATLDGPHead(LinearHead):
         self.mixing, self.noise_variance = mixing, noise_variance
         self._contribution: SourceContribution | None = None
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "domain_rows": list(self.domain_rows),
-            "mixing": self.mixing,
-            "noise_variance": self.noise_variance,
-        }
-
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the units for features `[..., input_shape[-1]]`.
 

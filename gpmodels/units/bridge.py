@@ -12,10 +12,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from gpmodels.units.configured import Configured
 from gpmodels.units.numerics import precision
 
 
-class GPflowLayer(keras.layers.Layer):
+class GPflowLayer(Configured):
     """A Keras layer whose parameters live in GPflow modules.
 
     Subclasses create their modules in `build` and hand each to `adopt`. Half-precision inputs are
