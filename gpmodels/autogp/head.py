@@ -1,7 +1,5 @@
 """The AutoGP head: one sparse GP unit with a mixture of Gaussians as posterior, learned without sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

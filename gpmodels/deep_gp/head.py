@@ -1,7 +1,5 @@
 """The deep Gaussian process head (Salimbeni and Deisenroth): layers of sparse processes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -14,8 +14,6 @@ has an infinite divergence and what its code optimises is MAP (`hidden_posterior
 printed bounds drop constants, so that they exceed the evidence, and multiply by t_n what belongs to every n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

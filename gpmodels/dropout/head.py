@@ -1,7 +1,5 @@
 """Monte Carlo dropout on the last layer: predictions average over linear heads with features left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The heads whose best q solves the linear system of `gpmodels.heads.conjugate`."""
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable

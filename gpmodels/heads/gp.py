@@ -1,7 +1,5 @@
 """What the Gaussian-process heads share: their likelihood, and how their sparse units are made."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -18,8 +18,6 @@ draws what an uninterrupted one would. Predictions use fixed nodes, the same for
 equal outputs, the prediction is smooth in the features, and an exported graph has no random operation.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The sparse variational GP head (Hensman et al., 2015): one global unit, the HGP without experts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Gate (4.6) with hard assignment (4.30), see `gpmodels.hgp.gate`; the E-step in training may be soft (4.29).
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ Departure: (4.19) leaves out the global unit's own conditional variance, so that
 adds `κ_0 - k_0ᵀK_00⁻¹k_0` to the expert's variance; it is still a bound. `"thesis"` is (4.19) as printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Networks with an encoder and a decoder whose middle drops features, in training and in prediction."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass

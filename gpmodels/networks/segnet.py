@@ -1,7 +1,5 @@
 """SegNet and SegNet-Basic, and with dropout their Bayesian versions: images to features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

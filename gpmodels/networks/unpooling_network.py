@@ -1,7 +1,5 @@
 """Encoder-decoders that put features back where the maxima of their pooling stood."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """The deep Gaussian process head by random features (Cutajar et al.)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

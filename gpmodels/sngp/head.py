@@ -1,7 +1,5 @@
 """The output layer of SNGP: random Fourier features of a Gaussian process, with a Laplace approximation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stochastic variational deep kernel learning: additive Gaussian processes on a network's features."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

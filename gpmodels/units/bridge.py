@@ -5,8 +5,6 @@ them, silently. Wrapping each underlying `tf.Variable` in a `keras.Variable` sha
 optimisers, checkpoints and `.keras` files see it while GPflow's transforms keep working.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

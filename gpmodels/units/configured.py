@@ -1,7 +1,5 @@
 """Layers and networks that Keras makes anew from the arguments of their constructors."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parts of the application for cell events: candidates, their scores and what a bundle is for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -3,8 +3,6 @@
 The heads predict patches. An image, or a patient, is judged by the mean probability of its patches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Parts of applications that give each example one class: what is learned from, judged and deployed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

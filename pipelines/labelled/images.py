@@ -1,7 +1,5 @@
 """Parts of applications whose examples are images of one size, with one class each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

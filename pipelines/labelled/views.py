@@ -4,8 +4,6 @@ All heads but one see the principal components of all views together; `dfgp_mkl`
 has a unit of its first layer for each. Both projections are weights of one network that is not trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parts of the pedestrian-lane application: every pixel of a photograph is lane or background."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 Every setting has a default and a description. Nothing here imports TensorFlow.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, Self
 

@@ -5,8 +5,6 @@ choice; of maps they are some random pixels of each image, and strangeness is av
 each. What is held out counts by groups, as pixels of an image are alike.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 The heads predict clips. A video is judged as one: the probabilities of its clips are averaged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

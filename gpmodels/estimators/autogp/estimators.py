@@ -1,7 +1,5 @@
 """AutoGP: classifier and regressor that can learn their hyper-parameters by leaving out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Deep Gaussian processes: classifier and regressor, with sparse layers or random features."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real

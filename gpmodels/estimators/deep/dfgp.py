@@ -1,7 +1,5 @@
 """Deep feed-forward GP: classifier and regressor, with multiple-kernel learning over views of the columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

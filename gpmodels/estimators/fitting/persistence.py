@@ -4,8 +4,6 @@ A file may come from anyone: reading it runs no code of the file's. A digest tel
 it was written. Who writes a file on purpose can give it numbers that no fit gives; it then predicts nonsense.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

@@ -1,7 +1,5 @@
 """Bayesian GPLVM: a map of the rows, what is odd among them, and what is missing in them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

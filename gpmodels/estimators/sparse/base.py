@@ -1,7 +1,5 @@
 """What the estimators share: checking, scaling, default sizes, training, prediction, and a summary."""
 
-from __future__ import annotations
-
 import abc
 import math
 import os

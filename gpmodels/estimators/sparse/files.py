@@ -3,8 +3,6 @@
 The archive around it is `gpmodels.estimators.fitting.persistence`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any, TypeVar

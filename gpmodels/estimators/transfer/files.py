@@ -1,7 +1,5 @@
 """Transfer estimators as files: one `.npz` of arrays and a JSON description, as the other estimators'."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
