@@ -83,19 +83,20 @@ def _exact_arrays(model: ExactTransfer) -> dict[str, npt.NDArray[Any]]:
 
 def _exact(arrays: Arrays, left_out: LeftOut, description: Mapping[str, Any]) -> ExactTransfer:
     """Return the exact limit of a file."""
+    lengthscales = arrays["lengthscales"].tolist()
     return ExactTransfer(
-        tuple(
-            DomainFeatures.of(arrays[f"inducing_{i}"], lengthscale)
-            for i, lengthscale in enumerate(arrays["lengthscales"].tolist())
+        features=tuple(
+            DomainFeatures.of(arrays[f"inducing_{i}"], each) for i, each in enumerate(lengthscales)
         ),
-        *(
-            arrays[name]
-            for name in ("nodes", "node_weight", "target_weights", "source_weights", "covariance")
-        ),
-        description["noise"],
-        left_out,
-        description["score_scale"],
-        description["nll"],
+        nodes=arrays["nodes"],
+        node_weight=arrays["node_weight"],
+        target_weights=arrays["target_weights"],
+        source_weights=arrays["source_weights"],
+        covariance=arrays["covariance"],
+        noise=description["noise"],
+        left_out=left_out,
+        score_scale=description["score_scale"],
+        nll=description["nll"],
     )
 
 
