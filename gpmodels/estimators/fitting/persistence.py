@@ -4,6 +4,7 @@ A file may come from anyone: reading it runs no code of the file's. A digest tel
 it was written. Who writes a file on purpose can give it numbers that no fit gives; it then predicts nonsense.
 """
 
+import abc
 import hashlib
 import importlib.metadata
 import json
@@ -11,13 +12,14 @@ import os
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from gpmodels.estimators.fitting.monitoring import CurvePoint
 
@@ -43,64 +45,70 @@ BEFORE = {
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def write_estimator(
-    estimator: BaseEstimator,
-    path: str | os.PathLike[str],
-    arrays: Arrays,
-    description: Mapping[str, Any],
-) -> None:
-    """Write what was learned of any kind to one file, with what the files of all estimators hold.
+class SavedEstimator(BaseEstimator, abc.ABC):
+    """An estimator that can be written to a file."""
 
-    Args:
-        estimator: Fitted.
-        path: The file, usually `*.npz`; an existing one is replaced.
-        arrays: What was learned, but the labels and the names of the columns.
-        description: What else JSON can hold.
+    _learned: ClassVar[str] = "weights_"
+    """Attribute that every fit sets at its end: one that failed leaves others that end in `_` behind."""
 
-    Raises:
-        ValueError: A label or a parameter cannot be stored.
-        FileNotFoundError: There is no such folder.
-        OSError: The file cannot be written.
-    """
-    stored = dict(arrays)
-    labels_are_objects = False
-    if is_classifier(estimator):
-        stored["classes"] = storable_labels(estimator.classes_)
-        labels_are_objects = estimator.classes_.dtype == object
-    if hasattr(estimator, "feature_names_in_"):
-        stored["feature_names"] = estimator.feature_names_in_.astype(np.str_)
-    described = header(estimator) | {"labels_are_objects": labels_are_objects} | dict(description)
-    described["digest"] = _digest(stored, described)
-    write_archive(Path(path), stored | {"description": np.array(json.dumps(described))})
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether something is learned."""
+        return hasattr(self, self._learned)
 
+    @abc.abstractmethod
+    def _stored(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return what was learned: arrays, and what else JSON can hold."""
 
-def read_estimator(
-    cls: type[Estimator],
-    path: str | os.PathLike[str],
-    restored: Callable[[type[Estimator], Mapping[str, Any], Arrays], Estimator],
-) -> Estimator:
-    """Read an estimator of any kind from a file of `write_estimator`.
+    @classmethod
+    @abc.abstractmethod
+    def _restored(cls, description: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Return the estimator of what `_stored` returned; `unfitted` makes it."""
 
-    Args:
-        cls: Class of the estimator.
-        path: The file.
-        restored: Returns the estimator of a description and arrays.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, complete or not at all.
 
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no such file, or of another class, damaged, or altered.
-    """
-    try:
-        description, arrays = read_archive(Path(path))
-        check_header(description, cls)
-        digest = description.pop("digest", None)  # earlier files have none
-        if digest is not None and digest != _digest(arrays, description):
-            raise ValueError("was altered after it was saved. Save the estimator again.")
-        return restored(cls, description, arrays)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: is not what {cls.__name__}.save writes ({error!r}).") from error
+        Args:
+            path: The file, usually `*.npz`; an existing one is replaced.
+
+        Raises:
+            sklearn.exceptions.NotFittedError: The estimator is not fitted.
+            ValueError: A label or a parameter cannot be stored.
+            FileNotFoundError: There is no such folder.
+        """
+        check_is_fitted(self)
+        arrays, own = self._stored()
+        labels_are_objects = False
+        if is_classifier(self):
+            arrays["classes"] = storable_labels(self.classes_)
+            labels_are_objects = self.classes_.dtype == object
+        if hasattr(self, "feature_names_in_"):
+            arrays["feature_names"] = self.feature_names_in_.astype(np.str_)
+        description = header(self) | {"labels_are_objects": labels_are_objects} | own
+        description["digest"] = _digest(arrays, description)
+        write_archive(Path(path), arrays | {"description": np.array(json.dumps(description))})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator of this class from a file of `save`; reading runs no code of the file's.
+
+        Args:
+            path: The file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is of another kind or class, damaged, or altered; the message says how.
+        """
+        try:
+            description, arrays = read_archive(Path(path))
+            check_header(description, cls)
+            digest = description.pop("digest", None)  # earlier files have none
+            if digest is not None and digest != _digest(arrays, description):
+                raise ValueError("was altered after it was saved. Save the estimator again.")
+            return cls._restored(description, arrays)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: is not what {cls.__name__}.save writes ({error!r}).") from error
 
 
 def _digest(arrays: Arrays, description: Mapping[str, Any]) -> str:

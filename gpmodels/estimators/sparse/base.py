@@ -2,7 +2,6 @@
 
 import abc
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -11,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -31,6 +29,7 @@ from gpmodels.estimators.fitting.mini_batch import (
     warm_start,
 )
 from gpmodels.estimators.fitting.monitoring import CurvePoint, FitMonitor
+from gpmodels.estimators.fitting.persistence import SavedEstimator
 from gpmodels.estimators.fitting.rows import (
     checked_rows,
     merged_rows,
@@ -40,7 +39,7 @@ from gpmodels.estimators.fitting.rows import (
 from gpmodels.estimators.fitting.sizes import default_num_experts, default_num_inducing, expert_size
 from gpmodels.estimators.fitting.starts import choose_start
 from gpmodels.estimators.fitting.summary import describe
-from gpmodels.estimators.sparse.files import load_estimator, save_estimator
+from gpmodels.estimators.sparse.files import restored_sparse, stored_sparse
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
 from gpmodels.units.counts import is_count
@@ -62,7 +61,7 @@ MAX_HELD_OUT = 10_000
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class SparseGPEstimator(BaseEstimator, abc.ABC):
+class SparseGPEstimator(SavedEstimator, abc.ABC):
     """Base class of the scikit-learn estimators; use one of its subclasses.
 
     The parameters are keyword-only fields of dataclasses, which make the constructors that scikit-learn asks
@@ -77,6 +76,9 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
     _learned_flags: ClassVar[tuple[str, ...]] = ()  # attributes that are true or false and go into a file
+
+    _stored = stored_sparse
+    _restored: ClassVar[Any] = classmethod(restored_sparse)
 
     num_inducing: int | str = "auto"
     kernel: str = "squared_exponential"
@@ -93,10 +95,6 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     dtype: str = "float64"
     verbose: int = 0
     log_dir: str | None = None
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether something is learned: a fit that failed leaves other attributes that end in `_` behind."""
-        return hasattr(self, "weights_")
 
     def _head_settings(self) -> dict[str, Any]:
         """Return the arguments of the head besides its sizes, from the parameters and the labels."""
@@ -383,31 +381,6 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     def summary(self) -> str:
         """Return a table of what was learned; its numbers: `gpmodels.estimators.fitting.summary.describe`."""
         return str(describe(self))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file, complete or not at all.
-
-        Args:
-            path: The file, usually `*.npz`; an existing one is replaced.
-
-        Raises:
-            sklearn.exceptions.NotFittedError: The estimator is not fitted.
-            ValueError: A label or a parameter cannot be stored.
-        """
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator of this class from a file of `save`; reading runs no code of the file's.
-
-        Args:
-            path: The file.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
-        """
-        return load_estimator(cls, path)
 
     def _scaled_targets(
         self,

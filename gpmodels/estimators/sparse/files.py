@@ -3,25 +3,21 @@
 The archive around it is `gpmodels.estimators.fitting.persistence`.
 """
 
-import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from gpmodels.estimators.fitting.persistence import (
     BEFORE,
     Arrays,
     as_json_value,
     curve_array,
-    read_estimator,
     restored_curve,
     unfitted,
     with_tuples,
-    write_estimator,
 )
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
@@ -36,20 +32,8 @@ NUMBERS = (
 """Numbers that a fit finds, and that earlier files lack."""
 
 
-def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to one file, complete or not at all.
-
-    Args:
-        estimator: Fitted.
-        path: The file, usually `*.npz`; an existing one is replaced.
-
-    Raises:
-        sklearn.exceptions.NotFittedError: The estimator is not fitted.
-        ValueError: A label or a parameter cannot be stored.
-        FileNotFoundError: There is no such folder.
-        OSError: The file cannot be written.
-    """
-    check_is_fitted(estimator)
+def stored_sparse(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Return the arrays and the description that a file of a sparse GP holds."""
     weights = estimator.weights_
     arrays: dict[str, npt.NDArray[Any]] = {
         "input_mean": estimator.input_mean_,
@@ -73,20 +57,11 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str]) -> No
     }
     if not is_classifier(estimator):
         arrays["target_moments"] = np.array([estimator.target_mean_, estimator.target_scale_])
-    write_estimator(estimator, path, arrays, description)
+    return arrays, description
 
 
-def load_estimator(cls: type[Estimator], path: str | os.PathLike[str]) -> Estimator:
-    """Read an estimator of class `cls` from a file of `save_estimator`.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no such file, or of another class, damaged, or inconsistent.
-    """
-    return read_estimator(cls, path, _restored)
-
-
-def _restored(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
+def restored_sparse(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
+    """Return the sparse GP of a file."""
     estimator = unfitted(cls, description, arrays)
     estimator.input_mean_, estimator.input_scale_ = arrays["input_mean"], arrays["input_scale"]
     estimator.n_features_in_ = len(estimator.input_mean_)
