@@ -86,6 +86,7 @@ class _AutoGP(ConjugateEstimator):
     """What classifier and regressor share."""
 
     _model: ClassVar[str] = "autogp"
+    _of_head: ClassVar[tuple[str, ...]] = ("num_components", "posterior", "entropy")
     _adam_iterations: ClassVar[int] = 4000
     _learned_flags: ClassVar[tuple[str, ...]] = ("posterior_is_solved_",)
 
@@ -109,14 +110,6 @@ class _AutoGP(ConjugateEstimator):
                 f"objective={self.objective!r} alternates two objectives on mini-batches, which "
                 "optimizer='lbfgs' cannot. Leave optimizer at 'auto', or choose objective='elbo'."
             )
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "num_components": self.num_components,
-            "posterior": self.posterior,
-            "entropy": self.entropy,
-        }
 
     def _takes_full_batch(self, num_rows: int) -> bool:  # noqa: ARG002 - the base class has it
         return self.optimizer == "lbfgs"

@@ -61,6 +61,9 @@ class _DeepGPEstimator(SparseGPEstimator):
     batch_size: int = 1000
 
     _model: ClassVar[str] = "deep_gp"
+    _of_head: ClassVar[tuple[str, ...]] = (
+        *("mean_function", "inner_noise", "num_samples", "num_prediction_samples"),
+    )
     _first_look: ClassVar[int | None] = 10  # few rows are learned within some ten steps
 
     def _check_settings(self) -> None:
@@ -102,15 +105,6 @@ class _DeepGPEstimator(SparseGPEstimator):
             size = {"num_features": self.num_features, "frequencies": self.frequencies}
         widths = None if self.widths is None else tuple(int(width) for width in self.widths)
         return {**size, "num_layers": self.num_layers, "widths": widths}
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "mean_function": self.mean_function,
-            "inner_noise": self.inner_noise,
-            "num_samples": self.num_samples,
-            "num_prediction_samples": self.num_prediction_samples,
-        }
 
     def _engine(self, num_features: int) -> Engine:
         return engine_for(FAMILIES[self.approximation], self.head_settings_, num_features)

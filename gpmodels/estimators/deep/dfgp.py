@@ -26,6 +26,9 @@ class _DeepEstimator(SparseGPEstimator):
     """What classifier and regressor share."""
 
     _model: ClassVar[str] = "dfgp"
+    _of_head: ClassVar[tuple[str, ...]] = (
+        *("output_kernel", "hidden_posterior", "hidden_lengthscales", "hidden_kl_weight"),
+    )
     _lbfgs_iterations: ClassVar[int] = 200
     _learned_arrays: ClassVar[tuple[str, ...]] = ("view_weights_",)
 
@@ -55,15 +58,6 @@ class _DeepEstimator(SparseGPEstimator):
         for name in ("num_inducing", "num_hidden_inducing"):
             counts[name] = min(int(counts[name]), num_rows)
         return {**counts, "views": views}
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "output_kernel": self.output_kernel,
-            "hidden_posterior": self.hidden_posterior,
-            "hidden_lengthscales": self.hidden_lengthscales,
-            "hidden_kl_weight": self.hidden_kl_weight,
-        }
 
     def _values_per_row(self) -> float:
         settings = self.head_settings_
@@ -220,6 +214,3 @@ class DFGPRegressor(_DeepEstimator, _GPRegressor):
         >>> model.score(X, y) > 0.4
         True
     """
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {**super()._head_settings(), "likelihood": "gaussian"}

@@ -73,6 +73,8 @@ class SparseGPEstimator(SavedEstimator, abc.ABC):
     _lbfgs_iterations: ClassVar[int] = 1000
     _adam_iterations: ClassVar[int] = 10_000
     _first_look: ClassVar[int | None] = None  # of `fit_mini_batch`
+    _of_head: ClassVar[tuple[str, ...]] = ("kernel", "kernel_depth")
+    """Parameters of this class that are arguments of the head; subclasses name their own."""
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
     _learned_flags: ClassVar[tuple[str, ...]] = ()  # attributes that are true or false and go into a file
@@ -98,7 +100,8 @@ class SparseGPEstimator(SavedEstimator, abc.ABC):
 
     def _head_settings(self) -> dict[str, Any]:
         """Return the arguments of the head besides its sizes, from the parameters and the labels."""
-        return {"kernel": self.kernel, "kernel_depth": self.kernel_depth}
+        names = [name for cls in reversed(type(self).__mro__) for name in vars(cls).get("_of_head", ())]
+        return {name: getattr(self, name) for name in names}
 
     def _fit(
         self,
@@ -399,6 +402,8 @@ class SparseGPEstimator(SavedEstimator, abc.ABC):
 class ConjugateEstimator(SparseGPEstimator, abc.ABC):
     """Base class of the estimators whose units have the columns themselves as inputs."""
 
+    _of_head: ClassVar[tuple[str, ...]] = ("mean", "lengthscale_spread")
+
     mean: str = "linear"
     lengthscale_spread: float | None = 0.5
 
@@ -410,9 +415,6 @@ class ConjugateEstimator(SparseGPEstimator, abc.ABC):
         is_number = isinstance(spread, Real) and not isinstance(spread, bool)
         if spread is not None and not (is_number and 0.0 < float(spread) < math.inf):
             raise ValueError(f"lengthscale_spread must be positive or None, but is {spread!r}.")
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {**super()._head_settings(), "mean": self.mean, "lengthscale_spread": self.lengthscale_spread}
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -437,17 +439,11 @@ class HierarchicalEstimator(ExpertsEstimator, abc.ABC):
     """Base class of the estimators with a global unit and gated experts."""
 
     _model: ClassVar[str] = "hgp"
+    _of_head: ClassVar[tuple[str, ...]] = ("global_weight", "expert_variance")
 
     num_expert_inducing: int | None = None
     global_weight: float = 1.0
     expert_variance: str = "full"
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "global_weight": self.global_weight,
-            "expert_variance": self.expert_variance,
-        }
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)
