@@ -1,7 +1,5 @@
 """The exact limit of ATL-DGP as the last layer of a network: it is fitted once, and predicts by its units."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -161,7 +159,7 @@ class ATLDGPHead(LinearHead):
             return prior_nodes(rows.num_sources, concentration)
         return fixed_mixing([self.mixing, 1.0 - self.mixing])
 
-    def _take(self, model: ExactTransfer, scaled: _Scaled) -> None:
+    def _take(self, model: ExactTransfer, scaled: "_Scaled") -> None:
         """Take over the units of a fitted model, T in their coefficients: a = T L⁻ᵀ w."""
         units, coefficients = np.zeros(self.units.shape), np.zeros(self.coefficients.shape)
         weights, start = model.mean_weights(), 0

@@ -1,7 +1,5 @@
 """The setting of predict steps that refers by a guarantee; help imports it, so it imports nothing heavy."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import BaseModel, Field, model_validator

@@ -1,7 +1,5 @@
 """What the transfer estimators share: their rows by domain, the fit, and what they say of it."""
 
-from __future__ import annotations
-
 import abc
 import warnings
 from collections.abc import Sequence
@@ -67,7 +65,7 @@ class LabelledRows(NamedTuple):
     weight: FloatArray
     groups: npt.NDArray[np.intp] | None
 
-    def subset(self, used: npt.NDArray[np.bool_]) -> LabelledRows:
+    def subset(self, used: npt.NDArray[np.bool_]) -> "LabelledRows":
         """Return some of the rows."""
         groups = None if self.groups is None else self.groups[used]
         return LabelledRows(self.x[used], self.domain[used], self.labelled[used], self.weight[used], groups)
