@@ -353,6 +353,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
         preprocessing: What must have been done to an example before, in words.
         settings: Returns what `predict` has to know to prepare an example as the training had it.
         inside: Returns what the graph does to an example before the network, in words.
+        counted: Returns what else the training data were counted by.
         signatures: Returns the signatures, from the run and whether one latent function decides between two
             classes.
         server: Returns the graph of the bundle.
@@ -368,6 +369,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
     preprocessing: str
     settings: Callable[[RunKind], dict[str, Any]]
     inside: Callable[[RunKind], str] = image_preprocessing
+    counted: Callable[[RunKind], dict[str, int]] = lambda _: {}
     signatures: Callable[[RunKind, bool], dict[str, SignatureDescription]] = image_signatures
     server: Callable[[HybridModel, RunKind], Server] = class_server
     sample: Callable[[RunKind, keras.Model], NDArray[Any]] = smooth_noise
@@ -385,7 +387,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
             network: What its network is, in words.
         """
         family = head_family(head)
-        task = HeadTask(run.num_classes, settings.likelihood)
+        task = HeadTask(run.num_classes, getattr(settings, "likelihood", None))
         return Metadata(
             name=name,
             application=self.application,
@@ -399,6 +401,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
             training_data={
                 self.kind: run.counts["train"],
                 f"{self.kind} to choose the best epoch": run.counts["selection"],
+                **self.counted(run),
                 "network": network,
                 "seed": settings.seed,
                 "manifest_sha256": run.manifest_sha256,

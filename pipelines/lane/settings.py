@@ -34,6 +34,8 @@ class LanePreprocessing(BaseModel):
 class LaneRun(HeadRun):
     """Description of a lane run."""
 
+    class_names: ClassVar[tuple[str, ...]] = ("background", "lane")
+
     application: Literal["lane"]
     levels: KeptLevels | None = None
     kinds: ImageKinds = ()
