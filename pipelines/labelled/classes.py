@@ -22,7 +22,7 @@ from pipelines.labelled.data import LabelledData
 from pipelines.labelled.gallery import LabelledImage, labelled_gallery, select_labelled
 from pipelines.labelled.pools import Pools
 from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings
-from pipelines.runs.application import JudgedExample
+from pipelines.runs.application import Inputs, JudgedExample, require_size
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import HeadRun
 from pipelines.runs.training_digests import input_digests
@@ -127,6 +127,27 @@ def require_classes(data: LabelledData[Any], model: Path, run: LabelledRun) -> N
             f"trained on {', '.join(run.class_names)}. Judge it on data with the same classes; prepared with "
             "--test-fraction 1, a folder keeps classes that have no example."
         )
+
+
+def labelled_inputs(
+    *, facts: tuple[Any, ...] = (), fitting: tuple[Any, ...] = (), **parts: Any
+) -> Inputs[Any, Any, Any]:
+    """Return what models learn from examples that have one class each.
+
+    Args:
+        facts: What a run says of its data beyond `class_facts`.
+        fitting: What must fit to judge other data, beyond their size and their classes.
+        **parts: Further parts of `Inputs`: `open` and whatever an application has.
+    """
+    return Inputs(
+        training_batches=training_batches,
+        plain_batches=plain_batches,
+        weigh=weigh,
+        steps_per_epoch=steps_per_epoch,
+        facts=(class_facts, *facts),
+        fitting=(require_size, require_classes, *fitting),
+        **parts,
+    )
 
 
 def likelihood(settings: LabelledTrainSettings) -> str | None:
