@@ -20,15 +20,10 @@ from pipelines.labelled.data import PreparedViews, open_views
 from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
 from pipelines.labelled.sources import labelled_sources
 from pipelines.labelled.views import (
+    DEPLOYED_VIEWS,
     VIEWS_NETWORK,
     ViewFacts,
     described_image,
-    inside_views,
-    no_settings,
-    typical_features,
-    views_files,
-    views_server,
-    views_signatures,
 )
 from pipelines.runs.application import Application, JudgedExample
 from pipelines.scores.pictures import Outputs
@@ -112,12 +107,7 @@ CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
             "finding candidates in a sequence and computing their views, as preprocessing.json says; "
             "`gpimaging cells predict` does both."
         ),
-        settings=no_settings,
-        inside=inside_views,
-        signatures=views_signatures,
-        server=views_server,
-        sample=typical_features,
-        files=views_files,
+        **DEPLOYED_VIEWS,
     ),
     rivals=(SupportVectorMachines(),),
 )

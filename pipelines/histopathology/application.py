@@ -42,14 +42,9 @@ from pipelines.labelled.pools import Pools
 from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
 from pipelines.labelled.sources import labelled_sources
 from pipelines.labelled.views import (
+    DEPLOYED_VIEWS,
     VIEWS_NETWORK,
     ViewFacts,
-    inside_views,
-    no_settings,
-    typical_features,
-    views_files,
-    views_server,
-    views_signatures,
 )
 from pipelines.runs.application import Application, JudgedExample, Network
 from pipelines.scores.pictures import Picture
@@ -227,12 +222,7 @@ TISSUE_FEATURES: TissueApplication = replace(
     network=VIEWS_NETWORK,
     deployment=replace(
         _TOWERS_DEPLOYMENT,
-        settings=no_settings,
-        inside=inside_views,
-        signatures=views_signatures,
-        server=views_server,
-        sample=typical_features,
-        files=views_files,
+        **DEPLOYED_VIEWS,
     ),
     rivals=(SupportVectorMachines(),),
 )

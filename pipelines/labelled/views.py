@@ -149,6 +149,17 @@ def typical_features(_run: ViewsRun, network: keras.Model) -> NDArray[np.float32
     return np.asarray(network.typical_features(), np.float32)
 
 
+DEPLOYED_VIEWS: dict[str, Any] = {
+    "settings": no_settings,
+    "inside": inside_views,
+    "signatures": views_signatures,
+    "server": views_server,
+    "sample": typical_features,
+    "files": views_files,
+}
+"""Parts of the `ClassDeployment` of all applications on views."""
+
+
 def view_preprocessing(run: ViewsRun) -> ViewPreprocessing:
     """Return how the features of a run on features are computed."""
     if run.features is None:
