@@ -1,7 +1,5 @@
 """Errors that the command line reports by their message; without TensorFlow, so that it need not start."""
 
-from __future__ import annotations
-
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, and what the message says
     """The loss became NaN or infinite; the message says where and which checkpoint is still good."""

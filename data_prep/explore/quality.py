@@ -4,8 +4,6 @@ The kinds are those of CleanVision. Light, information and shape are judged by f
 size are judged against the other images of the set: what is blurred for a microscope is sharp for ultrasound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Named arrays in NumPy's archives."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

@@ -7,25 +7,23 @@ address is opened, since it is optional. Names come from elsewhere: none may lea
 
 from __future__ import annotations
 
+import errno
 import json
-import logging
 import os
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from data_prep.errors import InputError, Skipped
-from data_prep.files.atomic import PARTIAL, atomic_file, remove_partial
+from data_prep.files.atomic import PARTIAL, atomic_file, refusals_explained, remove_partial
 from data_prep.files.class_folders import is_text
-from data_prep.files.json_files import parse_json
 from data_prep.files.sole_writer import sole_writer
 
 if TYPE_CHECKING:
@@ -34,26 +32,9 @@ if TYPE_CHECKING:
 JOBS: Final = 8  # files at a time: most of the time goes into waiting for the server
 
 SOURCE: Final = "fetched.jsonl"
-"""File in the folder: `{"address": ADDRESS}`, without its secrets, then a line `{"path": PATH}` a file."""
-
-_UNTRANSLATED: Final = {
-    "aiohttp": "ClientError",
-    "botocore.exceptions": "BotoCoreError",
-    "gcsfs.retry": "HttpError",
-    "google.auth.exceptions": "GoogleAuthError",
-    "ftplib": "Error",
-    "lzma": "LZMAError",
-    "tarfile": "TarError",
-    "zipfile": "BadZipFile",
-    "zlib": "error",
-}
-"""Errors of packages behind file systems that these do not translate into an `OSError`."""
-
-_LONGEST_NAME: Final = 255  # bytes that file systems take
+"""File in the folder whose first line is `{"address": ADDRESS}`, without its secrets."""
 
 _EXAMPLE: Final = "such as s3://bucket/slides"
-
-_BLOCK: Final = 8 * 2**20  # bytes that come with one request
 
 
 @dataclass(frozen=True)
@@ -75,10 +56,6 @@ class Fetched:
 
 class TransferError(Exception):
     """What an address has cannot be read; the message says why."""
-
-
-class _StoppedError(Exception):
-    """The command ends before this file is complete."""
 
 
 def fetch(
@@ -119,9 +96,9 @@ def fetch(
     ):
         raise InputError(f"--out {out}: is in {shown}, which is fetched. Choose another --out.")
     listed = _listed(fs, root, shown)
-    remotes = {path: info for path, info in listed.items() if _matches(path, patterns)}
     if not listed:
         raise InputError(f"{shown}: there is no file; expected some. Check the address.")
+    remotes = {path: info for path, info in listed.items() if _matches(path, patterns)}
     if not remotes:
         raise InputError(
             f"{shown}: none of {len(listed)} names matches {' or '.join(map(repr, patterns))}. Give "
@@ -129,23 +106,20 @@ def fetch(
         )
     _require_names(remotes, shown)
     with sole_writer(out):
-        known = _known_paths(out, shown)
-        _require_places(out.resolve(), remotes, known)
+        _require_folder(out, remotes, shown)
         remove_partial(out)
-        with (out / SOURCE).open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps({'path': path})}\n" for path in remotes if path not in known)
         total = sum(info.get("size") or 0 for info in remotes.values())
         job = _Job(fs, out.resolve(), shown, lambda done: progress("fetching", done, total))
         with ThreadPoolExecutor(jobs if _serves_threads(fs, shown) else 1) as pool:
             try:
                 transfers = [pool.submit(job.fetch, path, info) for path, info in remotes.items()]
-                ended = wait(transfers, return_when=FIRST_EXCEPTION).done  # all, or what failed and others
-                results = [transfer.result() for transfer in transfers if transfer in ended]
+                results = [transfer.result() for transfer in as_completed(transfers)]
             finally:
                 job.stop.set()
                 pool.shutdown(cancel_futures=True)
     sizes = [result for result in results if isinstance(result, int)]
     failed = [result for result in results if isinstance(result, Skipped)]
+    failed.sort(key=lambda skipped: skipped.file)
     return Fetched(len(sizes), len(results) - len(sizes) - len(failed), sum(sizes), failed)
 
 
@@ -166,8 +140,6 @@ def _opened(address: str) -> tuple[AbstractFileSystem, str, str]:
             f"{shown}: needs fsspec, which cannot be imported ({error}). Install it with `pip install "
             "'gpimaging[remote]'`."
         ) from error
-    # It writes a traceback on the screen, where our message says all that a user needs.
-    logging.getLogger("gcsfs").addHandler(logging.NullHandler())
     with _explained(shown, address):
         fs, root = url_to_fs(address, **_options(address))
         fs.invalidate_cache()
@@ -206,18 +178,12 @@ def _listed(fs: AbstractFileSystem, root: str, shown: str) -> dict[str, dict[str
             "cannot be listed. Give the address of an archive, for example."
         )
     before = f"{root.rstrip('/')}/" if root.rstrip("/") else fs.root_marker
-    listed = {}
-    for name, info in found.items():
-        # Some stores have an empty object for each folder, whose name ends in a slash.
-        if info.get("type") == "directory" or (name.endswith("/") and not info.get("size")):
-            continue
-        if not name.startswith(before):
-            raise InputError(
-                f"{shown}: lists {name!r}, which is not below it; expected files below it. Give the address "
-                "of another folder."
-            )
-        listed[name.removeprefix(before)] = info
-    return listed
+    # Some stores have an empty object for each folder, whose name ends in a slash.
+    return {
+        name.removeprefix(before): info
+        for name, info in found.items()
+        if info.get("size") or not name.endswith("/")
+    }
 
 
 def _require_readable_folders(root: str) -> None:
@@ -246,80 +212,40 @@ def _serves_threads(fs: AbstractFileSystem, shown: str) -> bool:
 
 
 def _require_names(paths: Collection[str], shown: str) -> None:
-    """Refuse names that are no path below a folder, and files where other files need a folder."""
-    files = set(paths)
+    """Refuse names that are no path below a folder, or that are needed here."""
     for path in paths:
         parts = path.split("/")
-        fault = None
-        if not {"", ".", ".."}.isdisjoint(parts):
-            fault = "which has `.`, `..` or nothing as a part"
-        elif "\0" in path or not is_text(path):
-            fault = "which is no text that file systems take"
-        elif any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
-            fault = f"with a part of more than {_LONGEST_NAME} bytes"
-        elif path.casefold() == SOURCE or any(part.startswith(PARTIAL) for part in parts):
-            fault = "a name that `gpimaging fetch` needs for its own files"
-        elif not files.isdisjoint(map(str, PurePosixPath(path).parents)):
-            fault = "and another file where that needs a folder"
-        if fault is not None:
+        leads_away = not {"", ".", ".."}.isdisjoint(parts) or "\0" in path or not is_text(path)
+        if leads_away or path.casefold() == SOURCE or any(part.startswith(PARTIAL) for part in parts):
             raise InputError(
-                f"{shown}: has a file {path!r}, {fault}; expected a path below it. Rename it there, or take "
-                "other files with --pattern. Nothing was fetched."
+                f"{shown}: has a file {path!r}; expected a path below it, without `.`, `..` or nothing as a "
+                f"part, of text that file systems take, other than {SOURCE} and {PARTIAL}*. Rename it there, "
+                "or take other files with --pattern. Nothing was fetched."
             )
 
 
-def _known_paths(out: Path, shown: str) -> set[str]:
-    """Return the files that earlier calls fetched, or began to; a new folder is marked with the address.
-
-    Raises:
-        InputError: The folder has files that were not fetched, those of another address, or a damaged list.
-    """
-    source = out / SOURCE
-    if source.is_symlink() or not source.is_file():
+def _require_folder(out: Path, paths: Collection[str], shown: str) -> None:
+    """Refuse a folder of other files or another address, or with links; mark a new one with the address."""
+    source, mark = out / SOURCE, json.dumps({"address": shown})
+    if not source.is_file():
         if any(not path.name.startswith(PARTIAL) for path in out.iterdir()):
             raise InputError(
                 f"{out}: has files, but no {SOURCE}, so they were not fetched; expected a new folder or one "
                 "of an earlier fetch. Give another --out."
             )
         with atomic_file(source) as temporary:
-            temporary.write_text(f"{json.dumps({'address': shown})}\n", encoding="utf-8")
-    try:
-        header, *lines = source.read_text(encoding="utf-8").split("\n")[:-1]  # a last line that was cut off
-        address = parse_json(header)["address"]
-        known = {str(parse_json(line)["path"]) for line in lines}
-    except (KeyError, TypeError, ValueError) as error:
+            temporary.write_text(f"{mark}\n", encoding="utf-8")
+    found = source.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    if found != mark:
         raise InputError(
-            f"{source}: is damaged; expected what `gpimaging fetch` wrote. Give another --out."
-        ) from error
-    if address != shown:
-        raise InputError(f"{out}: was fetched from {address}, expected {shown}. Give another --out.")
-    return known
-
-
-def _require_places(out: Path, paths: Collection[str], known: Collection[str]) -> None:
-    """Refuse paths that a link would lead elsewhere, that hold a file of the user, or are one file here."""
-    ignores_case = (out / SOURCE.upper()).exists()  # and the spelling of accents, as such file systems do
-
-    def place(path: str) -> str:
-        return _composed(path.casefold()) if ignores_case else path
-
-    known_places, folded = set(map(place, known)), dict[str, str]()
+            f"{out}: was fetched from another address: {SOURCE} begins with {found[:200]!r}, expected "
+            f"{mark!r}. Give another --out."
+        )
     for path in paths:
-        if os.path.realpath(out / path) != str(out / path):
+        if os.path.realpath(out / path) != str(out.resolve() / path):
             raise InputError(
                 f"{out / path}: is a link, or below one; expected a plain path below {out}. Remove the "
                 "link, or give another --out."
-            )
-        if place(path) not in known_places and (out / path).exists():
-            raise InputError(
-                f"{out / path}: is there, but was not fetched. Move it away, or give another --out. Nothing "
-                "was fetched."
-            )
-        other = folded.setdefault(place(path), path)
-        if other != path:
-            raise InputError(
-                f"{out}: {other!r} and {path!r} are one file in this folder, whose file system ignores case "
-                "and the spelling of accents. Give an --out elsewhere, or take one of them with --pattern."
             )
 
 
@@ -347,13 +273,13 @@ class _Job:
     def fetch(self, path: str, info: dict[str, Any]) -> int | Skipped | None:
         """Return the size of a file that was fetched, why it was not, or None where it was there."""
         try:
-            return self._fetch(path, info)
+            with refusals_explained(self.out / path):
+                return self._fetch(self.out / path, info)
         except TransferError as error:
             reason = f"{self.shown}: {path!r} {error}. Once that is mended, run the same command again."
             return Skipped(self.out / path, reason)
 
-    def _fetch(self, path: str, info: dict[str, Any]) -> int | None:
-        place = self.out / path
+    def _fetch(self, place: Path, info: dict[str, Any]) -> int | None:
         # A link has another type, and some stores list no sizes.
         if info.get("type") != "file" or info.get("size") is None:
             with _reading(info["name"]):
@@ -366,30 +292,31 @@ class _Job:
             return None
         with atomic_file(place) as temporary:
             temporary.parent.mkdir(parents=True, exist_ok=True)
-            size = self._copy(info["name"], temporary)
+            temporary.touch()  # what this machine refuses later is for want of space
+            copied = self._copy(info["name"], temporary)
+            size = temporary.stat().st_size
+            if size != copied:
+                self._advance(size - copied)
             if announced not in {None, size}:
                 raise TransferError(f"came with {size} bytes, but {announced} were announced")
         return size
 
     def _copy(self, name: str, path: Path) -> int:
-        """Copy a file and return its size."""
-        size = 0
-        whole = _is_web(self.shown)  # some web servers send no parts of a file, so it comes with one request
-        with _reading(name):
-            content = self.fs.open(name, "rb", block_size=0 if whole else _BLOCK, cache_type="none")
-        with closing(content), path.open("wb") as file:
-            while block := self._read(content, name):
-                file.write(block)
-                size += len(block)
-                self._advance(len(block))
-        return size
+        """Copy a file, and return how many of its bytes were reported: file systems may report none."""
+        from fsspec.callbacks import Callback  # noqa: PLC0415 - fsspec is optional
 
-    def _read(self, content: Any, name: str) -> bytes:
-        if self.stop.is_set():
-            raise _StoppedError
+        reported = 0
+
+        def report(_size: int | None, value: int) -> None:
+            nonlocal reported
+            if self.stop.is_set():
+                raise TransferError("was not read to its end")
+            self._advance(value - reported)
+            reported = value
+
         with _reading(name):
-            block: bytes = content.read(_BLOCK)
-        return block
+            self.fs.get_file(name, str(path), callback=Callback(hooks={"report": report}))
+        return reported
 
     def _advance(self, size: int) -> None:
         with self._lock:
@@ -399,10 +326,12 @@ class _Job:
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Turn errors of the address into a `TransferError`; those of the disk that is written to stay."""
+    """Turn what a file system or a package behind it raises into a `TransferError`, but for a full disk."""
     try:
         yield
-    except _errors() as error:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise
         raise TransferError(f"cannot be read ({_reason(error, name)})") from error
 
 
@@ -416,43 +345,30 @@ def _explained(shown: str, secret: str) -> Iterator[None]:
             f"{shown}: a package for this protocol cannot be imported ({error}). Install it "
             "with pip: `s3fs` for s3://, `gcsfs` for gs://, `aiohttp` for https://."
         ) from error
-    except _errors(ValueError) as error:
+    except Exception as error:
         raise InputError(
             f"{shown}: cannot be listed ({_reason(error, secret)}). Expected a folder or a file, {_EXAMPLE}. "
             "Check the address, the network, and the credentials that this machine has for it."
         ) from error
 
 
-def _errors(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return what reading raises: `more`, that of the system, of a cut archive, or of a package in use."""
-    used = [(sys.modules[name], error) for name, error in _UNTRANSLATED.items() if name in sys.modules]
-    return (*more, OSError, EOFError, *(getattr(module, error) for module, error in used))
-
-
 def _reason(error: Exception, secret: str) -> str:
-    """Return the reason of an error as one line without secrets.
+    """Return the reason of an error as one line without the secrets of the address that the user gave.
 
     fsspec sometimes raises a vaguer error than the one that the server sent; then the server's is returned.
-
-    Args:
-        error: The error.
-        secret: The address that the user gave, which the text of the error may contain.
     """
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror
-    else:
-        text = str(error.__cause__ or error) or type(error).__name__
+    reason = error.strerror if isinstance(error, OSError) else None
+    text = reason or str(error.__cause__ or error) or type(error).__name__
     for link in (secret, *secret.split("::")):
         if "://" in link:
             text = text.replace(link, _without_secrets(link))
-    # Names there may have escape sequences.
+    # Names there may have escape sequences, and packages may write an address in another way than the user.
     text = "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in " ".join(text.split()))
-    # Packages may write an address in another way than it was given.
     return re.sub(r"\w[\w+.-]*://\S*", lambda found: _without_secrets(found[0]).partition("?")[0], text)
 
 
 def _without_secrets(address: str) -> str:
-    """Return an address without passwords and tokens.
+    """Return an address without passwords and tokens, and without a slash at its end.
 
     Of web pages the user and everything after the `?` are cut, of other protocols the user and the password;
     the same in each link of a chain.

@@ -1,7 +1,5 @@
 """JSON files that nobody has checked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Images and masks of another size: averaged, interpolated, or by the nearest pixel."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,5 @@
 """Refusal of the TIFF samples that Pillow reads with wrong levels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

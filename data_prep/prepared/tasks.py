@@ -1,7 +1,5 @@
 """Tasks: what a worker is handed at a time, as many items as take it a moment. Nothing here is of Dask."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque

@@ -3,8 +3,6 @@
 Everything about Dask is here. It is imported when a cluster is asked for, since it is optional.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import logging

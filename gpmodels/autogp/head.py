@@ -1,7 +1,5 @@
 """The AutoGP head: one sparse GP unit with a mixture of Gaussians as posterior, learned without sampling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -125,18 +123,6 @@ class AutoGPHead(GPHead):
         self.entropy = entropy
         self.kernel_variance = kernel_variance
         self.lengthscale_spread = lengthscale_spread
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_inducing": self.num_inducing,
-            "num_components": self.num_components,
-            "posterior": self.posterior_name,
-            "entropy": self.entropy,
-            "kernel_variance": self.kernel_variance,
-            "lengthscale_spread": self.lengthscale_spread,
-        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""

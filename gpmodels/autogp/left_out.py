@@ -15,8 +15,6 @@ c = bᵀΛ⁻¹b,
 Under a Gaussian likelihood both are exactly a refit without the point.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 from check_shapes import check_shapes
 

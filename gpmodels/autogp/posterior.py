@@ -18,8 +18,6 @@ The first is exact for K = 1, for equal components, and for components far apart
 paper's, falls short by M P (1 - log 2)/2 even for K = 1. So the first is the default.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The deep Gaussian process head (Salimbeni and Deisenroth): layers of sparse processes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras
@@ -61,11 +59,6 @@ class DeepGPHead(LayeredHead):
         self.inner_kernels = inner_kernels
         check_counts(num_inducing=num_inducing)
         self.num_inducing = num_inducing
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        own = {"num_inducing": self.num_inducing, "inner_kernels": self.inner_kernels}
-        return {**super().get_config(), **own}
 
     def _make_layer(self, number: int, num_inputs: int, num_outputs: int, *, is_last: bool) -> SparseLayer:
         return SparseLayer(

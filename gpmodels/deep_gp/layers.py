@@ -1,7 +1,5 @@
 """A layer of a deep Gaussian process whose functions share inducing inputs and kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings of the deep Gaussian process head; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from gpmodels.heads.layer_settings import LayerSettings

@@ -14,8 +14,6 @@ has an infinite divergence and what its code optimises is MAP (`hidden_posterior
 printed bounds drop constants, so that they exceed the evidence, and multiply by t_n what belongs to every n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -142,20 +140,6 @@ class DFGPHead(GPHead):
         self.hidden_posterior = hidden_posterior
         self.hidden_lengthscales = hidden_lengthscales
         self.hidden_kl_weight = hidden_kl_weight
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_hidden": self.num_hidden,
-            "num_inducing": self.num_inducing,
-            "num_hidden_inducing": self.num_hidden_inducing,
-            "views": None if self.views is None else [list(view) for view in self.views],
-            "output_kernel": self.output_kernel,
-            "hidden_posterior": self.hidden_posterior,
-            "hidden_lengthscales": self.hidden_lengthscales,
-            "hidden_kl_weight": self.hidden_kl_weight,
-        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`.

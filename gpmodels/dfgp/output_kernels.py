@@ -8,8 +8,6 @@ Axes: P output functions, J kernels (1 where the functions share one, else P), M
 units.
 """
 
-from __future__ import annotations
-
 import abc
 from typing import Any
 

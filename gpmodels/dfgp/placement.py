@@ -5,8 +5,6 @@ means follow the targets by ridge least squares. Inducing inputs of the output l
 the hidden means.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -15,8 +15,6 @@ gradient with respect to all else is its partial derivative (the envelope theore
 hidden layer, Z and hyper-parameters need no variables for q(u).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 import tensorflow as tf

@@ -13,8 +13,6 @@ G = L⁻¹ and u whitened (u = L v, v ~ N(m, S)), α = Gᵀm and Q = Gᵀ(I - S 
 fold: μ = Ψ1ᵀα, v = Ψ0 - tr(Ψ2 Q) - μ².
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import gpflow

@@ -1,7 +1,5 @@
 """Monte Carlo dropout on the last layer: predictions average over linear heads with features left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -75,11 +73,6 @@ class DropoutHead(LinearHead):
         self.num_samples = num_samples
         self.seed = seed
         self._likelihood = LogitLikelihood(num_classes)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        own = {"rate": self.rate, "num_samples": self.num_samples, "seed": self.seed}
-        return {**super().get_config(), **own}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""

@@ -1,7 +1,5 @@
 """Settings of the head with Monte Carlo dropout; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, Field
 
 

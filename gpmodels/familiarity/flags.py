@@ -4,8 +4,6 @@ Predicting with a bundle needs these alone, so that nothing here imports TensorF
 `gpmodels.familiarity.nearest` tells how a familiarity is computed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -22,8 +22,6 @@ Single pixels of a map are strange wherever two things meet. What is unknown is 
 maps s is averaged over a square around each pixel, of held-out pixels as of new ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -100,7 +98,7 @@ class Familiarity:
 
     def calibrated(
         self, strange: FloatArray, groups: Sequence[str] | npt.NDArray[Any] | None = None
-    ) -> Familiarity:
+    ) -> "Familiarity":
         """Return this familiarity with what held-out examples say of it.
 
         Args:

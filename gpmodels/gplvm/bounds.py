@@ -6,8 +6,6 @@ Source: Titsias and Lawrence (2010), with missing values: a column uses the rows
 those of docs/theory.md, "Latent variables": G = chol(K_ZZ)⁻¹, whitened inducing values v = G u.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

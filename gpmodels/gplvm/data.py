@@ -1,7 +1,5 @@
 """Rows with missing values as the bounds want them: zeros where nothing was seen, patterns that repeat."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Latent positions of new rows, whole or partial, with q(u) held."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Axes: N rows, Q latent dimensions, M inducing inputs, G groups of columns with a
 values. Everything is float64: products with K_ZZ⁻¹ amplify the rounding of Ψ2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -8,8 +8,6 @@ have the column, towards which each step goes a part of the way: a natural-gradi
 Source: Hensman, Fusi and Lawrence (2013), section 3, with Ψ in the place of the kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

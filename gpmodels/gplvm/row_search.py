@@ -4,8 +4,6 @@ A joint L-BFGS of all rows would mix their curvatures, and the result of a row w
 Here every row has its own inverse Hessian of n x n, step length and end, so that a row's result is its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

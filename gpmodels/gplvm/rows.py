@@ -8,8 +8,6 @@ so that all columns of a row enter through one vector of M numbers and one matri
 while q(x) moves.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any, NamedTuple
@@ -68,7 +66,7 @@ class RowTerms(NamedTuple):
     precision: FloatArray
     constant: FloatArray
 
-    def subset(self, index: IntArray) -> RowTerms:
+    def subset(self, index: IntArray) -> "RowTerms":
         """Return the terms of some of the rows."""
         return RowTerms(
             self.linear[index],

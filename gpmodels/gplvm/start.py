@@ -1,7 +1,5 @@
 """Where training starts: scaling that keeps quiet columns quiet, and whitened principal components."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Full-batch training: L-BFGS on the collapsed bound, the noise held at first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -95,7 +93,7 @@ class Parameters(NamedTuple):
         """Return all values in one vector."""
         return np.concatenate([np.ravel(value) for value in self.present().values()])
 
-    def from_flat(self, flat: Any) -> Parameters:
+    def from_flat(self, flat: Any) -> "Parameters":
         """Return values of these shapes from one vector, an array or a tensor."""
         parts, start = {}, 0
         for name, value in self.present().items():

@@ -5,8 +5,6 @@ start among them. So a head that starts as the linear layer, see `gpmodels.units
 points at least as well as that layer.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A head maps feature vectors to a latent marginal, the marginal to predictions, a
 to its share of the objective. `gpmodels.HybridModel` and the export need nothing else.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import math
@@ -59,7 +57,7 @@ class Latent:
         return cls(**dict(zip(names, components, strict=True)))
 
     @classmethod
-    def of(cls, latent: Latent) -> Self:
+    def of(cls, latent: "Latent") -> Self:
         """Return the marginals themselves, which must be a record of this class.
 
         Raises:

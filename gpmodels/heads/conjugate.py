@@ -23,8 +23,6 @@ A head with a linear mean has f = m + g. All of the above is then of the GP's pa
 the target of regression; only the likelihood sees f.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The heads whose best q solves the linear system of `gpmodels.heads.conjugate`."""
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable
@@ -47,10 +45,6 @@ class ConjugateHead(GlobalLocalHead, abc.ABC):
         if lengthscale_spread is not None and not 0.0 < lengthscale_spread < math.inf:
             raise ValueError(f"lengthscale_spread must be positive or None, but is {lengthscale_spread!r}.")
         self.lengthscale_spread = lengthscale_spread
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {**super().get_config(), "lengthscale_spread": self.lengthscale_spread}
 
     def _make_units(
         self,

@@ -4,8 +4,6 @@ The logits of a point are f_c = β_cᵀ φ with q(β) = N(β̂, Σ), and their m
 weights β̂ are trained as any others; Σ follows from one pass over the training points at β̂.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 from check_shapes import check_shapes
 

@@ -1,7 +1,5 @@
 """What the Gaussian-process heads share: their likelihood, and how their sparse units are made."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -148,19 +146,6 @@ class GPHead(Head):
     def num_likelihood_units(self) -> int:
         """Return how many GP units have a noise variance of their own under a Gaussian likelihood."""
         return 1
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "kernel": self.kernel_name,
-            "kernel_depth": self.kernel_depth,
-            "num_classes": self.num_classes,
-            "likelihood": self.likelihood_name,
-            "class_kernels": self.class_kernels,
-            "mean": self.mean,
-            "mean_posterior": self.mean_posterior,
-        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

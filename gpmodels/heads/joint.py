@@ -11,8 +11,6 @@ experts share the global unit's part alone, those of one expert also that of δ_
 The linear mean of targets has no posterior and shifts the mean alone.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

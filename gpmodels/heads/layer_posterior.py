@@ -24,8 +24,6 @@ Computation 4, 1992, (10); Monahan and Stefanski, Normal scale mixture approxima
 logistic function as a mixture of probits; Daxberger et al., Laplace Redux, NeurIPS 2021, for the product.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings that deep heads share, whatever their layers are made of; no TensorFlow here."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict, Field

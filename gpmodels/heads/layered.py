@@ -18,8 +18,6 @@ draws what an uninterrupted one would. Predictions use fixed nodes, the same for
 equal outputs, the prediction is smooth in the features, and an exported graph has no random operation.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable, Sequence
@@ -114,20 +112,6 @@ class LayeredHead(GPHead, abc.ABC):
         self.inner_noise = inner_noise
         self.kernel_variance = kernel_variance
         self.seed = seed
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "widths": None if self.widths is None else list(self.widths),
-            "mean_function": self.mean_function,
-            "num_samples": self.num_samples,
-            "num_prediction_samples": self.num_prediction_samples,
-            "inner_noise": self.inner_noise,
-            "kernel_variance": self.kernel_variance,
-            "seed": self.seed,
-        }
 
     @abc.abstractmethod
     def _make_layer(self, number: int, num_inputs: int, num_outputs: int, *, is_last: bool) -> Layer:

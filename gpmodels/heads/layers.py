@@ -9,8 +9,6 @@ layers have one form, and so has the natural gradient of the last one (docs/theo
 processes").
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -22,8 +22,6 @@ B = diag(β_z, β_0),
 while the variances are those of the factorised q, each unit's own: S_k loses β_z, S_0 loses β_z + β_0.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -18,8 +18,6 @@ Under a head with experts, f_z = δ_z + f_0 and Λ has the shape of an arrow, se
 with blocks as large as all logits of a unit; C_n is that of (f_z, f_0), and H_n is diag(H_z, H_0).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeVar
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """The linear head: logistic or linear regression on features. The baseline of every report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -115,7 +113,7 @@ class LinearHead(Head):
             raise ValueError(f"The temperature must be positive, but is {temperature}.")
         self.temperature.assign(temperature)
 
-    def copy_weights(self, linear: LinearHead) -> None:
+    def copy_weights(self, linear: "LinearHead") -> None:
         """Go on with the kernel and the bias of another linear head on the same features."""
         self.kernel.assign(linear.kernel)
         self.bias.assign(linear.bias)

@@ -22,8 +22,6 @@ Source: Chernozhukov et al., Double/debiased machine learning, The Econometrics 
 3.1, for cross-fitting; Hoerl and Kennard, Technometrics 12, 1970, for ridge regression.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -95,7 +93,7 @@ class LinearLayer(NamedTuple):
     covariance: WeightCovariance | None = None
     logit_variance: FloatArray | None = None
 
-    def times(self, factor: float) -> LinearLayer:
+    def times(self, factor: float) -> "LinearLayer":
         """Return the layer with all its logits multiplied."""
         return LinearLayer(
             factor * self.kernel,
@@ -106,7 +104,7 @@ class LinearLayer(NamedTuple):
             None if self.logit_variance is None else factor**2 * self.logit_variance,
         )
 
-    def for_latents(self, num_latents: int) -> LinearLayer:
+    def for_latents(self, num_latents: int) -> "LinearLayer":
         """Return the layer of P latent functions; of two classes under a softmax, from the one logit."""
         return self._replace(
             kernel=as_latents(self.kernel, num_latents),
@@ -128,7 +126,7 @@ class LinearRows(NamedTuple):
     y: FloatArray
     weight: FloatArray
 
-    def at(self, index: Index | npt.NDArray[np.bool_]) -> LinearRows:
+    def at(self, index: Index | npt.NDArray[np.bool_]) -> "LinearRows":
         """Return some of the rows."""
         return LinearRows(*(part[index] for part in self))
 

@@ -1,7 +1,5 @@
 """What a head is fitted on in one pass: the training points, batch by batch."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

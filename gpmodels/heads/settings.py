@@ -1,7 +1,5 @@
 """Settings of every Gaussian-process unit; no TensorFlow here."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, Self
 

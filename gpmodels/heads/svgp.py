@@ -1,7 +1,5 @@
 """The sparse variational GP head (Hensman et al., 2015): one global unit, the HGP without experts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -64,14 +62,6 @@ class SVGPHead(ConjugateHead):
             raise ValueError(f"kernel_variance must be positive and finite, but is {kernel_variance}.")
         self.num_inducing = num_inducing
         self.kernel_variance = kernel_variance
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_inducing": self.num_inducing,
-            "kernel_variance": self.kernel_variance,
-        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""

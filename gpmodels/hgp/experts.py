@@ -3,8 +3,6 @@
 Gate (4.6) with hard assignment (4.30), see `gpmodels.hgp.gate`; the E-step in training may be soft (4.29).
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,15 +69,6 @@ class ExpertsHead(ConjugateHead, abc.ABC):
         super().__init__(**kwargs)
         self.num_expert_inducing = num_expert_inducing
         self.e_step = e_step
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_experts": self.num_experts,
-            "num_expert_inducing": self.num_expert_inducing,
-            "e_step": self.e_step,
-        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""

@@ -5,8 +5,6 @@ V, the pooled variance of the inducing inputs about their centres; a point belon
 `argmax_k N(x | c_k, V)`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -17,8 +17,6 @@ Departure: (4.19) leaves out the global unit's own conditional variance, so that
 adds `κ_0 - k_0ᵀK_00⁻¹k_0` to the expert's variance; it is still a bound. `"thesis"` is (4.19) as printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,14 +108,6 @@ class HGPHead(ExpertsHead, SVGPHead):
     def num_likelihood_units(self) -> int:
         """Return T + 1: the global unit and each expert have a noise variance of their own."""
         return self.num_experts + 1
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "global_weight": self.global_weight,
-            "expert_variance": self.expert_variance,
-        }
 
     @property
     def unit_names(self) -> tuple[str, ...]:

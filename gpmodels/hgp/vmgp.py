@@ -4,8 +4,6 @@ Experts have mean zero, or all the same linear one, and there is no global likel
 HGP with w = 0, whose experts still share the global mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

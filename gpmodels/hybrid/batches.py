@@ -1,7 +1,5 @@
 """Batches that a model reads itself, outside of the training loop of Keras: of all that `fit` takes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """What is checked before the first step: numbers and shapes that contradict each other, values, arguments."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Experts that no training point chooses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

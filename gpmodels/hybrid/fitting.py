@@ -1,7 +1,5 @@
 """The arguments of `fit`: what of its data can be read before training, and who watches it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Children that are forked after TensorFlow has started, without its threads: they would wait for ever."""
 
-from __future__ import annotations
-
 import os
 
 _started: set[int] = set()  # processes in which a model was made

@@ -1,7 +1,5 @@
 """What an export runs: the network, and the head folded into constants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

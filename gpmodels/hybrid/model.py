@@ -1,7 +1,5 @@
 """A Keras network with a Gaussian-process (or linear) head, trained end to end on the variational bound."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -134,7 +132,7 @@ class HybridModel(BoundModel):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> HybridModel:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "HybridModel":
         """The model that `get_config` describes."""
         import_heads()  # Keras finds the class of a head by its registered name
         config = dict(config)
@@ -455,7 +453,7 @@ class HybridModel(BoundModel):
         """Whether what the network is given are feature vectors, and not images or clips."""
         return len(self._build_shape) == 2
 
-    def with_trunk(self, trunk: keras.Model) -> HybridModel:
+    def with_trunk(self, trunk: keras.Model) -> "HybridModel":
         """Return the model whose `inference_function` begins with another network, for export.
 
         Args:

@@ -1,7 +1,5 @@
 """The points of a data set as a head sees them: features by the network, with labels and weights."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -6,8 +6,6 @@ times too short learns each training point by itself. Beside a linear mean, whic
 meanwhile, the GP can start anew where the features now are.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ trained there must divide by the weights of the global batch, not by those of it
 say so in one place. Outside a strategy there is one replica, and they change nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -16,8 +16,6 @@ Source: Gal and Ghahramani, "Dropout as a Bayesian approximation", 2016; Kendall
 "Bayesian SegNet", 2015, section 3.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from typing import Any

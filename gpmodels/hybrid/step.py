@@ -1,7 +1,5 @@
 """One training step of a network and a head: a batch's estimate of the bound, and what is logged of it."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import keras

@@ -1,7 +1,5 @@
 """Mean and scale of real targets, by which a head learns targets of mean 0 and variance 1."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

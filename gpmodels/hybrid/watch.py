@@ -1,7 +1,5 @@
 """A watch over training: heads that answer as if they saw no input, data that contradict `num_data`."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping

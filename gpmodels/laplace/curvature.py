@@ -14,8 +14,6 @@ Source:
     Botev and Barber (2018), A scalable Laplace approximation for neural networks, section 3.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Last-layer Laplace: the trained linear head with a Gaussian posterior of its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

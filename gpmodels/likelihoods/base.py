@@ -1,7 +1,5 @@
 """What every likelihood p(y | f) answers, given Gaussian marginals of the P latent functions of a point."""
 
-from __future__ import annotations
-
 import abc
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What the likelihoods of C classes with one latent function each have in common."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 

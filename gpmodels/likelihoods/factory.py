@@ -1,7 +1,5 @@
 """Likelihoods by name."""
 
-from __future__ import annotations
-
 from gpmodels.likelihoods.base import Likelihood
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.likelihoods.logistic import LogisticLikelihood

@@ -1,7 +1,5 @@
 """The Gaussian likelihood of regression, with one noise variance for each GP unit."""
 
-from __future__ import annotations
-
 import gpflow
 import numpy as np
 import tensorflow as tf

@@ -5,8 +5,6 @@ and the expected entropy, so that the mutual information is never negative.
 """
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf

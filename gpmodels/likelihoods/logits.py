@@ -5,8 +5,6 @@ the expectations need no nodes.
 """
 
 # ruff: noqa: ARG002 - the base class has the arguments `variance` and `unit`
-from __future__ import annotations
-
 import math
 
 import tensorflow as tf

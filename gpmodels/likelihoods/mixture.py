@@ -14,8 +14,6 @@ information counts it as uncertainty of the model that the components disagree, 
 Without the axis S (`log_weight` None) the likelihood's own operations run, and no others.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 from check_shapes import check_shapes
 

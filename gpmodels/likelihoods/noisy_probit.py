@@ -9,8 +9,6 @@ latent function is a mixture over its hidden layer.
 """
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
-from __future__ import annotations
-
 import gpflow
 import numpy as np
 import tensorflow as tf

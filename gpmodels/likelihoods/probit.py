@@ -5,8 +5,6 @@ entropy by Gauss-Hermite quadrature, the predictive probability in closed form.
 """
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

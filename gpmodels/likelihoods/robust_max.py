@@ -11,8 +11,6 @@ one evaluation of C functions at Q nodes, and they resolve every step at its own
 """
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
-from __future__ import annotations
-
 import math
 
 import numpy as np

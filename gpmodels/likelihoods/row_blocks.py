@@ -5,8 +5,6 @@ block computes them again, and the gradient is itself a function of rows compute
 has a gradient in turn: learning by leaving out differentiates the slopes of a likelihood.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Identical calls give identical results, and the bound is a smooth function of th
 """
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
-from __future__ import annotations
-
 import math
 from typing import Any
 

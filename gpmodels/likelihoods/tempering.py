@@ -1,7 +1,5 @@
 """Predictive probabilities at another temperature: less certain above 1, more certain below it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -6,10 +6,11 @@ import keras
 import tensorflow as tf
 
 from gpmodels.hybrid import replicas
+from gpmodels.units.configured import Configured
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class FusedBatchNormalization(keras.layers.Layer):
+class FusedBatchNormalization(Configured):
     """Batch normalisation of maps `[..., H, W, C]` over all axes but the channels, thesis (5.2) and (5.3).
 
     Leading axes, such as the frames of a clip, count as the batch.
@@ -98,7 +99,3 @@ class FusedBatchNormalization(keras.layers.Layer):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the input's shape."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal layer."""
-        return {**super().get_config(), "momentum": self.momentum, "epsilon": self.epsilon}

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from gpmodels.networks.batch_normalization import FusedBatchNormalization
+from gpmodels.units.configured import Configured
 
 _NUM_BLOCKS = 3
 _FIRST_CHANNELS = 16
@@ -54,7 +55,7 @@ def _convolution(channels: int, kernel_size: int, dtype_policy: Any) -> keras.la
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class DenseNet(keras.Model):
+class DenseNet(Configured, keras.Model):
     """Three dense blocks in which each layer reads what all layers before it in the block have written.
 
     A 3 x 3 convolution of 16 channels comes first. A block is a number of layers (batch normalisation, ReLU,
@@ -164,15 +165,6 @@ class DenseNet(keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return one row of features for each image."""
         return (input_shape[0], self.num_features)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        return {
-            **super().get_config(),
-            "depth": self.depth,
-            "growth": self.growth,
-            "batch_norm_momentum": self.batch_norm_momentum,
-        }
 
 
 def densenet(depth: int = 40, growth: int = 12, *, batch_norm_momentum: float = 0.9) -> DenseNet:

@@ -1,7 +1,5 @@
 """Networks with an encoder and a decoder whose middle drops features, in training and in prediction."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from gpmodels.hybrid.sampling import SamplingNetwork
+from gpmodels.units.configured import Configured
 
 CENTRAL_UNITS = 2
 """So many of the deepest encoder units, and as many decoder units, are followed by dropout."""
@@ -52,7 +51,7 @@ def nothing_dropped(maps: tf.Tensor, _place: int) -> tf.Tensor:
     return maps
 
 
-class DropoutNetwork(SamplingNetwork):
+class DropoutNetwork(Configured, SamplingNetwork):
     """An encoder and a decoder with dropout after the two deepest units of each, or none.
 
     These are the "central four encoder and decoder units" of the Bayesian SegNet, its best variant. Training
@@ -80,11 +79,6 @@ class DropoutNetwork(SamplingNetwork):
         self.dropout = dropout
         self.seed = seed
         self.steps: Any = None  # a variable where there is dropout
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that all such networks have in common."""
-        own = {"dropout": self.dropout, "num_samples": self.num_samples, "seed": self.seed}
-        return {**super().get_config(), **own}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:  # noqa: ARG002 - Keras gives it
         """Create the count of training steps where there is dropout; a network creates its weights before."""

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from gpmodels.networks.batch_normalization import FusedBatchNormalization
 from gpmodels.networks.enlarging import enlarged_to
+from gpmodels.units.configured import Configured
 
 NUM_FEATURES = 1280
 _STEM_CHANNELS = 32
@@ -145,7 +146,7 @@ class _Block(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class EfficientNetLite0(keras.Model):
+class EfficientNetLite0(Configured, keras.Model):
     """EfficientNet-Lite0 without its classifier: images to the 1280 features of its last layer.
 
     Its batch normalisation always uses its fixed statistics: a few images of another kind would spoil those
@@ -246,11 +247,6 @@ class EfficientNetLite0(keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the shape of features, 1280 for each image."""
         return (input_shape[0], NUM_FEATURES)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        own = {"unfreeze_blocks": self.unfreeze_blocks, "smallest_side": self.smallest_side}
-        return {**super().get_config(), **own}
 
     def arrays(self) -> dict[str, npt.NDArray[np.floating[Any]]]:
         """Return the weights of a built network by the names and in the layouts of the published file."""

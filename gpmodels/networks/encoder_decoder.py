@@ -60,10 +60,6 @@ class EncoderDecoder(UnpoolingNetwork):
         )
         self.units = units
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        return {**super().get_config(), "units": self.units, "kernel_size": self.kernel_size}
-
 
 def encoder_decoder(name: str = "C3K3", **options: Any) -> EncoderDecoder:
     """Return the encoder-decoder of a name as in the thesis: `"C4K5"` has four units and 5 x 5 kernels.

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.networks.enlarging import enlarged_to
+from gpmodels.units.configured import Configured
 
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 _VARIANCE = np.array([0.229, 0.224, 0.225], np.float32)
@@ -16,7 +17,7 @@ _VARIANCE = np.array([0.229, 0.224, 0.225], np.float32)
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class KerasTrunk(keras.Model):
+class KerasTrunk(Configured, keras.Model):
     """A network of `keras.applications` without its classifier, with its own scaling of images inside.
 
     Batch normalisation always uses its fixed statistics, and dropout does nothing. What is trained, if
@@ -79,15 +80,6 @@ class KerasTrunk(keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the shape of features."""
         return (input_shape[0], self.num_features)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        own = {
-            "application": self.application,
-            "unfreeze_blocks": self.unfreeze_blocks,
-            "smallest_side": self.smallest_side,
-        }
-        return {**super().get_config(), **own}
 
     def arrays(self) -> dict[str, npt.NDArray[np.floating[Any]]]:
         """Return the weights by their number and kind: Keras may give a layer another name each time."""

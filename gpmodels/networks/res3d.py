@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.networks.batch_normalization import FusedBatchNormalization
+from gpmodels.units.configured import Configured
 
 _EPSILON = 1e-5  # of batch normalisation, torchvision's
 _NUM_STAGES = 4
@@ -124,7 +125,7 @@ class ResidualBlock(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class Res3D(keras.Model):
+class Res3D(Configured, keras.Model):
     """The residual network of 18 layers without its classifier: clips to features.
 
     A 3 x 7 x 7 convolution that halves rows and columns, then four stages of two `ResidualBlock` of 1,
@@ -218,14 +219,6 @@ class Res3D(keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return one row of features for each clip."""
         return (input_shape[0], self.num_features)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        return {
-            **super().get_config(),
-            "width": self.width,
-            "batch_norm_momentum": self.batch_norm_momentum,
-        }
 
 
 def res3d(width: int = 64, *, batch_norm_momentum: float = 0.9) -> Res3D:

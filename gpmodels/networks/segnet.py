@@ -1,7 +1,5 @@
 """SegNet and SegNet-Basic, and with dropout their Bayesian versions: images to features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras
@@ -56,10 +54,6 @@ class SegNet(UnpoolingNetwork):
 
         super().__init__(narrowed(_ENCODER), narrowed(_DECODER), 3, batch_norm_momentum, **kwargs)
         self.width = width
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        return {**super().get_config(), "width": self.width}
 
     def start_from_vgg16(
         self, kernels: list[npt.NDArray[np.floating[Any]]], biases: list[npt.NDArray[np.floating[Any]]]

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from gpmodels.networks.convolution_unit import ConvolutionUnit
+from gpmodels.units.configured import Configured
 
 NUM_FEATURES = 64
 _CHANNELS = (32, 64, 64)
@@ -14,7 +15,7 @@ _CONVOLUTIONS = {"FE1": 1, "FE2": 2}
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class SonarFeatures(keras.Model):
+class SonarFeatures(Configured, keras.Model):
     """Three stages of 3 x 3 convolutions and 2 x 2 max-pooling, then a dense layer (thesis 6.2.1, Fig. 6.3).
 
     The stages are 32, 64 and 64 channels wide; batch normalisation and ReLU follow each convolution, ReLU the
@@ -107,14 +108,6 @@ class SonarFeatures(keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return one row of 64 features for each image."""
         return (input_shape[0], NUM_FEATURES)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        return {
-            **super().get_config(),
-            "convolutions": self.convolutions,
-            "batch_norm_momentum": self.batch_norm_momentum,
-        }
 
 
 def sonar_features(name: str = "FE1", *, batch_norm_momentum: float = 0.9) -> SonarFeatures:

@@ -9,6 +9,7 @@ from check_shapes import check_shapes
 from skimage.color import hed_from_rgb
 
 from gpmodels.networks.convolution_unit import ConvolutionUnit
+from gpmodels.units.configured import Configured
 
 VIEWS = ("haematoxylin", "eosin", "texture")
 
@@ -73,7 +74,7 @@ class _Tower(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class StainTowers(keras.Model):
+class StainTowers(Configured, keras.Model):
     """One small convolutional network for each view of stained tissue; their features side by side.
 
     A tower has three stages of a 3 x 3 convolution (16, 32, 32 channels) with batch normalisation, ReLU and
@@ -125,8 +126,3 @@ class StainTowers(keras.Model):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return one row of features for each image."""
         return (input_shape[0], len(VIEWS) * self.features)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        own = {"features": self.features, "batch_norm_momentum": self.batch_norm_momentum}
-        return {**super().get_config(), **own}

@@ -88,8 +88,3 @@ class TrunkDecoder(DropoutNetwork):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the input's shape with 64 channels."""
         return (*input_shape[:-1], NUM_FEATURES)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal network."""
-        own = {"unfreeze_blocks": self.unfreeze_blocks, "batch_norm_momentum": self.batch_norm_momentum}
-        return {**super().get_config(), **own}

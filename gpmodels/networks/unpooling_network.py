@@ -1,7 +1,5 @@
 """Encoder-decoders that put features back where the maxima of their pooling stood."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,6 +59,7 @@ class UnpoolingNetwork(DropoutNetwork):
         encoder: Sequence[tuple[int, ...]],
         decoder: Sequence[tuple[int, ...]],
         kernel_size: int,
+        /,
         batch_norm_momentum: float,
         **kwargs: Any,
     ) -> None:
@@ -158,10 +157,6 @@ class UnpoolingNetwork(DropoutNetwork):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the input's shape with the channels of the features."""
         return (*input_shape[:-1], self.num_features)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that all such networks have in common."""
-        return {**super().get_config(), "batch_norm_momentum": self.batch_norm_momentum}
 
 
 def _pooled(maps: tf.Tensor, remembered: list[Remembered]) -> tf.Tensor:

@@ -11,12 +11,14 @@ import tensorflow as tf
 from check_shapes import check_shapes
 from sklearn.decomposition import PCA
 
+from gpmodels.units.configured import Configured
+
 _LEAST_VARIANCE = 1e-10
 """Least variance of a component, in shares of the first one's."""
 
 
 @keras.saving.register_keras_serializable(package="gpimaging")
-class ViewProjection(keras.layers.Layer):
+class ViewProjection(Configured):
     """Principal components of all views together, or of each view apart.
 
     A view has a mean variance of one before the components are taken, so that a view of large numbers or of
@@ -55,11 +57,6 @@ class ViewProjection(keras.layers.Layer):
         self.views = tuple(views)
         self.components = components
         self.by_view = by_view
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal layer."""
-        own = {"views": list(self.views), "components": self.components, "by_view": self.by_view}
-        return {**super().get_config(), **own}
 
     @property
     def view_columns(self) -> tuple[slice, ...]:

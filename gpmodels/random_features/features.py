@@ -10,8 +10,6 @@ The first approaches σ² exp(-|h - h'|²/(2ℓ²)) (Rahimi and Recht, 2007), th
 et al. (2017) print the second without the 2, which halves the kernel.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import gpflow

@@ -1,7 +1,5 @@
 """The deep Gaussian process head by random features (Cutajar et al.)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras
@@ -73,14 +71,6 @@ class RandomFeatureHead(LayeredHead):
         self.num_features = num_features
         self.kernel_name = kernel
         self.frequencies = frequencies
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "num_features": self.num_features,
-            "frequencies": self.frequencies,
-        }
 
     def _make_layer(self, number: int, num_inputs: int, num_outputs: int, *, is_last: bool) -> FeatureLayer:
         return FeatureLayer(

@@ -7,8 +7,6 @@ local reparametrisation of Kingma et al., 2015). The last one has a full covaria
 one loses 68 nats of the evidence (docs/theory.md, "Random features").
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The linear head with a penalty on its weights, as strong as held-out groups of training points want it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import keras

@@ -1,7 +1,5 @@
 """The output layer of SNGP: random Fourier features of a Gaussian process, with a Laplace approximation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -72,11 +70,6 @@ class SNGPHead(GaussianLogits):
         self._set_classes(num_classes)
         self.num_features = num_features
         self.seed = seed
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        config = {"num_features": self.num_features, "num_classes": self.num_classes, "seed": self.seed}
-        return {**super().get_config(), **config}
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`."""

@@ -6,8 +6,6 @@ as N_eff observations the bound is (N_eff / N) Σ_n E[log p(y_n | f_n)] - KL. Th
 likelihood, each factor to the power N_eff / N, and so bounds no ordinary evidence.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two models compared by the same rows: the mean gain of one over the other, and how sure it is."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stochastic variational deep kernel learning: additive Gaussian processes on a network's features."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,17 +93,6 @@ class SVDKLHead(GPHead):
         self.num_inducing = num_inducing
         self.kernel_variance = kernel_variance
         self.seed = seed
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "groups": None if self.groups is None else [list(group) for group in self.groups],
-            "num_gps": self.num_gps,
-            "num_inducing": self.num_inducing,
-            "kernel_variance": self.kernel_variance,
-            "seed": self.seed,
-        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights for features `[..., input_shape[-1]]`.

@@ -7,8 +7,6 @@ variances would be another number: so its nodes lie in the space of g, and A tak
 """
 
 # ruff: noqa: ARG002 - the base class has the argument `unit`
-from __future__ import annotations
-
 from typing import Any
 
 import gpflow

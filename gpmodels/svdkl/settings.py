@@ -1,7 +1,5 @@
 """Settings of the SVDKL head; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from gpmodels.heads.settings import UnitSettings

@@ -24,8 +24,6 @@ Source:
     docs/theory.md; the paper's bound lacks -E[log Q] and several constants, so that it exceeds the evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import tensorflow as tf

@@ -19,8 +19,6 @@ and what is left out is found from C⁻¹ alone (Rasmussen and Williams, 2006, 5
 of the scores of classes is fitted where rows of all classes are left out together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

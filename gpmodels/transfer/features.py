@@ -6,8 +6,6 @@ With all rows where the function is looked at as W that is the GP itself: the do
 source the target's rows too. With fewer it is the sparse GP of the inducing inputs W.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,7 +45,7 @@ class DomainFeatures:
     root: FloatArray
 
     @classmethod
-    def of(cls, inducing: FloatArray, lengthscale: float) -> DomainFeatures:
+    def of(cls, inducing: FloatArray, lengthscale: float) -> "DomainFeatures":
         """Return the features of inducing inputs `[P, D]`."""
         covariance = _kernel(inducing, inducing, lengthscale)
         covariance[np.diag_indices_from(covariance)] += JITTER

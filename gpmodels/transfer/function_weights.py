@@ -4,8 +4,6 @@ With R_i the roots (the identity for the target), B_i = Φ_i R_i and A_i = R_i B
 functions are w_i = m_i + π_i A_i C⁻¹ r, and their covariance is δ_ij R_i R_jᵀ - π_i π_j A_i C⁻¹ A_jᵀ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exact limit of ATL-DGP as the last layer of a network: it is fitted once, and predicts by its units."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,15 +75,6 @@ class ATLDGPHead(LinearHead):
         self.domain_rows = tuple(int(rows) for rows in domain_rows)
         self.mixing, self.noise_variance = mixing, noise_variance
         self._contribution: SourceContribution | None = None
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal head."""
-        return {
-            **super().get_config(),
-            "domain_rows": list(self.domain_rows),
-            "mixing": self.mixing,
-            "noise_variance": self.noise_variance,
-        }
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the units for features `[..., input_shape[-1]]`.
@@ -170,7 +159,7 @@ class ATLDGPHead(LinearHead):
             return prior_nodes(rows.num_sources, concentration)
         return fixed_mixing([self.mixing, 1.0 - self.mixing])
 
-    def _take(self, model: ExactTransfer, scaled: _Scaled) -> None:
+    def _take(self, model: ExactTransfer, scaled: "_Scaled") -> None:
         """Take over the units of a fitted model, T in their coefficients: a = T L⁻ᵀ w."""
         units, coefficients = np.zeros(self.units.shape), np.zeros(self.coefficients.shape)
         weights, start = model.mean_weights(), 0

@@ -19,8 +19,6 @@ Under q its distribution is no Gaussian, since π is common to all units, but it
 with π̄ and c_q as in `gpmodels.transfer.mixing`, and nothing else enters a linear output layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -49,7 +47,7 @@ class LayerMoments(NamedTuple):
     spread: tf.Tensor
     variance: tf.Tensor
 
-    def with_noise(self, variance: tf.Tensor | float) -> LayerMoments:
+    def with_noise(self, variance: tf.Tensor | float) -> "LayerMoments":
         """Return the moments after independent noise of a variance is added to each value."""
         return self._replace(variance=self.variance + variance)
 

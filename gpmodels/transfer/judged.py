@@ -1,7 +1,5 @@
 """A trained transfer model with what leaving out target rows says of it, as the exact limit has it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +27,7 @@ class JudgedTransfer:
     nll: float
 
     @classmethod
-    def of(cls, trained: TrainedTransfer) -> JudgedTransfer:
+    def of(cls, trained: TrainedTransfer) -> "JudgedTransfer":
         """Return the model with its left-out rows judged; hyper-parameters have seen all of them."""
         mean, variance = trained.leave_one_out()
         left_out = LeftOut(mean, variance.mean(axis=1) + trained.noise_variance)

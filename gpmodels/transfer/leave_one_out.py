@@ -15,8 +15,6 @@ to the covariance. For uncertain mixing weights means and variances are those of
 of q(π).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

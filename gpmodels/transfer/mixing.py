@@ -13,8 +13,6 @@ depend on q(π) by these two moments alone, and the bound needs no quadrature. N
 posterior is solved for each π, in leave-one-out.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

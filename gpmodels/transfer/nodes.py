@@ -4,8 +4,6 @@ K = 1:  π = (π_s, 1 - π_s),  π_s ~ Beta(a⁰, a⁰), on a grid
 K > 1:  π ~ Dir(a⁰, ..., a⁰), at quasi-random points of the prior itself
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

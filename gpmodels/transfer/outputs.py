@@ -16,8 +16,6 @@ for each function, where h_n(μ) is log N(y | μ, 1/β) + βμ²/2 or log Φ(s �
 `gpmodels.dfgp.posterior`. Codes have m = Λ⁻¹(z̄ + β Σ ω y ψ); classes take Newton's method.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

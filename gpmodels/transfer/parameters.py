@@ -8,8 +8,6 @@ of domain i, D columns; R* units that an output function sees, R of them or, whe
 side by side, (K + 1) R; C output functions; N_i rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -132,12 +130,12 @@ class TransferParameters(NamedTuple):
             if getattr(self, name) is not None:
                 yield -1, name, getattr(self, name)
 
-    def as_arrays(self) -> TransferParameters:
+    def as_arrays(self) -> "TransferParameters":
         """Return the same values as float64 arrays."""
-        return _gathered([(n, name, np.asarray(value, np.float64)) for n, name, value in self.leaves()])
+        return gathered([(n, name, np.asarray(value, np.float64)) for n, name, value in self.leaves()])
 
 
-def _gathered(leaves: list[tuple[int, str, Any]]) -> TransferParameters:
+def gathered(leaves: list[tuple[int, str, Any]]) -> TransferParameters:
     """Return parameters of parts as `TransferParameters.leaves` yields them."""
     parts: dict[int, dict[str, Any]] = {}
     for number, name, value in leaves:
@@ -173,7 +171,7 @@ class Layout:
     entries: tuple[_Entry, ...]
 
     @classmethod
-    def of(cls, parameters: TransferParameters, fixed: Collection[str] = ()) -> Layout:
+    def of(cls, parameters: TransferParameters, fixed: Collection[str] = ()) -> "Layout":
         """Return the layout of some parameters.
 
         Args:
@@ -208,7 +206,7 @@ class Layout:
             else:
                 shaped = next(rest)
             leaves.append((entry.domain, entry.name, shaped))
-        return _gathered(leaves)
+        return gathered(leaves)
 
     def ranges(self) -> tuple[FloatArray, FloatArray]:
         """Return the least and the largest value of each entry of the vector."""

@@ -5,8 +5,6 @@
 What the models fit are real codes of the labels: `onehot(y) - 1/C` of classes, standardised targets else.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,7 +68,7 @@ class TransferRows:
         """The sources, then the target."""
         return (*self.sources, self.target)
 
-    def without_sources(self) -> TransferRows:
+    def without_sources(self) -> "TransferRows":
         """Return the target alone."""
         return TransferRows((), self.target, self.is_classifier)
 

@@ -11,8 +11,6 @@ two are to speak for it, and three against. Such scores make T too small. `balan
 all classes together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -133,7 +131,7 @@ class SourceComparison(NamedTuple):
         """Whether the sources make it worse, by more than a standard error and than `HARM`."""
         return self.with_sources > self.without_sources + max(HARM, self.standard_error)
 
-    def in_units(self, unit: float) -> SourceComparison:
+    def in_units(self, unit: float) -> "SourceComparison":
         """Return what is said of real targets that were divided by a unit: densities are that much smaller.
 
         Example:

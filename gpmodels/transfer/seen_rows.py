@@ -9,8 +9,6 @@ whose products are formed once for all π. Its inverse is found in the rows, or 
 features, whichever are fewer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Settings of the transfer head; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, Field
 
 

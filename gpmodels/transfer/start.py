@@ -11,8 +11,6 @@ directly, so that the inverse of a domain's block of it is the best G of a poste
 Fitting each domain by itself and mixing afterwards, as the paper's program does, costs 3 points of accuracy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A trained transfer model: plain arrays, and what can be asked of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ output layers. Inputs and lengthscales of the hidden units stay where they start
 target cannot feed them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any

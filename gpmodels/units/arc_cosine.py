@@ -15,8 +15,6 @@ an infinite slope there, dJ_0/dc = 1/sin φ; it is taken to be 0, so that no gra
 lies on an inducing input.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

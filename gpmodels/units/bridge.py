@@ -5,17 +5,16 @@ them, silently. Wrapping each underlying `tf.Variable` in a `keras.Variable` sha
 optimisers, checkpoints and `.keras` files see it while GPflow's transforms keep working.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from gpmodels.units.configured import Configured
 from gpmodels.units.numerics import precision
 
 
-class GPflowLayer(keras.layers.Layer):
+class GPflowLayer(Configured):
     """A Keras layer whose parameters live in GPflow modules.
 
     Subclasses create their modules in `build` and hand each to `adopt`. Half-precision inputs are

@@ -1,7 +1,5 @@
 """Whole numbers from 0, 1 or 2: how many experts, inducing inputs, layers or classes a model has."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

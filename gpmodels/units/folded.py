@@ -11,8 +11,6 @@ N is empty; where they say nothing, λ is 0 and the row is left out. So M rows o
 unlike one matrix `Gᵀ(I - S)G` the sum of squares keeps its digits in float32.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +49,7 @@ class CompactUnits(NamedTuple):
     num_positive: int
     num_negative: int
 
-    def gathered(self, index: tf.Tensor) -> CompactUnits:
+    def gathered(self, index: tf.Tensor) -> "CompactUnits":
         """Return some of the units, by index."""
         return self._replace(
             **{name: tf.gather(getattr(self, name), index) for name in self._fields if name[:4] != "num_"}

@@ -1,7 +1,5 @@
 """Functions with a gradient of their own whose graphs TensorFlow can free."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar

@@ -7,8 +7,6 @@ but TensorFlow's batches of products on processors take two to four times as lon
 (docs/theory.md, "Routing by sorting").
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

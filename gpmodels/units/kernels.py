@@ -7,8 +7,6 @@ and are tested against it.
 Symbols: `r² = Σ_d (x_d - u_d)² / ℓ_d²` is the scaled squared distance, `h = -r²/2`.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ the row's group then stand for Wᵀx + b while a, c and g are learned, so that g
 rows that it has not seen (cross-fitting).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -7,8 +7,6 @@ if that is not enough, stops with an error that names the unit.
 Glossary: K is a covariance `[..., M, M]`, L its lower Cholesky factor, `G = L⁻¹`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +57,7 @@ class FactorisationFailure:
     jitter: float
 
     @classmethod
-    def of(cls, error: tf.errors.InvalidArgumentError) -> FactorisationFailure | None:
+    def of(cls, error: tf.errors.InvalidArgumentError) -> "FactorisationFailure | None":
         """Return what `inverse_cholesky` said in an error, None where the error is another one.
 
         A TensorFlow graph passes nothing but text, which this takes apart again; no one else should.

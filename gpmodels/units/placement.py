@@ -4,8 +4,6 @@ Thesis algorithm 4 only says "initialise"; k-means is the choice here. Features 
 clustering alone, so that a feature with a large range does not decide it by itself.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -19,8 +19,6 @@ edition, 2013, section 5.4), applied to log ℓ. Hvarfner, Hellsten and Nardi (V
 performs great in high dimensions, 2024, section 5) pull each lengthscale to √D instead of to the others.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 from check_shapes import check_shapes
 

@@ -6,8 +6,6 @@ each unit, or sorted by the unit that answers for each (`gpmodels.units.groups`)
 `gpmodels.units.sparse`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 import tensorflow as tf

@@ -16,8 +16,6 @@ would take a number of nodes to the power of ν.
 Axes: P sets of inducing inputs and hyper-parameters, N points, M inducing inputs, ν dimensions of b.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -21,8 +21,6 @@ factorised in float64 always: it costs K·M³, nothing per point, and float32 th
 application.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Transforms from the real numbers, on which training steps, to the values that parameters may take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy.typing as npt

@@ -1,7 +1,5 @@
 """Views: the columns of the features that each of several units sees."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

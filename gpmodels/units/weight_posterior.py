@@ -7,8 +7,6 @@ directions in which the rows tell the layer something, d their variances, r the 
 directions, and s the variance of the layer at x̄.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -50,14 +48,14 @@ class WeightCovariance(NamedTuple):
         beside = np.sum((centred - along @ self.axes.T) ** 2, axis=1)
         return np.asarray(along**2 @ self.variance.T + beside[:, None] * self.rest + self.offset)
 
-    def times(self, factor: float) -> WeightCovariance:
+    def times(self, factor: float) -> "WeightCovariance":
         """Return q(w) of a layer whose logits are all multiplied by a factor."""
         square = factor**2
         return self._replace(
             variance=square * self.variance, rest=square * self.rest, offset=square * self.offset
         )
 
-    def for_latents(self, num_latents: int) -> WeightCovariance:
+    def for_latents(self, num_latents: int) -> "WeightCovariance":
         """Return the same for P latent functions.
 
         A softmax of two classes has the functions -f/2 and f/2 of the one logit f. The heads take them for
@@ -70,7 +68,7 @@ class WeightCovariance(NamedTuple):
         )
         return self._replace(variance=variance, rest=rest, offset=offset)
 
-    def in_units_of(self, centre: FloatArray, scale: FloatArray) -> WeightCovariance:
+    def in_units_of(self, centre: FloatArray, scale: FloatArray) -> "WeightCovariance":
         """Return the same for features that are not standardised.
 
         Args:

@@ -23,7 +23,6 @@ from data_prep.files.json_files import read_json
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.command.folders import METADATA, require_bundle
 from pipelines.scores.costs import CostTable
-from pipelines.scores.tables import markdown_table
 
 SCHEMA_VERSION = 1
 
@@ -300,8 +299,9 @@ def _guarantees_text(record: GuaranteeRecord | None) -> str:
 def _costs_text(costs: CostTable) -> str:
     """Return the costs by which a bundle decides as a table: a row for each true class."""
     pairs = zip(costs.classes, costs.values, strict=True)
-    rows = [[name, *(f"{cost:g}" for cost in row)] for name, row in pairs]
-    return markdown_table(["true class", *costs.decisions], rows)
+    rows = [["true class", *costs.decisions], ["---"] * (len(costs.decisions) + 1)]
+    rows += [[name, *(f"{cost:g}" for cost in row)] for name, row in pairs]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def model_card(metadata: Metadata, metrics: Mapping[str, Any] | None) -> str:

@@ -1,7 +1,5 @@
 """The parts of the application for cell events: candidates, their scores and what a bundle is for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,31 +11,21 @@ from pipelines.cells.settings import APPLICATION, CellsRun, TrainSettings
 from pipelines.labelled.classes import (
     ClassDeployment,
     ClassJudge,
-    class_facts,
     class_record,
+    labelled_inputs,
     lacking_classes,
     of_classes,
-    plain_batches,
-    require_classes,
-    steps_per_epoch,
-    training_batches,
-    weigh,
 )
 from pipelines.labelled.data import PreparedViews, open_views
 from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
 from pipelines.labelled.sources import labelled_sources
 from pipelines.labelled.views import (
+    DEPLOYED_VIEWS,
     VIEWS_NETWORK,
     ViewFacts,
     described_image,
-    inside_views,
-    no_settings,
-    typical_features,
-    views_files,
-    views_server,
-    views_signatures,
 )
-from pipelines.runs.application import Application, Inputs, JudgedExample, require_size
+from pipelines.runs.application import Application, JudgedExample
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.results import MethodResult, classification_result, score_values
 from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
@@ -86,16 +74,12 @@ CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
     run=CellsRun,
     fixed_settings=("components", "steps_per_epoch", "class_balance"),
     fixed_gp_settings=("likelihood",),
-    inputs=Inputs(
+    inputs=labelled_inputs(
         sources=labelled_sources,
         open=partial(open_views, manifest=CellsManifest),
-        training_batches=training_batches,
-        plain_batches=plain_batches,
-        weigh=weigh,
-        facts=(class_facts, _FEATURES.of_run),
+        facts=(_FEATURES.of_run,),
         checks=(separable_classes, lacking_classes),
-        fitting=(require_size, require_classes, _FEATURES.require_same),
-        steps_per_epoch=steps_per_epoch,
+        fitting=(_FEATURES.require_same,),
     ),
     network=VIEWS_NETWORK,
     judge=ClassJudge(
@@ -124,12 +108,7 @@ CELLS: Application[CellsData, TrainSettings, CellsRun] = Application(
             "finding candidates in a sequence and computing their views, as preprocessing.json says; "
             "`gpimaging cells predict` does both."
         ),
-        settings=no_settings,
-        inside=inside_views,
-        signatures=views_signatures,
-        server=views_server,
-        sample=typical_features,
-        files=views_files,
+        **DEPLOYED_VIEWS,
     ),
     rivals=(SupportVectorMachines(),),
 )

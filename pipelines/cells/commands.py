@@ -13,7 +13,6 @@ from pipelines.cells.settings import (
     PredictSettings,
     TrainSettings,
 )
-from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
 
@@ -35,16 +34,7 @@ def prepare(
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     started = perf_counter()
-    with stage_bars(call.console) as advance:
-        result = prepare_cells(
-            sequences,
-            annotations,
-            out,
-            call.settings,
-            jobs=call.workers,
-            overwrite=overwrite,
-            progress=advance,
-        )
+    result = call.prepared(prepare_cells, sequences, annotations, out, overwrite=overwrite)
     manifest = result.manifest
     speed = manifest.num_examples / (perf_counter() - started)
     written = (

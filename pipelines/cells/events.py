@@ -1,7 +1,5 @@
 """From candidates with their probabilities to events."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Sequences with their events marked, as TIFF files that microscopy programs open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

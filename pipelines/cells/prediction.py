@@ -4,8 +4,6 @@ The rows of the table are part of a sequence's line, so that sequences are predi
 on the workers of a cluster, and the table of all is written at the end.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """How well events are found among candidates: F1, precision and recall, besides the scores of all classes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

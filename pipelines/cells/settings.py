@@ -1,7 +1,5 @@
 """Settings of the steps for cell events, and what a run writes down; no TensorFlow here."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field

@@ -1,7 +1,5 @@
 """The parts of the application for images of any subject: how they are fitted, and what a bundle is for."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -14,7 +14,6 @@ from pipelines.classify.settings import (
     PredictSettings,
     TrainSettings,
 )
-from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.trunks.settings import evaluate_off_cluster, train_off_cluster
@@ -38,16 +37,7 @@ def prepare(
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
-    with stage_bars(call.console) as advance:
-        result = prepare_classify(
-            images,
-            out,
-            call.settings,
-            table=table,
-            jobs=call.workers,
-            overwrite=overwrite,
-            progress=advance,
-        )
+    result = call.prepared(prepare_classify, images, out, table=table, overwrite=overwrite)
     manifest = result.manifest
     written = f"{manifest.num_examples} images of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, manifest.notes)

@@ -1,7 +1,5 @@
 """What `classify predict` makes of one image: a line of the table, and a place on the contact sheet."""
 
-from __future__ import annotations
-
 import heapq
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Settings of the steps for images of any subject, and what a run writes down; no TensorFlow here."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

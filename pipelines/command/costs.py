@@ -1,7 +1,5 @@
 """The setting of steps that decide by costs; help imports it, so it imports nothing heavy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

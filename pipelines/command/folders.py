@@ -4,8 +4,6 @@ The command line runs these checks before TensorFlow is imported and data is rea
 checks, for they have other callers too.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Settings that decide what predict steps refer; help imports them, so nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Self

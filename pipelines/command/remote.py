@@ -1,7 +1,5 @@
 """Work with a network on the workers of a cluster; without TensorFlow, which each starts before use."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

@@ -24,13 +24,21 @@ from typer.models import OptionInfo
 from data_prep.prepared.workers import Cluster, Workers, open_cluster
 from data_prep.splits.settings import LARGEST_SEED
 from pipelines.command.config import CONFIG_NAME, load_settings
-from pipelines.command.console import configure_logging, exit_codes, make_console, show_note, show_settings
+from pipelines.command.console import (
+    configure_logging,
+    exit_codes,
+    make_console,
+    show_note,
+    show_settings,
+    stage_bars,
+)
 from pipelines.command.folders import PREDICT_RUN, PREDICTIONS, check_paths, only_command
 from pipelines.command.options import read_options, setting_options
 from pipelines.command.strategies import StrategyName, read_task
 from pipelines.command.tensorflow_start import start_tensorflow
 
 Settings = TypeVar("Settings", bound=BaseModel)
+Result = TypeVar("Result")
 
 _PANEL: Final = "Shared by all steps"
 
@@ -111,6 +119,17 @@ class StepCall(Generic[Settings]):
         from joblib import cpu_count  # noqa: PLC0415 - help answers without it
 
         return self.cluster or self.jobs or cpu_count()
+
+    def prepared(self, prepare: Callable[..., Result], *paths: Path, **options: Any) -> Result:
+        """Return what a prepare step does with these settings, whose progress is shown.
+
+        Args:
+            prepare: The step, for example `data_prep.classify.prepare.prepare_classify`.
+            *paths: Its inputs and its output.
+            **options: Its own options.
+        """
+        with stage_bars(self.console) as advance:
+            return prepare(*paths, self.settings, jobs=self.workers, progress=advance, **options)
 
 
 OffCluster = Callable[[Mapping[str, Any], Any], str | None]

@@ -3,8 +3,6 @@
 No TensorFlow here: the environment variable `TF_CONFIG` is checked before TensorFlow reads it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """All thumbnails of a page in one picture, which is smaller and quicker to show than one file for each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Classes and groups have a colour and a shape each, so that they can be told apart without colour vision.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

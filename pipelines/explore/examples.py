@@ -1,7 +1,5 @@
 """What is looked at: examples with their features, pictures, classes and groups, wherever they come from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The map of a data set: positions, their uncertainty and a score for each example, by a Bayesian GPLVM."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The file loads nothing: its policy forbids it, and script, styles and pictures are inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

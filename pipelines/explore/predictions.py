@@ -1,7 +1,5 @@
 """The errors of a model on the examples, from the table that a predict step writes."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

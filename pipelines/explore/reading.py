@@ -1,7 +1,5 @@
 """A prepared folder, or a folder of images, as examples to be looked at."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

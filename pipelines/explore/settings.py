@@ -1,7 +1,5 @@
 """Settings of `gpimaging explore`; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """What `gpimaging explore` does: look at a data set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

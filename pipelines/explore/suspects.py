@@ -1,7 +1,5 @@
 """Probable label errors: examples whose class is not that of their neighbours on the map."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

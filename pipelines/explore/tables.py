@@ -1,7 +1,5 @@
 """`embedding.csv` and `metrics.json`: what the page shows, for other programs."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

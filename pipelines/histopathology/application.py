@@ -3,8 +3,6 @@
 The heads predict patches. An image, or a patient, is judged by the mean probability of its patches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,30 +33,20 @@ from pipelines.histopathology.settings import (
 from pipelines.labelled.classes import (
     ClassDeployment,
     ClassJudge,
-    class_facts,
+    labelled_inputs,
     lacking_classes,
     likelihood,
-    plain_batches,
-    require_classes,
-    steps_per_epoch,
-    training_batches,
-    weigh,
 )
 from pipelines.labelled.data import LabelledData, open_images, open_views
 from pipelines.labelled.pools import Pools
 from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
 from pipelines.labelled.sources import labelled_sources
 from pipelines.labelled.views import (
+    DEPLOYED_VIEWS,
     VIEWS_NETWORK,
     ViewFacts,
-    inside_views,
-    no_settings,
-    typical_features,
-    views_files,
-    views_server,
-    views_signatures,
 )
-from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
+from pipelines.runs.application import Application, JudgedExample, Network
 from pipelines.scores.pictures import Picture
 from pipelines.trunks.application import with_trunks
 
@@ -198,16 +186,14 @@ _TOWERS: TissueApplication = Application(
     run=HistopathologyRun,
     fixed_settings=("features", "augmentation", "steps_per_epoch", "class_balance"),
     fixed_gp_settings=("likelihood",),
-    inputs=Inputs(
+    inputs=labelled_inputs(
         sources=labelled_sources,
         open=partial(open_images, manifest=HistopathologyManifest),
-        training_batches=training_batches,
-        plain_batches=plain_batches,
-        weigh=weigh,
-        facts=(class_facts, patch_facts, no_feature_facts),
+        facts=(
+            patch_facts,
+            no_feature_facts,
+        ),
         checks=(lacking_classes, survival_alone),
-        fitting=(require_size, require_classes),
-        steps_per_epoch=steps_per_epoch,
     ),
     network=Network(make=towers, name=towers_name, views=tower_columns, likelihood=likelihood),
     judge=tissue_judge("image"),
@@ -223,26 +209,20 @@ TISSUE_FEATURES: TissueApplication = replace(
     _TOWERS,
     read_image=None,
     fixed_settings=("features", "components", "steps_per_epoch", "class_balance"),
-    inputs=Inputs(
+    inputs=labelled_inputs(
         sources=labelled_sources,
         open=partial(open_views, manifest=HistopathologyManifest),
-        training_batches=training_batches,
-        plain_batches=plain_batches,
-        weigh=weigh,
-        facts=(class_facts, patch_facts, _FEATURES.of_run),
+        facts=(
+            patch_facts,
+            _FEATURES.of_run,
+        ),
         checks=(separable_classes, lacking_classes, survival_alone),
-        fitting=(require_size, require_classes, _FEATURES.require_same),
-        steps_per_epoch=steps_per_epoch,
+        fitting=(_FEATURES.require_same,),
     ),
     network=VIEWS_NETWORK,
     deployment=replace(
         _TOWERS_DEPLOYMENT,
-        settings=no_settings,
-        inside=inside_views,
-        signatures=views_signatures,
-        server=views_server,
-        sample=typical_features,
-        files=views_files,
+        **DEPLOYED_VIEWS,
     ),
     rivals=(SupportVectorMachines(),),
 )

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
-from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.histopathology.settings import (
@@ -45,17 +44,9 @@ def prepare(
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
     started = perf_counter()
-    with stage_bars(call.console) as advance:
-        result = prepare_histopathology(
-            images,
-            out,
-            call.settings,
-            labels=labels,
-            masks=masks,
-            jobs=call.workers,
-            overwrite=overwrite,
-            progress=advance,
-        )
+    result = call.prepared(
+        prepare_histopathology, images, out, labels=labels, masks=masks, overwrite=overwrite
+    )
     manifest = result.manifest
     speed = manifest.num_examples / (perf_counter() - started)
     sources = {example.source for example in manifest.examples}

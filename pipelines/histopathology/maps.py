@@ -1,7 +1,5 @@
 """Predictions for patches, drawn over their image and as GeoJSON for QuPath."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What `histopathology predict` writes of an image: a line, a table of patches, maps and GeoJSON."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

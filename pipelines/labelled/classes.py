@@ -1,7 +1,5 @@
 """Parts of applications that give each example one class: what is learned from, judged and deployed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +22,7 @@ from pipelines.labelled.data import LabelledData
 from pipelines.labelled.gallery import LabelledImage, labelled_gallery, select_labelled
 from pipelines.labelled.pools import Pools
 from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings
-from pipelines.runs.application import JudgedExample
+from pipelines.runs.application import Inputs, JudgedExample, require_size
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import HeadRun
 from pipelines.runs.training_digests import input_digests
@@ -129,6 +127,27 @@ def require_classes(data: LabelledData[Any], model: Path, run: LabelledRun) -> N
             f"trained on {', '.join(run.class_names)}. Judge it on data with the same classes; prepared with "
             "--test-fraction 1, a folder keeps classes that have no example."
         )
+
+
+def labelled_inputs(
+    *, facts: tuple[Any, ...] = (), fitting: tuple[Any, ...] = (), **parts: Any
+) -> Inputs[Any, Any, Any]:
+    """Return what models learn from examples that have one class each.
+
+    Args:
+        facts: What a run says of its data beyond `class_facts`.
+        fitting: What must fit to judge other data, beyond their size and their classes.
+        **parts: Further parts of `Inputs`: `open` and whatever an application has.
+    """
+    return Inputs(
+        training_batches=training_batches,
+        plain_batches=plain_batches,
+        weigh=weigh,
+        steps_per_epoch=steps_per_epoch,
+        facts=(class_facts, *facts),
+        fitting=(require_size, require_classes, *fitting),
+        **parts,
+    )
 
 
 def likelihood(settings: LabelledTrainSettings) -> str | None:
@@ -357,6 +376,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
         preprocessing: What must have been done to an example before, in words.
         settings: Returns what `predict` has to know to prepare an example as the training had it.
         inside: Returns what the graph does to an example before the network, in words.
+        counted: Returns what else the training data were counted by.
         signatures: Returns the signatures, from the run and whether one latent function decides between two
             classes.
         server: Returns the graph of the bundle.
@@ -372,6 +392,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
     preprocessing: str
     settings: Callable[[RunKind], dict[str, Any]]
     inside: Callable[[RunKind], str] = image_preprocessing
+    counted: Callable[[RunKind], dict[str, int]] = lambda _: {}
     signatures: Callable[[RunKind, bool], dict[str, SignatureDescription]] = image_signatures
     server: Callable[[HybridModel, RunKind], Server] = class_server
     sample: Callable[[RunKind, keras.Model], NDArray[Any]] = smooth_noise
@@ -389,7 +410,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
             network: What its network is, in words.
         """
         family = head_family(head)
-        task = HeadTask(run.num_classes, settings.likelihood)
+        task = HeadTask(run.num_classes, getattr(settings, "likelihood", None))
         return Metadata(
             name=name,
             application=self.application,
@@ -403,6 +424,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
             training_data={
                 self.kind: run.counts["train"],
                 f"{self.kind} to choose the best epoch": run.counts["selection"],
+                **self.counted(run),
                 "network": network,
                 "seed": settings.seed,
                 "manifest_sha256": run.manifest_sha256,

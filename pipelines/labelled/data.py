@@ -1,7 +1,5 @@
 """Prepared folders whose examples have one class each: images in shards, or rows of features in memory."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

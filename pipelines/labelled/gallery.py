@@ -1,7 +1,5 @@
 """Which classified images a report shows, and what it says about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

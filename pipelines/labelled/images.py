@@ -1,7 +1,5 @@
 """Parts of applications whose examples are images of one size, with one class each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,19 +12,14 @@ from data_prep.splits.divide import Splits
 from gpmodels.networks.densenet import densenet
 from gpmodels.networks.sonar_features import sonar_features
 from pipelines.labelled.classes import (
-    class_facts,
+    labelled_inputs,
     lacking_classes,
     likelihood,
-    plain_batches,
-    require_classes,
-    steps_per_epoch,
-    training_batches,
-    weigh,
 )
 from pipelines.labelled.data import PreparedImages, open_images
 from pipelines.labelled.settings import ImageTrainSettings, LabelledRun
 from pipelines.labelled.sources import labelled_sources
-from pipelines.runs.application import Inputs, Network, require_size
+from pipelines.runs.application import Inputs, Network
 
 ManifestKind = TypeVar("ManifestKind", bound=LabelledManifest)
 SettingsKind = TypeVar("SettingsKind", bound=ImageTrainSettings)
@@ -64,14 +57,10 @@ def image_inputs(
         facts: Returns what a run writes down of how its images were made.
         fitting: Raises `InputError` where images were made in another way than those of a run.
     """
-    return Inputs(
+    return labelled_inputs(
         sources=labelled_sources,
         open=partial(open_images, manifest=manifest),
-        training_batches=training_batches,
-        plain_batches=plain_batches,
-        weigh=weigh,
-        facts=(class_facts, facts),
+        facts=(facts,),
         checks=(lacking_classes,),
-        fitting=(require_size, require_classes, fitting),
-        steps_per_epoch=steps_per_epoch,
+        fitting=(fitting,),
     )

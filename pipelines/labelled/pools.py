@@ -5,8 +5,6 @@ name of an example is that of its pool, a slash and what tells it from the other
 else.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the prepare steps say of what they wrote."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path

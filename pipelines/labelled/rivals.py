@@ -1,7 +1,5 @@
 """Support vector machines that a report compares with the heads on fixed features (thesis table 4.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings shared by applications whose examples have one class each; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 

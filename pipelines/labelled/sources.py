@@ -1,7 +1,5 @@
 """Sources of applications that give each example one class: which rows count, and in which scales."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Support vector machines (SVMs) on fixed features, to compare with the heads (thesis table 4.4)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +47,7 @@ class TrainingFeatures:
     labels: NDArray[np.int32]
     groups: NDArray[np.str_]
 
-    def encoded_by(self, network: Callable[[tf.Tensor], tf.Tensor]) -> TrainingFeatures:
+    def encoded_by(self, network: Callable[[tf.Tensor], tf.Tensor]) -> "TrainingFeatures":
         """Return the same examples with the features that a network makes of theirs."""
         return replace(self, features=np.asarray(network(tf.constant(self.features))))
 

@@ -4,8 +4,6 @@ All heads but one see the principal components of all views together; `dfgp_mkl`
 has a unit of its first layer for each. Both projections are weights of one network that is not trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +147,17 @@ def views_files(run: ViewsRun) -> dict[str, str]:
 def typical_features(_run: ViewsRun, network: keras.Model) -> NDArray[np.float32]:
     """Return features that are among those of the training examples."""
     return np.asarray(network.typical_features(), np.float32)
+
+
+DEPLOYED_VIEWS: dict[str, Any] = {
+    "settings": no_settings,
+    "inside": inside_views,
+    "signatures": views_signatures,
+    "server": views_server,
+    "sample": typical_features,
+    "files": views_files,
+}
+"""Parts of the `ClassDeployment` of all applications on views."""
 
 
 def view_preprocessing(run: ViewsRun) -> ViewPreprocessing:

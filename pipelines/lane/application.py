@@ -1,8 +1,6 @@
 """The parts of the pedestrian-lane application: every pixel of a photograph is lane or background."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,9 +25,9 @@ from gpmodels.networks.encoder_decoder import encoder_decoder, units_and_kernel_
 from gpmodels.networks.segnet import BASIC_UNITS, SEGNET_UNITS, SegNet, SegNetBasic
 from gpmodels.networks.trunk_decoder import TrunkDecoder
 from gpmodels.networks.trunks import LITE
-from gpmodels.registry import head_family
-from pipelines.bundles.metadata import FAMILIARITY, Metadata, current_versions, map_signatures
+from pipelines.bundles.metadata import FAMILIARITY, map_signatures
 from pipelines.bundles.serving import MapServer, levels_in_words
+from pipelines.labelled.classes import ClassDeployment, ClassJudge, image_preprocessing
 from pipelines.lane.pictures import LaneImage, LanePanels, lane_gallery, select_gallery
 from pipelines.lane.settings import APPLICATION, LanePreprocessing, LaneRun, TrainSettings
 from pipelines.runs.application import (
@@ -201,63 +199,42 @@ def start_encoder(network: keras.Model, settings: TrainSettings, _batches: tf.da
 # What is judged
 
 
-@dataclass(frozen=True)
-class LaneJudge:
-    """Judges maps of the lane, pixel by pixel."""
+def lane_record(example: JudgedExample, outputs: Outputs) -> SegmentationRecord:
+    """Return what the scores need to know of one image."""
+    mask, original_mask = example.truth
+    uncertainty = {key: outputs[key] for key in UNCERTAINTIES}
+    return segmentation_record(example.name, mask, outputs["probability"], uncertainty, original_mask)
 
-    judged: str = "images"
+
+def lane_referral(example: JudgedExample, outputs: Outputs) -> tuple[float, float] | None:
+    """Return the mean entropy of an image, and the share of its labelled pixels that is wrong."""
+    mask, _ = example.truth
+    labelled = mask != IGNORED
+    if not labelled.any():
+        return None
+    wrong = (outputs["probability"] > 0.5) != (mask == 1)
+    return float(outputs[PREDICTIVE_ENTROPY].mean()), float(wrong[labelled].mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneJudge(ClassJudge[Any]):
+    """Judges maps of the lane, pixel by pixel; the truth is the mask at the network's size and at its own."""
+
+    record: Callable[[JudgedExample, Outputs], Any] = lane_record
+    referral: Callable[[JudgedExample, Outputs], tuple[float, float] | None] = lane_referral
     refers_classes: bool = False
+    result: Callable[..., MethodResult] = segmentation_result
     epoch_scores: Mapping[str, str] = field(default_factory=lambda: {"f_measure": "F-measure", "ece": "ECE"})
 
     def examples(self, data: LaneData, names: Sequence[str]) -> Iterator[JudgedExample]:
-        """Yield images; the truth is the mask at the network's size and at its own."""
+        """Yield images with their masks."""
         for name, image, mask, original_mask in lane_records(data.folder, data.manifest, names):
             yield JudgedExample(name, image, (mask, original_mask))
-
-    def count(self, _data: LaneData, names: Sequence[str]) -> int:
-        """Return the number of images."""
-        return len(names)
-
-    def members(self, data: LaneData, names: Sequence[str], judged: Sequence[str]) -> list[str]:
-        """Return those of the names that are judged: each image is judged by itself."""
-        wanted = set(judged)
-        return [example.name for example in data.manifest.select(names) if example.name in wanted]
-
-    def groups(self, data: LaneData, names: Sequence[str]) -> dict[str, str]:
-        """Return the group of each image by name."""
-        return {example.name: example.group for example in data.manifest.select(names)}
-
-    def digests(self, example: JudgedExample) -> list[str]:
-        """Return what tells an image from others."""
-        return input_digests([example.image])
 
     def learned(self, data: LaneData, names: Sequence[str]) -> Iterator[str]:
         """Yield what tells each of the images from others; masks are not decoded."""
         for _, image in lane_images(data.folder, data.manifest, names):
             yield from input_digests([image])
-
-    def outputs(self, predictor: Predictor, example: JudgedExample) -> Outputs:
-        """Return the maps that a method predicts of an image."""
-        return predictor.outputs(example.image)
-
-    def record(self, example: JudgedExample, outputs: Outputs) -> SegmentationRecord:
-        """Return what the scores need to know of one image."""
-        mask, original_mask = example.truth
-        uncertainty = {key: outputs[key] for key in UNCERTAINTIES}
-        return segmentation_record(example.name, mask, outputs["probability"], uncertainty, original_mask)
-
-    def referral(self, example: JudgedExample, outputs: Outputs, /) -> tuple[float, float] | None:
-        """Return the mean entropy of an image, and the share of its labelled pixels that is wrong."""
-        mask, _ = example.truth
-        labelled = mask != IGNORED
-        if not labelled.any():
-            return None
-        wrong = (outputs["probability"] > 0.5) != (mask == 1)
-        return float(outputs[PREDICTIVE_ENTROPY].mean()), float(wrong[labelled].mean())
-
-    def result(self, title: str, records: Sequence[SegmentationRecord], **costs: Any) -> MethodResult:
-        """Return a method's segmentation scores."""
-        return segmentation_result(title, records, **costs)
 
     def selection_scores(self, model: HybridModel, data: LaneData, names: Sequence[str]) -> dict[str, float]:
         """Return F-measure and ECE of the selection images."""
@@ -295,73 +272,25 @@ class LaneJudge:
 # What is deployed
 
 
-@dataclass(frozen=True)
-class LaneDeployment:
-    """Makes a bundle of a model that maps the lane."""
+def map_server(model: HybridModel, run: LaneRun) -> MapServer:
+    """Return the graph that predicts maps at the size of the images."""
+    return MapServer(model.inference_function(), run.size, model.inference_holders, levels=run.levels)
 
-    def deployed(self, model: HybridModel, _folder: Path, _run: LaneRun) -> HybridModel:
-        """Return the model as it was trained."""
-        return model
 
-    def server(self, model: HybridModel, run: LaneRun) -> MapServer:
-        """Return the graph that predicts maps at the size of the images."""
-        return MapServer(model.inference_function(), run.size, model.inference_holders, levels=run.levels)
+def inside_maps(run: LaneRun) -> str:
+    """Return what the graph does to an image before the network, in words."""
+    return ("" if run.levels is None else levels_in_words(run.levels)) + image_preprocessing(run)
 
-    def metadata(self, name: str, head: str, settings: TrainSettings, run: LaneRun, network: str) -> Metadata:
-        """Return the description of a lane bundle.
 
-        Args:
-            name: Name of the bundle.
-            head: Name of the head it holds.
-            settings: Settings of the run.
-            run: Description of the run.
-            network: What its network is, in words.
-        """
-        height, width = run.size
-        deep = "" if run.levels is None else levels_in_words(run.levels)
-        return Metadata(
-            name=name,
-            application="lane",
-            head=head_family(head).description,
-            class_names=("background", "lane"),
-            network_size=run.size,
-            preprocessing=(
-                f"Inside the graph: {deep}area-averaging resize to {height} x {width}, rounding to whole "
-                "grey levels, scaling to -1..1. To be done before: applying EXIF orientation, decoding TIFF "
-                "and palette BMP."
-            ),
-            preprocessing_settings=LanePreprocessing(levels=run.levels, kinds=run.kinds).model_dump(
-                exclude_defaults=True
-            ),
-            signatures=map_signatures(run.size),
-            versions=current_versions(),
-            training_data={
-                "images": run.counts["train"],
-                "images to choose the best epoch": run.counts["selection"],
-                "pixels": run.num_data,
-                "network": network,
-                "seed": settings.seed,
-                "manifest_sha256": run.manifest_sha256,
-            },
-            intended_use=(
-                "Finding the surface a pedestrian can walk on in photographs like those it was trained on, "
-                "with an uncertainty for every pixel that says where not to trust it."
-            ),
-            limitations=(
-                "No safety device. Probabilities are calibrated only for images like the training images; "
-                "on others the uncertainty rises, but a confident mistake remains possible. Judge it on your "
-                "own labelled images with `gpimaging lane evaluate` before relying on it."
-            ),
-        )
+def rendered_scene(run: LaneRun, _network: keras.Model) -> Picture:
+    """Return a rendered scene, larger than the network's size."""
+    larger = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
+    return render_scene(np.random.default_rng(0), lane_texture="brick", size=larger).image
 
-    def sample(self, run: LaneRun, _network: keras.Model) -> Picture:
-        """Return a rendered scene, larger than the network's size."""
-        larger = (run.size[0] * 3 // 2, run.size[1] * 3 // 2)
-        return render_scene(np.random.default_rng(0), lane_texture="brick", size=larger).image
 
-    def files(self, _run: LaneRun) -> dict[str, str]:
-        """Return no further files."""
-        return {}
+def lane_preprocessing(run: LaneRun) -> dict[str, Any]:
+    """Return how images became those of the training."""
+    return LanePreprocessing(levels=run.levels, kinds=run.kinds).model_dump(exclude_defaults=True)
 
 
 LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
@@ -399,7 +328,26 @@ LANE: Application[LaneData, TrainSettings, LaneRun] = Application(
         points_per_example=lambda settings: settings.points_per_image,
     ),
     judge=LaneJudge(),
-    deployment=LaneDeployment(),
+    deployment=ClassDeployment[Any, Any](
+        application=APPLICATION,
+        kind="images",
+        intended_use=(
+            "Finding the surface a pedestrian can walk on in photographs like those it was trained on, "
+            "with an uncertainty for every pixel that says where not to trust it."
+        ),
+        limitations=(
+            "No safety device. Probabilities are calibrated only for images like the training images; "
+            "on others the uncertainty rises, but a confident mistake remains possible. Judge it on your "
+            "own labelled images with `gpimaging lane evaluate` before relying on it."
+        ),
+        preprocessing="applying EXIF orientation, decoding TIFF and palette BMP.",
+        settings=lane_preprocessing,
+        inside=inside_maps,
+        signatures=lambda run, _: map_signatures(run.size),
+        counted=lambda run: {"pixels": run.num_data},
+        server=map_server,
+        sample=rendered_scene,
+    ),
     read_image=lambda path, run: resize_image(read_at_levels(path, run.levels), run.size),
 )
 """Pedestrian lanes: every pixel of a photograph is lane or background."""

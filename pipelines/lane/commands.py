@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from data_prep.lane.settings import LanePrepareSettings
-from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.lane.settings import EvaluateSettings, ExportSettings, PredictSettings, TrainSettings
@@ -23,10 +22,7 @@ def prepare(
     from data_prep.lane.prepare import prepare_lane  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import print_prepared  # noqa: PLC0415 - help answers without it
 
-    with stage_bars(call.console) as advance:
-        result = prepare_lane(
-            images, masks, out, call.settings, jobs=call.workers, overwrite=overwrite, progress=advance
-        )
+    result = call.prepared(prepare_lane, images, masks, out, overwrite=overwrite)
     manifest, without_lane = result.manifest, result.without_lane
     facts = [manifest.describe_examples()]
     if without_lane:

@@ -18,8 +18,6 @@ the widest free stretch counts. Columns become angles by the horizontal field of
 is taken to be level: with f = (W/2) / tan(φ/2) column c lies in the direction atan((c - c_0)/f).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final

@@ -5,8 +5,6 @@ how much is wrong in what it keeps, and is shown what it has never seen: the jud
 obstacle on the lane.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ operations as in the bundle's graph, the bundle predicts that, and each map is e
 operation when it is asked for: the numbers are the same to the bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Single images in the report of a lane evaluation and in TensorBoard."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

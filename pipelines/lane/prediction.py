@@ -1,7 +1,5 @@
 """What `lane predict` writes of each image and frame: mask, maps, overlay and a line of the table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Every setting has a default and a description. Nothing here imports TensorFlow.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, Self
 
@@ -35,6 +33,8 @@ class LanePreprocessing(BaseModel):
 
 class LaneRun(HeadRun):
     """Description of a lane run."""
+
+    class_names: ClassVar[tuple[str, ...]] = ("background", "lane")
 
     application: Literal["lane"]
     levels: KeptLevels | None = None

@@ -16,8 +16,6 @@ of c is small the frame shows another scene, and the average begins anew. Withou
 1, and nothing tells a cut.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

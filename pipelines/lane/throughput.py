@@ -1,7 +1,5 @@
 """How many frames a second each part of predicting a video takes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pictures for people who look at videos of lanes: the way ahead in a frame, and a sheet of frames."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

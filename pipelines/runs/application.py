@@ -5,8 +5,6 @@ The steps (`pipelines.runs.train`, `pipelines.evaluation.evaluate`, `pipelines.e
 holds no state: data, settings and the run's description are passed in.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Which head of a run to take: what its description says of that; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 STANDARD_ERROR = 0.32

@@ -1,7 +1,5 @@
 """Judging the heads of a run on its selection part: the temperatures of pools, and which head to take."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

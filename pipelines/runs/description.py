@@ -15,8 +15,6 @@ The files are:
       ensemble/<number>/     further members of a deep ensemble, each a run with a linear head
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TypeVar
 

@@ -13,8 +13,6 @@ Source:
     deep ensembles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

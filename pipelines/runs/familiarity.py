@@ -9,8 +9,6 @@ ones if those of their group are no references for them. Where few groups are he
 reference fewer makes them a little stranger, so that new examples seem a little more familiar than they are.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run writes down of a head once it is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Generic

@@ -5,8 +5,6 @@ is trained alone on the features of all training examples that fit the memory, u
 are predicted no better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,7 +52,7 @@ class FeaturePoints:
     points: HeadPoints
     groups: NDArray[np.int64]
 
-    def part(self, chosen: NDArray[np.intp]) -> FeaturePoints:
+    def part(self, chosen: NDArray[np.intp]) -> "FeaturePoints":
         """Return some of the points."""
         points = self.points
         return FeaturePoints(

@@ -1,7 +1,5 @@
 """A job: everything that one command works on, opened once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Self

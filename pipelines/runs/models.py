@@ -1,7 +1,5 @@
 """The models of a run: an application's network with a head of a registered family."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """How many observations the examples of a run are worth, by what a trained head gets wrong of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ In bfloat16 convolutions and matrix products take their inputs with 8 bits of pr
 batch statistics and the head stay float32. The bundle predicts as the run was trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Trained models as evaluation runs them: the rows of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

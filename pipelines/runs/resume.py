@@ -1,7 +1,5 @@
 """How a run begins or is resumed: its description, its stages, and what a resumed run may change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel

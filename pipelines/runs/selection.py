@@ -1,7 +1,5 @@
 """Predictions of a trained head for the selection part of a run, their temperature and losses by group."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

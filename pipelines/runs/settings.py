@@ -1,7 +1,5 @@
 """Settings that all applications share whose runs compare heads on one network; no TensorFlow here."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self

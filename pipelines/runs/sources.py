@@ -1,7 +1,5 @@
 """Further prepared folders, the sources, that some heads learn from besides a run's own data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Training a run: one pretrained network, then every head from that checkpoint."""
 
-from __future__ import annotations
-
 import copy
 import shlex
 import time

@@ -4,8 +4,6 @@ Names would not do: other recordings have the same ones, and a copy may have ano
 given of an example is the same again wherever it is prepared alike, which `evaluate` asks of a folder anyway.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parts of the sonar application: snapshots, the network and what a bundle is for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

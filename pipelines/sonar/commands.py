@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from data_prep.sonar.settings import SonarPrepareSettings
-from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
 from pipelines.evaluation.commands import application_commands
 from pipelines.sonar.settings import (
@@ -39,16 +38,7 @@ def prepare(
     from data_prep.sonar.prepare import prepare_sonar  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
-    with stage_bars(call.console) as advance:
-        result = prepare_sonar(
-            images,
-            out,
-            call.settings,
-            annotations=annotations,
-            jobs=call.workers,
-            overwrite=overwrite,
-            progress=advance,
-        )
+    result = call.prepared(prepare_sonar, images, out, annotations=annotations, overwrite=overwrite)
     manifest = result.manifest
     written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, call.settings.unused_warnings(annotations))

@@ -1,7 +1,5 @@
 """Judging the boxes of full sonar images by true ones at several thresholds, to choose `--threshold`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of full sonar images, with a box for each object that was found."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import cv2

@@ -1,7 +1,5 @@
 """`gpimaging sonar predict`, apart from the steps that train, whose libraries it does not need."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `sonar predict` writes: lines for snapshots, boxes and annotated pictures for full images."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

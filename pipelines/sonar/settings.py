@@ -1,7 +1,5 @@
 """Settings of the sonar steps, and what a sonar run writes down; no TensorFlow here."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator

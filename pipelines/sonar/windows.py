@@ -1,7 +1,5 @@
 """Searching a full sonar image: a window slides over it, and the best of overlapping finds is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

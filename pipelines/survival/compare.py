@@ -1,7 +1,5 @@
 """`gpimaging histopathology survival`: survival times of patients from patches of tissue."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

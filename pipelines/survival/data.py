@@ -1,7 +1,5 @@
 """Features of patches with the survival times of their patients, and the division of patients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

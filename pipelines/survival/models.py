@@ -4,8 +4,6 @@ A regression knows only times of events, so it is fitted to the patches of patie
 out the others, who live longer, so its times are too short. Cox' model uses all patients.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

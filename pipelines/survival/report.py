@@ -1,7 +1,5 @@
 """What a person reads of `gpimaging histopathology survival`: a table, a report and survival curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What models of survival times predict for test patients: scores, warnings, predictions, metrics.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How well predicted survival times agree with observed ones, of which some are censored."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Settings of `histopathology survival`; importing them needs no TensorFlow."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator

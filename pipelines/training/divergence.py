@@ -1,7 +1,5 @@
 """Stopping a training whose numbers are not finite, with a message that names the unit or weight at fault."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Ctrl-C between two steps of a training, where Python cannot lose it."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

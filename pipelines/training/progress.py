@@ -1,7 +1,5 @@
 """What is shown of a training: the bar of Keras' `fit` with the time left, and a line for each epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ TensorFlow waits for them as well, but in a call that neither Ctrl-C nor a clock
 processes meet before: each one reports to the address of the chief, which lets all of them go on.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import time

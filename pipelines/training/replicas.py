@@ -14,8 +14,6 @@ Keras 3.15 cannot `fit` under `MultiWorkerMirroredStrategy` (it takes the values
 same batches, and each replica takes its examples from them: `tf.data` shards nothing by itself.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -149,7 +147,7 @@ class Replication:
 
     def twin(
         self, model: HybridModel, optimizer: Callable[[HybridModel], keras.optimizers.Optimizer]
-    ) -> Twin:
+    ) -> "Twin":
         """Return the twin that does the steps of a model.
 
         Args:

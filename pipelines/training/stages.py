@@ -6,8 +6,6 @@ the epoch, so that a resumed run sees what an uninterrupted one would; with `mak
 its numbers bit for bit.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import math
@@ -130,7 +128,7 @@ class StageState(BaseModel):
             raise ValueError(f"{value!r} is not a plain file name")
         return value
 
-    def after_epoch(self, numbers: dict[str, float], seconds: float, monitored: str) -> StageState:
+    def after_epoch(self, numbers: dict[str, float], seconds: float, monitored: str) -> "StageState":
         """Return the state after one more epoch, with its numbers and its wall-clock time."""
         epoch = self.epochs_done + 1
         improves = self.improves(numbers, monitored)
@@ -155,7 +153,7 @@ class StageState(BaseModel):
             temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> StageState:
+    def load(cls, folder: Path) -> "StageState":
         """Read the state from `state.json` in a folder.
 
         Raises:

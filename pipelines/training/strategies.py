@@ -1,7 +1,5 @@
 """Starting a training on several devices or machines, and ending all of its processes where one is lost."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import tempfile

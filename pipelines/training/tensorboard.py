@@ -4,8 +4,6 @@ Tags use the symbols of the thesis and of the code: `kl/global`, `kl/expert_3`, 
 `lengthscales/expert_3`. Tags of what is measured twice end in `/training` or `/selection`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path

@@ -5,8 +5,6 @@ components, and the heads learn from these. With `unfreeze_blocks` the trunk is 
 bundle holds the trunk in both cases and takes images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

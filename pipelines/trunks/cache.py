@@ -1,7 +1,5 @@
 """Where files are kept that can be made again: converted weights, features of frozen trunks."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ files hold some hundred examples each and appear when they are complete, so an i
 it stopped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -61,12 +59,12 @@ class LoadedTrunk:
     weights: str | Path
 
     @cached_property
-    def of_batch(self) -> BatchPass:
+    def of_batch(self) -> "BatchPass":
         """What computes the features of images of the size of the facts in this process."""
         return BatchPass(self.network, (*self.facts.size, 3))
 
     @property
-    def factory(self) -> BatchPassFactory:
+    def factory(self) -> "BatchPassFactory":
         """How a worker loads it."""
         return BatchPassFactory(weights=self.weights, facts=self.facts)
 

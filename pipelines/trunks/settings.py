@@ -1,7 +1,5 @@
 """Settings of trunks, and what a run writes down of one; no TensorFlow here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -59,7 +57,7 @@ def train_off_cluster(_options: Mapping[str, Any], settings: Any) -> str | None:
     return f"train --set unfreeze_blocks={settings.unfreeze_blocks}" if settings.unfreeze_blocks else None
 
 
-def evaluate_off_cluster(run: type[TrunkRun], options: Mapping[str, Any], _settings: Any) -> str | None:
+def evaluate_off_cluster(run: "type[TrunkRun]", options: Mapping[str, Any], _settings: Any) -> str | None:
     """Return how an evaluation is called that leaves a cluster nothing to do; None where a trunk is frozen.
 
     The run has the weights of a frozen trunk in a file, which workers read, be they random or not.

@@ -9,8 +9,6 @@ protocol, facts of the system, the dictionary, the keys of the storages), then e
 elements as a little-endian 64-bit integer, and the elements.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import pickle

@@ -1,7 +1,5 @@
 """The weights of trunks: from a Python package, from a file, downloaded by Keras, or random."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import warnings

@@ -3,8 +3,6 @@
 The heads predict clips. A video is judged as one: the probabilities of its clips are averaged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,19 +32,14 @@ from pipelines.bundles.serving import ClipServer
 from pipelines.labelled.classes import (
     ClassDeployment,
     ClassJudge,
-    class_facts,
+    labelled_inputs,
     lacking_classes,
     likelihood,
-    plain_batches,
-    require_classes,
-    steps_per_epoch,
-    training_batches,
-    weigh,
 )
 from pipelines.labelled.data import LabelledData, PreparedImages, PreparedMatrix
 from pipelines.labelled.pools import Pools, pool_of, pools_of
 from pipelines.labelled.rivals import SupportVectorMachines, separable_classes
-from pipelines.runs.application import Application, Inputs, JudgedExample, Network, require_size
+from pipelines.runs.application import Application, JudgedExample, Network
 from pipelines.runs.description import PRETRAINING
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model
@@ -314,16 +307,12 @@ VIDEO: Application[Any, TrainSettings, VideoRun] = Application(
     run=VideoRun,
     fixed_settings=("width", "weights", "augmentation", "steps_per_epoch", "class_balance"),
     fixed_gp_settings=("likelihood",),
-    inputs=Inputs(
+    inputs=labelled_inputs(
         open=open_videos,
-        training_batches=training_batches,
-        plain_batches=plain_batches,
-        weigh=weigh,
-        facts=(class_facts, video_facts),
+        facts=(video_facts,),
         checks=(lacking_classes, learned_warnings, separable_classes, unheeded_settings),
-        fitting=(require_size, require_classes, require_kind),
+        fitting=(require_kind,),
         kept=(keep_video_trunk,),
-        steps_per_epoch=steps_per_epoch,
     ),
     network=Network(
         make=video_network,

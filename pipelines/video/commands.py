@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from data_prep.video.settings import VideoPrepareSettings
-from pipelines.command.console import stage_bars
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
 from pipelines.video.settings import (
@@ -28,10 +27,7 @@ def prepare(
     from data_prep.video.prepare import prepare_video  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
 
-    with stage_bars(call.console) as advance:
-        result = prepare_video(
-            videos, out, call.settings, jobs=call.workers, overwrite=overwrite, progress=advance
-        )
+    result = call.prepared(prepare_video, videos, out, overwrite=overwrite)
     manifest = result.manifest
     judged = {example.video: example for example in manifest.examples}
     shape = " x ".join(map(str, manifest.shape[:3]))

@@ -1,7 +1,5 @@
 """Features of prepared clips, cached for each video; interrupted, it goes on where it was."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterator

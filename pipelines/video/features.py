@@ -1,7 +1,5 @@
 """Caching the features of all prepared clips: what `gpimaging video features` does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

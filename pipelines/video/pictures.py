@@ -1,7 +1,5 @@
 """Pictures of the predictions for a video: probabilities over time, and the video with its labels."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

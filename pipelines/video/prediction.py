@@ -1,7 +1,5 @@
 """What `video predict` writes: tables of windows and segments, a plot and an annotated video for each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

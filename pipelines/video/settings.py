@@ -1,7 +1,5 @@
 """Settings of the video steps, and what a video run writes down; no TensorFlow here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 

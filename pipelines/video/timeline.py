@@ -1,7 +1,5 @@
 """Predictions for a video over time, and the segments of equal label in them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """The network before the heads of the video application: its files of weights, its fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -325,7 +325,7 @@ class LayerContract:
 
 def keyword_arguments(cls: type) -> list[str]:
     """Those that a class of ours takes itself."""
-    if not cls.__module__.startswith("gpmodels."):
+    if not cls.__module__.startswith("gpmodels.") or "__init__" not in vars(cls):
         return []
     parameters = inspect.signature(cls.__init__).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]

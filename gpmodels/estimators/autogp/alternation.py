@@ -6,8 +6,6 @@ inducing values stays where it is. In whitened coordinates u = L v that means ho
 q(v) itself would let the function follow the lengthscales.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

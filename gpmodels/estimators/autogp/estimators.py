@@ -1,8 +1,6 @@
 """AutoGP: classifier and regressor that can learn their hyper-parameters by leaving out."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -88,6 +86,7 @@ class _AutoGP(ConjugateEstimator):
     """What classifier and regressor share."""
 
     _model: ClassVar[str] = "autogp"
+    _of_head: ClassVar[tuple[str, ...]] = ("num_components", "posterior", "entropy")
     _adam_iterations: ClassVar[int] = 4000
     _learned_flags: ClassVar[tuple[str, ...]] = ("posterior_is_solved_",)
 
@@ -111,21 +110,6 @@ class _AutoGP(ConjugateEstimator):
                 f"objective={self.objective!r} alternates two objectives on mini-batches, which "
                 "optimizer='lbfgs' cannot. Leave optimizer at 'auto', or choose objective='elbo'."
             )
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "num_components": self.num_components,
-            "posterior": self.posterior,
-            "entropy": self.entropy,
-        }
-
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        classes = settings.get("num_classes", 1)
-        inducing = settings["num_inducing"]
-        root = inducing if settings["posterior"] == "diagonal" else inducing * (inducing + 1) // 2
-        functions = settings["num_components"] * (classes if classes > 2 else 1)
-        return functions * (inducing + root) + inducing * self.n_features_in_
 
     def _takes_full_batch(self, num_rows: int) -> bool:  # noqa: ARG002 - the base class has it
         return self.optimizer == "lbfgs"

@@ -12,8 +12,6 @@ mean solves the same system with the sites at its own marginals. Leaving rows ou
 (`gpmodels.heads.leave_one_out`) means something only for the best q.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

@@ -1,8 +1,6 @@
 """Deep Gaussian processes: classifier and regressor, with sparse layers or random features."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -20,7 +18,7 @@ from gpmodels.estimators.fitting.summary import aligned, reported_bound
 from gpmodels.estimators.sparse.base import SparseGPEstimator
 from gpmodels.estimators.sparse.classifiers import LIKELIHOODS, _GPClassifier
 from gpmodels.estimators.sparse.regressors import _GPRegressor
-from gpmodels.heads.layered import MAX_DEFAULT_WIDTH, checked_layers
+from gpmodels.heads.layered import checked_layers
 from gpmodels.likelihoods.gaussian import GaussianLikelihood
 from gpmodels.units.counts import is_count
 
@@ -29,9 +27,6 @@ FAMILIES = {"sparse": "deep_gp", "random_features": "random_features"}
 
 COUNTS = ("num_layers", "num_features", "num_samples", "num_prediction_samples")
 """Settings that are positive integers."""
-
-LARGEST_COUNT = 10_000
-"""Most of each that a file may ask for: some take memory without being in the file."""
 
 SOFTMAX_VARIANCE = 100.0
 """σ² with which the last layer starts under a softmax, whose logits lie about so far apart."""
@@ -66,6 +61,9 @@ class _DeepGPEstimator(SparseGPEstimator):
     batch_size: int = 1000
 
     _model: ClassVar[str] = "deep_gp"
+    _of_head: ClassVar[tuple[str, ...]] = (
+        *("mean_function", "inner_noise", "num_samples", "num_prediction_samples"),
+    )
     _first_look: ClassVar[int | None] = 10  # few rows are learned within some ten steps
 
     def _check_settings(self) -> None:
@@ -108,15 +106,6 @@ class _DeepGPEstimator(SparseGPEstimator):
         widths = None if self.widths is None else tuple(int(width) for width in self.widths)
         return {**size, "num_layers": self.num_layers, "widths": widths}
 
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "mean_function": self.mean_function,
-            "inner_noise": self.inner_noise,
-            "num_samples": self.num_samples,
-            "num_prediction_samples": self.num_prediction_samples,
-        }
-
     def _engine(self, num_features: int) -> Engine:
         return engine_for(FAMILIES[self.approximation], self.head_settings_, num_features)
 
@@ -152,29 +141,6 @@ class _DeepGPEstimator(SparseGPEstimator):
             return loss
 
         return BoundSteps(adam)
-
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        """Return a number of weights that a head of these settings has at least; a file's may be anything.
-
-        Raises:
-            ValueError: A size is none.
-        """
-        for name in COUNTS:
-            if name in settings and not (is_count(settings[name]) and settings[name] <= LARGEST_COUNT):
-                raise ValueError(
-                    f"{name} must be an integer from 1 to {LARGEST_COUNT}, but is {settings[name]!r}."
-                )
-        _, widths = checked_layers(settings["num_layers"], settings["widths"])
-        width = min(self.n_features_in_, MAX_DEFAULT_WIDTH)
-        inner = list(widths) if widths is not None else [width] * (settings["num_layers"] - 1)
-        classes = settings.get("num_classes", 1)
-        outputs = [*inner, classes if classes > 2 else 1]
-        inputs = [self.n_features_in_, *inner]
-        if "num_inducing" in settings:
-            m = settings["num_inducing"]
-            return sum(m * (d + w * (m + 3) // 2) for d, w in zip(inputs, outputs, strict=True))
-        r = settings["num_features"]
-        return sum(r * (d + 2 * w) for d, w in zip(inputs, inner, strict=False)) + r * (r + 1) // 2
 
     def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the bound of the fitted model at data, nats, with the nodes of prediction for the noise.

@@ -1,8 +1,6 @@
 """Deep feed-forward GP: classifier and regressor, with multiple-kernel learning over views of the columns."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -28,6 +26,9 @@ class _DeepEstimator(SparseGPEstimator):
     """What classifier and regressor share."""
 
     _model: ClassVar[str] = "dfgp"
+    _of_head: ClassVar[tuple[str, ...]] = (
+        *("output_kernel", "hidden_posterior", "hidden_lengthscales", "hidden_kl_weight"),
+    )
     _lbfgs_iterations: ClassVar[int] = 200
     _learned_arrays: ClassVar[tuple[str, ...]] = ("view_weights_",)
 
@@ -58,27 +59,11 @@ class _DeepEstimator(SparseGPEstimator):
             counts[name] = min(int(counts[name]), num_rows)
         return {**counts, "views": views}
 
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "output_kernel": self.output_kernel,
-            "hidden_posterior": self.hidden_posterior,
-            "hidden_lengthscales": self.hidden_lengthscales,
-            "hidden_kl_weight": self.hidden_kl_weight,
-        }
-
     def _values_per_row(self) -> float:
         settings = self.head_settings_
         hidden, inducing = settings["num_hidden"], settings["num_inducing"]
         pairs = inducing * (inducing + 1) // 2 * max(settings.get("num_classes", 1) - 1, 1)
         return (3 * hidden * settings["num_hidden_inducing"] + pairs) / 3
-
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        inducing = settings["num_hidden_inducing"]
-        hidden = settings["num_hidden"] * inducing * (2 + inducing // 2)
-        if settings["output_kernel"] == "linear":
-            return hidden
-        return hidden + settings["num_inducing"] * settings["num_hidden"]
 
     def _fit(
         self,
@@ -229,6 +214,3 @@ class DFGPRegressor(_DeepEstimator, _GPRegressor):
         >>> model.score(X, y) > 0.4
         True
     """
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {**super()._head_settings(), "likelihood": "gaussian"}

@@ -23,8 +23,6 @@ the form by sites. Equal to GPflow's `NaturalGradient`, tested. The fall of γ i
 (`docs/results/deep.md`).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ is made once for a configuration and number of features (and thread) and serves 
 it, in cross-validation for instance; what an estimator has learned is kept by the estimator, as NumPy arrays.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a fit has learned, as attributes whose names end in `_`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar

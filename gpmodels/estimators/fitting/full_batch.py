@@ -12,8 +12,6 @@ many of the iterations. With a soft E-step there is no such form and q
 is optimised with all else, as in the thesis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -5,8 +5,6 @@ sure of its posterior. Rows that count as N_eff observations have the weight N_e
 `gpmodels.statistics.effective_sample`.
 """
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 from typing import Any

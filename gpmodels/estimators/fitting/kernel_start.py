@@ -21,8 +21,6 @@ Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, (
 evidence and its gradient.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ always the difference of two gradients of the same objective, and every change o
 lower it, so that the memory stays and the bound only grows.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol

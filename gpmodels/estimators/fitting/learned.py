@@ -1,7 +1,5 @@
 """A word where a fit predicts no better on its own rows than the classes' shares, or the mean."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any

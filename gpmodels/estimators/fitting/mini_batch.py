@@ -1,7 +1,5 @@
 """Mini-batch training by Adam, in memory that does not grow with the number of rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -75,7 +73,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def subset(self, index: npt.NDArray[np.integer[Any]]) -> Rows:
+    def subset(self, index: npt.NDArray[np.integer[Any]]) -> "Rows":
         """Return some of the rows, by index."""
         x, y, weight = self.x[index], self.y[index], self.weight[index]
         groups, logits, variance = (

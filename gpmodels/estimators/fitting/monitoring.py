@@ -1,7 +1,5 @@
 """Progress of a fit: a bar on the terminal, TensorBoard, the learning curve and the user's callback."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext

@@ -1,24 +1,25 @@
 """Estimators as files: one `.npz` of arrays and a JSON description, never pickle.
 
-A file may come from anyone. Everything in it is checked against what an estimator of that class would hold
-before the estimator exists, and reading it runs no code of the file's.
+A file may come from anyone: reading it runs no code of the file's. A digest tells one that was altered after
+it was written. Who writes a file on purpose can give it numbers that no fit gives; it then predicts nonsense.
 """
 
-from __future__ import annotations
-
+import abc
+import hashlib
 import importlib.metadata
 import json
 import os
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from gpmodels.estimators.fitting.monitoring import CurvePoint
 
@@ -44,61 +45,80 @@ BEFORE = {
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def write_estimator(
-    estimator: BaseEstimator,
-    path: str | os.PathLike[str],
-    arrays: Arrays,
-    description: Mapping[str, Any],
-) -> None:
-    """Write what was learned of any kind to one file, with what the files of all estimators hold.
+class SavedEstimator(BaseEstimator, abc.ABC):
+    """An estimator that can be written to a file."""
 
-    Args:
-        estimator: Fitted.
-        path: The file, usually `*.npz`; an existing one is replaced.
-        arrays: What was learned, but the labels and the names of the columns.
-        description: What else JSON can hold.
+    _learned: ClassVar[str] = "weights_"
+    """Attribute that every fit sets at its end: one that failed leaves others that end in `_` behind."""
 
-    Raises:
-        ValueError: A label or a parameter cannot be stored.
-        FileNotFoundError: There is no such folder.
-        OSError: The file cannot be written.
-    """
-    stored = dict(arrays)
-    labels_are_objects = False
-    if is_classifier(estimator):
-        stored["classes"] = storable_labels(estimator.classes_)
-        labels_are_objects = estimator.classes_.dtype == object
-    if hasattr(estimator, "feature_names_in_"):
-        stored["feature_names"] = estimator.feature_names_in_.astype(np.str_)
-    described = header(estimator) | {"labels_are_objects": labels_are_objects} | dict(description)
-    write_archive(Path(path), stored | {"description": np.array(json.dumps(described))})
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether something is learned."""
+        return hasattr(self, self._learned)
+
+    @abc.abstractmethod
+    def _stored(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return what was learned: arrays, and what else JSON can hold."""
+
+    @classmethod
+    @abc.abstractmethod
+    def _restored(cls, description: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Return the estimator of what `_stored` returned; `unfitted` makes it."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, complete or not at all.
+
+        Args:
+            path: The file, usually `*.npz`; an existing one is replaced.
+
+        Raises:
+            sklearn.exceptions.NotFittedError: The estimator is not fitted.
+            ValueError: A label or a parameter cannot be stored.
+            FileNotFoundError: There is no such folder.
+        """
+        check_is_fitted(self)
+        arrays, own = self._stored()
+        labels_are_objects = False
+        if is_classifier(self):
+            arrays["classes"] = storable_labels(self.classes_)
+            labels_are_objects = self.classes_.dtype == object
+        if hasattr(self, "feature_names_in_"):
+            arrays["feature_names"] = self.feature_names_in_.astype(np.str_)
+        description = header(self) | {"labels_are_objects": labels_are_objects} | own
+        description["digest"] = _digest(arrays, description)
+        write_archive(Path(path), arrays | {"description": np.array(json.dumps(description))})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator of this class from a file of `save`; reading runs no code of the file's.
+
+        Args:
+            path: The file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: The file is of another kind or class, damaged, or altered; the message says how.
+        """
+        try:
+            description, arrays = read_archive(Path(path))
+            check_header(description, cls)
+            digest = description.pop("digest", None)  # earlier files have none
+            if digest is not None and digest != _digest(arrays, description):
+                raise ValueError("was altered after it was saved. Save the estimator again.")
+            return cls._restored(description, arrays)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: is not what {cls.__name__}.save writes ({error!r}).") from error
 
 
-def read_estimator(
-    cls: type[Estimator],
-    path: str | os.PathLike[str],
-    restored: Callable[[type[Estimator], Mapping[str, Any], Arrays], Estimator],
-) -> Estimator:
-    """Read an estimator of any kind from a file of `write_estimator`.
-
-    Args:
-        cls: Class of the estimator.
-        path: The file.
-        restored: Returns the estimator of a description and arrays, after a check of both.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no such file, or of another class, damaged, or inconsistent.
-    """
-    try:
-        description, arrays = read_archive(Path(path))
-        check_header(description, cls)
-        estimator = restored(cls, description, arrays)
-        if "feature_names" in arrays:
-            estimator.feature_names_in_ = restored_names(arrays, estimator.n_features_in_)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return estimator
+def _digest(arrays: Arrays, description: Mapping[str, Any]) -> str:
+    """Return a digest of all that a file holds besides it."""
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def header(estimator: BaseEstimator) -> dict[str, Any]:
@@ -260,64 +280,29 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
     return description, arrays
 
 
-def unfitted(cls: type[Estimator], parameters: Mapping[str, Any]) -> Estimator:
-    """Return an estimator with the parameters of a file."""
+def unfitted(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
+    """Return an estimator with the parameters, the labels and the names of the columns of a file."""
+    parameters = description["parameters"]
     known = set(cls().get_params(deep=False))
     if unknown := sorted(set(parameters) - known):
         raise ValueError(f"has the parameters {unknown}, which {cls.__name__} does not have.")
     values: dict[str, Any] = {name: value for name, value in BEFORE.items() if name in known}
     for name, value in parameters.items():
-        pairs = value.get("pairs") if isinstance(value, dict) else None
-        try:
-            values[name] = value if pairs is None else dict(pairs)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"its parameter {name} is no list of pairs: {value!r}.") from error
-    return cls(**values)
+        values[name] = dict(value["pairs"]) if isinstance(value, dict) else value
+    estimator = cls(**values)
+    if is_classifier(estimator):
+        are_objects = description.get("labels_are_objects", False)
+        estimator.classes_ = arrays["classes"].astype(object) if are_objects else arrays["classes"]
+    if "feature_names" in arrays:
+        estimator.feature_names_in_ = arrays["feature_names"].astype(object)
+    return estimator
 
 
-def finite_array(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
-    """Return a float64 array of the file, of a shape in which None stands for any length."""
-    if name not in arrays:
-        raise ValueError(f"lacks the array {name}.")
-    array = arrays[name]
-    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    if not fits or array.dtype != np.float64:
-        raise ValueError(
-            f"the array {name} must be float64 of shape {list(shape)}, but is {array.dtype} of shape "
-            f"{list(array.shape)}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(f"the array {name} holds numbers that are not finite.")
-    return array
-
-
-def restored_names(arrays: Arrays, num_features: int) -> npt.NDArray[Any]:
-    """Return the names of the columns that a file holds, `[D]`."""
-    names = arrays["feature_names"]
-    if names.shape != (num_features,) or names.dtype.kind != "U":
-        raise ValueError(f"feature_names must hold {num_features} strings.")
-    return names.astype(object)
-
-
-def restored_classes(arrays: Arrays, *, objects: bool) -> npt.NDArray[Any]:
-    """Return the labels that a file holds, in order."""
-    classes = arrays.get("classes")
-    if (
-        classes is None
-        or classes.ndim != 1
-        or len(classes) < 2
-        or not np.array_equal(classes, np.unique(classes))
-    ):
-        raise ValueError("the array classes must hold at least two different labels in order.")
-    return classes.astype(object) if objects else classes
+def curve_array(curve: Sequence[CurvePoint]) -> npt.NDArray[Any]:
+    """Return a learning curve as an array, with a row for each iteration."""
+    return np.array(curve, "float64").reshape(-1, len(CurvePoint._fields))
 
 
 def restored_curve(arrays: Arrays) -> list[CurvePoint]:
     """Return the learning curve of a file."""
-    curve = arrays.get("learning_curve")
-    width = len(CurvePoint._fields)
-    if curve is None or curve.dtype != np.float64 or curve.ndim != 2 or curve.shape[1] != width:
-        raise ValueError(f"the array learning_curve must be float64 with {width} columns.")
-    if not np.isfinite(curve[:, :2]).all():
-        raise ValueError("the array learning_curve holds iterations or seconds that are not finite.")
-    return [CurvePoint(int(iteration), *rest) for iteration, *rest in curve.tolist()]
+    return [CurvePoint(int(iteration), *rest) for iteration, *rest in arrays["learning_curve"].tolist()]

@@ -1,7 +1,5 @@
 """Rows of a fit: checked, with errors that say where a value is not finite, their moments, and one form."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

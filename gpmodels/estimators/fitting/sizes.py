@@ -1,7 +1,5 @@
 """How many inducing inputs and experts an estimator takes for a number of rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ inducing inputs placed by its lengthscales, and of classes no linear mean at fir
 and the bound, which holds the linear mean's part as well, says which goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

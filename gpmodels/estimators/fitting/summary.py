@@ -1,7 +1,5 @@
 """What an estimator has learned, in the user's units: experts, lengthscales, relevance, noise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

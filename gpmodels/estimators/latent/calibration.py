@@ -5,8 +5,6 @@ filled values wrong by a factor for each column: too large where a column hardly
 pictures, and too small elsewhere.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gpmodels.gplvm.data import FloatArray

@@ -1,7 +1,5 @@
 """What a Bayesian GPLVM refuses, in one message each."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from numbers import Real

@@ -1,22 +1,19 @@
 """Bayesian GPLVM: a map of the rows, what is odd among them, and what is missing in them."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpmodels.estimators.fitting.fitted import all_or_nothing
 from gpmodels.estimators.fitting.monitoring import CurvePoint, FitMonitor
-from gpmodels.estimators.fitting.persistence import read_estimator, write_estimator
+from gpmodels.estimators.fitting.persistence import SavedEstimator
 from gpmodels.estimators.fitting.summary import aligned
 from gpmodels.estimators.latent.calibration import variance_factors
 from gpmodels.estimators.latent.checks import (
@@ -48,12 +45,13 @@ MAX_LISTED = 20
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedEstimator):
     """Bayesian Gaussian process latent variable model: a map of rows with their uncertainty.
 
     Each column is a Gaussian process over a few latent dimensions, and each row has a Gaussian position
     there. Dimensions that the data do not need switch themselves off (`relevance_`). NaN means a missing
-    value, in `fit`, `transform`, `score_samples` and `complete`.
+    value, in `fit`, `transform`, `score_samples` and `complete`. A file of `save` holds the positions of the
+    training rows, not the rows.
 
     Args:
         num_dimensions: Q, latent dimensions to begin with; at most the rows and the columns.
@@ -103,6 +101,9 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         True
     """
 
+    _stored = stored_gplvm
+    _restored: ClassVar[Any] = classmethod(restored_gplvm)
+
     num_dimensions: int = 10
     num_inducing: int | str = "auto"
     posterior: str = "gaussian"
@@ -116,10 +117,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     random_state: Any = None
     verbose: int = 0
     log_dir: str | None = None
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether something is learned: a fit that failed leaves other attributes that end in `_` behind."""
-        return hasattr(self, "weights_")
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: NaN is allowed."""
@@ -300,33 +297,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 *([f"and {hidden} less relevant dimensions"] if hidden > 0 else []),
             ]
         )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file, complete or not at all.
-
-        Args:
-            path: The file, usually `*.npz`; an existing one is replaced. It holds the positions of the
-                training rows, not the rows.
-
-        Raises:
-            sklearn.exceptions.NotFittedError: The estimator is not fitted.
-            ValueError: A parameter cannot be stored.
-        """
-        check_is_fitted(self)
-        write_estimator(self, path, *stored_gplvm(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator from a file of `save`; reading runs no code of the file's.
-
-        Args:
-            path: The file.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
-        """
-        return read_estimator(cls, path, restored_gplvm)
 
     @property
     def noise_deviation_(self) -> FloatArray:

@@ -1,7 +1,5 @@
 """The fit of a Bayesian GPLVM: on all rows at once, or on a sample first and then by mini-batches."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple

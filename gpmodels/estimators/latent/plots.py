@@ -3,8 +3,6 @@
 Not imported by `gpmodels`, which needs no pictures: `from gpmodels.estimators.latent import plots`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores of rows by models that have not learned from them."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,11 +1,8 @@
 """What the estimators share: checking, scaling, default sizes, training, prediction, and a summary."""
 
-from __future__ import annotations
-
 import abc
 import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -13,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -33,6 +29,7 @@ from gpmodels.estimators.fitting.mini_batch import (
     warm_start,
 )
 from gpmodels.estimators.fitting.monitoring import CurvePoint, FitMonitor
+from gpmodels.estimators.fitting.persistence import SavedEstimator
 from gpmodels.estimators.fitting.rows import (
     checked_rows,
     merged_rows,
@@ -42,7 +39,7 @@ from gpmodels.estimators.fitting.rows import (
 from gpmodels.estimators.fitting.sizes import default_num_experts, default_num_inducing, expert_size
 from gpmodels.estimators.fitting.starts import choose_start
 from gpmodels.estimators.fitting.summary import describe
-from gpmodels.estimators.sparse.files import load_estimator, save_estimator
+from gpmodels.estimators.sparse.files import restored_sparse, stored_sparse
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
 from gpmodels.units.counts import is_count
@@ -64,7 +61,7 @@ MAX_HELD_OUT = 10_000
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class SparseGPEstimator(BaseEstimator, abc.ABC):
+class SparseGPEstimator(SavedEstimator, abc.ABC):
     """Base class of the scikit-learn estimators; use one of its subclasses.
 
     The parameters are keyword-only fields of dataclasses, which make the constructors that scikit-learn asks
@@ -76,9 +73,14 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     _lbfgs_iterations: ClassVar[int] = 1000
     _adam_iterations: ClassVar[int] = 10_000
     _first_look: ClassVar[int | None] = None  # of `fit_mini_batch`
+    _of_head: ClassVar[tuple[str, ...]] = ("kernel", "kernel_depth")
+    """Parameters of this class that are arguments of the head; subclasses name their own."""
     _learned_arrays: ClassVar[tuple[str, ...]] = ()
     """Attributes of one axis, besides `weights_`, that go into a file."""
     _learned_flags: ClassVar[tuple[str, ...]] = ()  # attributes that are true or false and go into a file
+
+    _stored = stored_sparse
+    _restored: ClassVar[Any] = classmethod(restored_sparse)
 
     num_inducing: int | str = "auto"
     kernel: str = "squared_exponential"
@@ -96,13 +98,10 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
     verbose: int = 0
     log_dir: str | None = None
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether something is learned: a fit that failed leaves other attributes that end in `_` behind."""
-        return hasattr(self, "weights_")
-
     def _head_settings(self) -> dict[str, Any]:
         """Return the arguments of the head besides its sizes, from the parameters and the labels."""
-        return {"kernel": self.kernel, "kernel_depth": self.kernel_depth}
+        names = [name for cls in reversed(type(self).__mro__) for name in vars(cls).get("_of_head", ())]
+        return {name: getattr(self, name) for name in names}
 
     def _fit(
         self,
@@ -328,16 +327,6 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         # One latent function for each of more than two classes, and the nodes of their expectations.
         return classes * max(settings["num_inducing"], 128) / 4
 
-    def _least_weights(self, settings: Mapping[str, Any]) -> int:
-        """Return a number of weights that a head of these settings has at least."""
-        num_classes = settings.get("num_classes", 1)
-        latents = num_classes if num_classes > 2 else 1
-        inducing, experts = settings["num_inducing"], settings.get("num_experts", 0)
-        return max(
-            count * m * (latents * (m + 1) // 2 + self.n_features_in_)
-            for count, m in ((1, inducing), (experts, settings.get("num_expert_inducing", inducing)))
-        )
-
     def _engine(self, num_features: int) -> Engine:
         return engine_for(self._model, self.head_settings_, num_features)
 
@@ -396,31 +385,6 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
         """Return a table of what was learned; its numbers: `gpmodels.estimators.fitting.summary.describe`."""
         return str(describe(self))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file, complete or not at all.
-
-        Args:
-            path: The file, usually `*.npz`; an existing one is replaced.
-
-        Raises:
-            sklearn.exceptions.NotFittedError: The estimator is not fitted.
-            ValueError: A label or a parameter cannot be stored.
-        """
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator of this class from a file of `save`; reading runs no code of the file's.
-
-        Args:
-            path: The file.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
-        """
-        return load_estimator(cls, path)
-
     def _scaled_targets(
         self,
         targets: FloatArray,
@@ -438,6 +402,8 @@ class SparseGPEstimator(BaseEstimator, abc.ABC):
 class ConjugateEstimator(SparseGPEstimator, abc.ABC):
     """Base class of the estimators whose units have the columns themselves as inputs."""
 
+    _of_head: ClassVar[tuple[str, ...]] = ("mean", "lengthscale_spread")
+
     mean: str = "linear"
     lengthscale_spread: float | None = 0.5
 
@@ -449,9 +415,6 @@ class ConjugateEstimator(SparseGPEstimator, abc.ABC):
         is_number = isinstance(spread, Real) and not isinstance(spread, bool)
         if spread is not None and not (is_number and 0.0 < float(spread) < math.inf):
             raise ValueError(f"lengthscale_spread must be positive or None, but is {spread!r}.")
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {**super()._head_settings(), "mean": self.mean, "lengthscale_spread": self.lengthscale_spread}
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -476,17 +439,11 @@ class HierarchicalEstimator(ExpertsEstimator, abc.ABC):
     """Base class of the estimators with a global unit and gated experts."""
 
     _model: ClassVar[str] = "hgp"
+    _of_head: ClassVar[tuple[str, ...]] = ("global_weight", "expert_variance")
 
     num_expert_inducing: int | None = None
     global_weight: float = 1.0
     expert_variance: str = "full"
-
-    def _head_settings(self) -> dict[str, Any]:
-        return {
-            **super()._head_settings(),
-            "global_weight": self.global_weight,
-            "expert_variance": self.expert_variance,
-        }
 
     def _sizes(self, num_rows: int) -> dict[str, Any]:
         return super()._sizes(num_rows) | expert_size(self.num_expert_inducing, num_rows)

@@ -1,7 +1,5 @@
 """Classifiers: hierarchical GP, sparse variational GP, and the mixture without a global term."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -4,8 +4,6 @@ One pass over the rows takes the place of N fits: the row's site is divided out 
 `gpmodels.heads.leave_one_out`. Inducing inputs and hyper-parameters have seen the row and stay.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Not imported by `gpmodels`, which needs no pictures: `from gpmodels.estimators.sparse import plots`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """Regressors: hierarchical GP (the thesis' HMGP), sparse variational GP, mixture without a global term."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

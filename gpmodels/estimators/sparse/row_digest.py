@@ -1,7 +1,5 @@
 """A number that tells whether rows are those of a fit, in whatever order."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

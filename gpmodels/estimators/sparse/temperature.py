@@ -15,8 +15,6 @@ propagation, used for cross-validation by A. Vehtari et al., Bayesian leave-one-
 approximations for Gaussian latent variable models, JMLR 17, 2016, section 3, here with the sites solved anew.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from numbers import Real

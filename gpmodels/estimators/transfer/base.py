@@ -1,9 +1,6 @@
 """What the transfer estimators share: their rows by domain, the fit, and what they say of it."""
 
-from __future__ import annotations
-
 import abc
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +9,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gpmodels.estimators.fitting.engine import FloatArray
 from gpmodels.estimators.fitting.grouped import checked_groups
 from gpmodels.estimators.fitting.monitoring import FitMonitor
-from gpmodels.estimators.fitting.persistence import read_estimator, write_estimator
+from gpmodels.estimators.fitting.persistence import SavedEstimator
 from gpmodels.estimators.fitting.rows import checked_rows
 from gpmodels.estimators.transfer.domains import (
     SCALINGS,
@@ -69,7 +65,7 @@ class LabelledRows(NamedTuple):
     weight: FloatArray
     groups: npt.NDArray[np.intp] | None
 
-    def subset(self, used: npt.NDArray[np.bool_]) -> LabelledRows:
+    def subset(self, used: npt.NDArray[np.bool_]) -> "LabelledRows":
         """Return some of the rows."""
         groups = None if self.groups is None else self.groups[used]
         return LabelledRows(self.x[used], self.domain[used], self.labelled[used], self.weight[used], groups)
@@ -80,12 +76,16 @@ class LabelledRows(NamedTuple):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class TransferEstimator(BaseEstimator, abc.ABC):
+class TransferEstimator(SavedEstimator, abc.ABC):
     """What the transfer estimators share."""
 
     _is_classifier: ClassVar[bool]
 
     _kind: ClassVar[str] = "asymmetric"
+    _learned: ClassVar[str] = "model_"
+
+    _stored = stored_transfer
+    _restored: ClassVar[Any] = classmethod(restored_transfer)
 
     mixing: Any = "learned"
     max_iterations: int = 0
@@ -95,10 +95,6 @@ class TransferEstimator(BaseEstimator, abc.ABC):
     random_state: Any = None
     verbose: int = 0
     log_dir: str | None = None
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether something is learned: a fit that failed leaves other attributes that end in `_` behind."""
-        return hasattr(self, "model_")
 
     def _checked(self, x: FloatArray, sample_domain: Any, sample_weight: Any, groups: Any) -> LabelledRows:
         """Return the rows of a fit with their domains, all of them labelled, and record the domains."""
@@ -343,32 +339,6 @@ class TransferEstimator(BaseEstimator, abc.ABC):
         else:
             lines.append(f"leave-one-out NLL {with_sources:.3f}; there is no source")
         return "\n".join(lines)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file, complete or not at all.
-
-        Args:
-            path: The file, usually `*.npz`; an existing one is replaced.
-
-        Raises:
-            sklearn.exceptions.NotFittedError: The estimator is not fitted.
-            ValueError: A label or a parameter cannot be stored.
-        """
-        check_is_fitted(self)
-        write_estimator(self, path, *stored_transfer(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator of this class from a file of `save`; reading runs no code of the file's.
-
-        Args:
-            path: The file.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file is of another kind or class, damaged, or inconsistent; the message says how.
-        """
-        return read_estimator(cls, path, restored_transfer)
 
 
 def _are_shares(mixing: Any) -> bool:

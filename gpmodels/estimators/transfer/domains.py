@@ -3,8 +3,6 @@
 The convention is skada's: a number from 0 names a source, one negative number is the target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """ATL-DGP: rows of well-labelled sources help a target that has few labels."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

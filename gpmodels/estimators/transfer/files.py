@@ -1,7 +1,5 @@
 """Transfer estimators as files: one `.npz` of arrays and a JSON description, as the other estimators'."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -9,23 +7,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, is_classifier
 
-from gpmodels.estimators.fitting.persistence import (
-    Arrays,
-    finite_array,
-    restored_classes,
-    unfitted,
-)
+from gpmodels.estimators.fitting.persistence import Arrays, unfitted
 from gpmodels.estimators.transfer.domains import Domains, Scales
-from gpmodels.estimators.transfer.training_files import restored_training, trained_arrays
 from gpmodels.transfer.exact import ExactTransfer
 from gpmodels.transfer.features import DomainFeatures
 from gpmodels.transfer.judged import JudgedTransfer
-from gpmodels.transfer.rows import LeftOut
+from gpmodels.transfer.outputs import OutputPosterior
+from gpmodels.transfer.parameters import ModelKind, gathered
+from gpmodels.transfer.rows import DomainRows, LeftOut, TransferRows
 from gpmodels.transfer.score_scale import SourceComparison
+from gpmodels.transfer.trained import TrainedTransfer
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
-
-NUMBERS = ("noise", "score_scale", "nll", "nll_with_sources", "nll_without_sources", "standard_error")
 
 
 def stored_transfer(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -38,7 +31,7 @@ def stored_transfer(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any
         "left_out_mean": model.left_out.mean,
         "left_out_variance": model.left_out.variance,
         "transfer_weight": estimator.transfer_weight_,
-        **(_exact_arrays(model) if isinstance(model, ExactTransfer) else trained_arrays(model.trained)),
+        **(_exact_arrays(model) if isinstance(model, ExactTransfer) else _trained_arrays(model.trained)),
     }
     description = {
         "target": estimator.domains_.target,
@@ -57,41 +50,22 @@ def stored_transfer(estimator: BaseEstimator) -> tuple[dict[str, npt.NDArray[Any
 
 
 def restored_transfer(cls: type[Estimator], description: Mapping[str, Any], arrays: Arrays) -> Estimator:
-    """Return the transfer estimator of a file.
-
-    Raises:
-        ValueError: It is inconsistent.
-    """
-    numbers = {name: _number(description, name) for name in NUMBERS}
-    if not (numbers["noise"] > 0 and numbers["score_scale"] > 0):
-        raise ValueError("its noise and score_scale must be positive.")
-    estimator = unfitted(cls, description["parameters"])
-    estimator.domains_ = _domains(arrays, description.get("target"))
-    count = len(estimator.domains_.sources) + 1
-    estimator.scales_ = _scales(arrays, "scale_mean", "scale_deviation", count)
-    num_features = estimator.scales_.mean.shape[1]
-    estimator.n_features_in_ = num_features
-    left_out = finite_array(arrays, "left_out_mean", (None, None))
-    judged = LeftOut(left_out, finite_array(arrays, "left_out_variance", (len(left_out),)))
-    num_outputs = left_out.shape[1]
-    kind = description.get("trained")
-    if kind is None:
-        estimator.model_ = _exact(arrays, (count, num_features, num_outputs), judged, numbers)
+    """Return the transfer estimator of a file."""
+    estimator = unfitted(cls, description, arrays)
+    estimator.domains_ = Domains(tuple(arrays["sources"].tolist()), description["target"])
+    estimator.scales_ = Scales(arrays["scale_mean"], arrays["scale_deviation"])
+    estimator.n_features_in_ = estimator.scales_.mean.shape[1]
+    left_out = LeftOut(arrays["left_out_mean"], arrays["left_out_variance"])
+    if description["trained"] is None:
+        estimator.model_ = _exact(arrays, left_out, description)
     else:
-        trained = restored_training(
-            arrays, kind, (count, num_features, num_outputs), is_classifier=is_classifier(estimator)
-        )
-        estimator.model_ = JudgedTransfer(trained, judged, numbers["score_scale"], numbers["nll"])
-    scores = (numbers[name] for name in ("nll_with_sources", "nll_without_sources", "standard_error"))
-    estimator._set_found(finite_array(arrays, "transfer_weight", (count - 1,)), SourceComparison(*scores))
-    if is_classifier(estimator):
-        estimator.classes_ = restored_classes(arrays, objects=bool(description.get("labels_are_objects")))
-        if len(estimator.classes_) != num_outputs:
-            raise ValueError(f"holds {len(estimator.classes_)} labels for {num_outputs} functions.")
-    else:
-        estimator.target_scales_ = _scales(arrays, "target_mean", "target_deviation", count)
-        if estimator.target_scales_.mean.shape[1] != 1 or num_outputs != 1:
-            raise ValueError("a regressor has one function, with one scale in each domain.")
+        kind = ModelKind(*description["trained"])
+        trained = _trained(arrays, kind, is_classifier=is_classifier(estimator))
+        estimator.model_ = JudgedTransfer(trained, left_out, description["score_scale"], description["nll"])
+    scores = (description[name] for name in ("nll_with_sources", "nll_without_sources", "standard_error"))
+    estimator._set_found(arrays["transfer_weight"], SourceComparison(*scores))
+    if not is_classifier(estimator):
+        estimator.target_scales_ = Scales(arrays["target_mean"], arrays["target_deviation"])
     return estimator
 
 
@@ -107,71 +81,49 @@ def _exact_arrays(model: ExactTransfer) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _exact(
-    arrays: Arrays, shape: tuple[int, int, int], left_out: LeftOut, numbers: Mapping[str, float]
-) -> ExactTransfer:
-    """Return the exact limit of a file, of so many domains, columns and functions."""
-    count, num_features, num_outputs = shape
-    features = []
-    lengthscales = finite_array(arrays, "lengthscales", (count,))
-    if not (lengthscales > 0).all():
-        raise ValueError("the array lengthscales must hold positive numbers.")
-    for i, lengthscale in enumerate(lengthscales.tolist()):
-        inducing = finite_array(arrays, f"inducing_{i}", (None, num_features))
-        if not len(inducing):
-            raise ValueError(f"the array inducing_{i} has no row.")
-        features.append(_features(inducing, lengthscale))
-    total = sum(one.size for one in features)
-    nodes = finite_array(arrays, "nodes", (None, count))
-    weight = finite_array(arrays, "node_weight", (len(nodes),))
-    if (weight < 0).any() or abs(weight.sum() - 1.0) > 1e-6:
-        raise ValueError("the array node_weight must hold weights of sum 1.")
+def _exact(arrays: Arrays, left_out: LeftOut, description: Mapping[str, Any]) -> ExactTransfer:
+    """Return the exact limit of a file."""
+    lengthscales = arrays["lengthscales"].tolist()
     return ExactTransfer(
-        tuple(features),
-        nodes,
-        weight,
-        finite_array(arrays, "target_weights", (len(nodes), total, num_outputs)),
-        finite_array(arrays, "source_weights", (total - features[-1].size, num_outputs)),
-        finite_array(arrays, "covariance", (total, total)),
-        numbers["noise"],
-        left_out,
-        numbers["score_scale"],
-        numbers["nll"],
+        features=tuple(
+            DomainFeatures.of(arrays[f"inducing_{i}"], each) for i, each in enumerate(lengthscales)
+        ),
+        nodes=arrays["nodes"],
+        node_weight=arrays["node_weight"],
+        target_weights=arrays["target_weights"],
+        source_weights=arrays["source_weights"],
+        covariance=arrays["covariance"],
+        noise=description["noise"],
+        left_out=left_out,
+        score_scale=description["score_scale"],
+        nll=description["nll"],
     )
 
 
-def _domains(arrays: Arrays, target: Any) -> Domains:
-    sources = arrays.get("sources")
-    if (
-        sources is None
-        or sources.ndim != 1
-        or sources.dtype != np.int64
-        or not np.array_equal(sources, np.unique(sources))
-        or (sources < 0).any()
-        or not isinstance(target, int)
-        or target >= 0
-    ):
-        raise ValueError("its sources must be different numbers from 0 in order, its target one below 0.")
-    return Domains(tuple(sources.tolist()), target)
+def _trained_arrays(trained: TrainedTransfer) -> dict[str, npt.NDArray[Any]]:
+    """Return all that predictions need by name; the rows of the training are left out."""
+    arrays = {
+        f"part_{number}_{name}": np.asarray(value, np.float64)
+        for number, name, value in trained.parameters.leaves()
+        if name != "latent_mean"  # one for each training row, and no prediction needs it
+    }
+    for number, outputs in enumerate(trained.outputs):
+        for name, value in outputs._asdict().items():
+            arrays[f"output_{number}_{name}"] = np.asarray(value, np.float64)
+    return arrays | {"prior": np.asarray(trained.prior), "curve": np.asarray(trained.curve)}
 
 
-def _scales(arrays: Arrays, mean: str, deviation: str, count: int) -> Scales:
-    means = finite_array(arrays, mean, (count, None))
-    deviations = finite_array(arrays, deviation, means.shape)
-    if not (deviations > 0).all():
-        raise ValueError(f"the array {deviation} must hold positive numbers.")
-    return Scales(means, deviations)
-
-
-def _features(inducing: npt.NDArray[Any], lengthscale: float) -> DomainFeatures:
-    try:
-        return DomainFeatures.of(inducing, lengthscale)
-    except np.linalg.LinAlgError as error:
-        raise ValueError("its inducing inputs cannot be those of a fit: their kernel is singular.") from error
-
-
-def _number(description: Mapping[str, Any], name: str) -> float:
-    value = description.get(name)
-    if not isinstance(value, float) or not np.isfinite(value):
-        raise ValueError(f"its {name} must be a number, but is {value!r}.")
-    return value
+def _trained(arrays: Arrays, kind: ModelKind, *, is_classifier: bool) -> TrainedTransfer:
+    """Return the trained model of a file; it predicts, but holds no rows to leave out."""
+    named = [(key.split("_", 2), value) for key, value in arrays.items() if key.startswith("part_")]
+    parameters = gathered([(int(number), name, value) for (_, number, name), value in named])
+    outputs = tuple(
+        OutputPosterior(*(arrays[f"output_{number}_{name}"] for name in OutputPosterior._fields))
+        for number in range(len(parameters.domains))
+    )
+    num_features, num_outputs = parameters.target.inducing.shape[-1], len(outputs[-1].mean)
+    nothing = DomainRows(np.zeros([0, num_features]), np.zeros([0, num_outputs]), np.zeros(0), 1.0)
+    rows = TransferRows((nothing,) * (len(outputs) - 1), nothing, is_classifier)
+    curve = arrays["curve"]
+    bound = float(curve[-1]) if len(curve) else float("nan")
+    return TrainedTransfer(kind, parameters, outputs, rows, arrays["prior"], bound, curve)

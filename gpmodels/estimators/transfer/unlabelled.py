@@ -4,8 +4,6 @@ Semi-supervised estimators of scikit-learn mark a row without a label by -1, amo
 array of objects. None and NaN, as pandas has them, mean the same here.
 """
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 from typing import Any

@@ -54,7 +54,10 @@ class Chunks:
         assert len(chunk) <= size
         return chunk
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.closed = True
 
 

@@ -6,12 +6,10 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from data_prep.errors import InputError
-from data_prep.files import fetching
 from data_prep.files.fetching import fetch
 from tests.data_prep.files.stores import ADDRESS, FILES, Chunks, counts, files, put
 
@@ -85,13 +83,14 @@ def test_patterns_take_a_part(tmp_path):
 
 
 def test_a_large_file_comes_in_chunks(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "_BLOCK", 1000)
+    monkeypatch.setattr(store, "blocksize", 1000)
     content = os.urandom(100_500)
     put(store, "large.tif", content)
     seen = []
     fetch(ADDRESS, tmp_path, patterns=["large.tif"], progress=lambda _stage, done, _total: seen.append(done))
     assert files(tmp_path) == {"large.tif": content}
-    assert seen == [*range(1000, 100_001, 1000), 100_500]
+    assert sorted(set(seen) - {0}) == [*range(1000, 100_001, 1000), 100_500]
+    assert seen == sorted(seen)
 
 
 def test_a_truncated_transfer_is_named_and_the_others_are_kept(store, tmp_path):
@@ -113,12 +112,11 @@ def test_what_may_not_be_read_is_named(store, tmp_path):
     assert "'a.tif' cannot be read (Access Denied). Once that is mended, run the same" in failed.reason
 
 
-@pytest.mark.usefixtures("store")
-def test_a_full_disk_is_no_fault_of_the_other_side(tmp_path, monkeypatch):
-    def refuse(_self, _content, _name):
+def test_a_full_disk_is_no_fault_of_the_other_side(store, tmp_path, monkeypatch):
+    def refuse(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(fetching._Job, "_read", refuse)
+    monkeypatch.setattr(store, "get_file", refuse)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
         fetch(ADDRESS, tmp_path)
     assert files(tmp_path) == {}
@@ -134,16 +132,16 @@ def test_an_error_ends_the_transfers_of_files_before_it(store, tmp_path, monkeyp
             assert time.monotonic() < late, "was not stopped"
             return b"x"
 
-    read = fetching._Job._read
+    get_file = store.get_file
 
-    def refuse_last(self, content, name):
+    def refuse_last(name, *arguments, **named):
         if name.endswith("é.tif"):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return read(self, content, name)
+        return get_file(name, *arguments, **named)
 
     store.spoilt["/slides/a.tif"] = [Endless]
     monkeypatch.setattr(store, "async_impl", True)  # several threads
-    monkeypatch.setattr(fetching._Job, "_read", refuse_last)
+    monkeypatch.setattr(store, "get_file", refuse_last)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
         fetch(ADDRESS, tmp_path, jobs=4)
     assert time.monotonic() < late
@@ -206,39 +204,35 @@ def test_a_folder_inside_what_is_fetched_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"),
+    "name",
     [
-        ("../x.tif", "which has `.`, `..` or nothing as a part"),
-        ("sub/../../x.tif", "which has `.`, `..` or nothing as a part"),
-        ("./x.tif", "which has `.`, `..` or nothing as a part"),
-        ("/etc/x.tif", "which has `.`, `..` or nothing as a part"),
-        ("sub//x.tif", "which has `.`, `..` or nothing as a part"),
-        ("sub/", "which has `.`, `..` or nothing as a part"),
-        ("x\0.tif", "which is no text that file systems take"),
-        ("x\udc80.tif", "which is no text that file systems take"),
-        (f"sub/{'é' * 128}/x.tif", "with a part of more than 255 bytes"),
-        ("fetched.jsonl", "a name that `gpimaging fetch` needs for its own files"),
-        ("Fetched.JSONL", "a name that `gpimaging fetch` needs for its own files"),
-        (".partial-1/x.tif", "a name that `gpimaging fetch` needs for its own files"),
-        ("a.tif/x.tif", "and another file where that needs a folder"),
+        *("../x.tif", "sub/../../x.tif", "./x.tif", "/etc/x.tif", "sub//x.tif", "sub/"),
+        *("x\0.tif", "x\udc80.tif", "fetched.jsonl", "Fetched.JSONL", ".partial-1/x.tif"),
     ],
 )
-def test_a_name_that_is_no_path_below_is_refused_before_anything_is_fetched(store, tmp_path, name, fault):
+def test_a_name_that_is_no_path_below_is_refused_before_anything_is_fetched(store, tmp_path, name):
     store.listed[f"/slides/{name}"] = {"size": 1}
     with pytest.raises(InputError) as refused:
         fetch(ADDRESS, tmp_path / "out")
-    assert f"teststore://slides: has a file {name!r}, {fault}; expected a path below it." in str(
-        refused.value
-    )
+    assert f"teststore://slides: has a file {name!r}; expected a path below it" in str(refused.value)
     assert store.opened == []
     assert list(tmp_path.iterdir()) == []
     if name.endswith("x.tif"):
         fetch(ADDRESS, tmp_path / "out", patterns=["*.png"])  # the others can be taken
 
 
+def test_a_name_that_is_too_long_or_below_another_file_is_refused(store, tmp_path):
+    put(store, f"sub/{'é' * 128}/x.tif", b"long")
+    with pytest.raises(InputError, match=r"x.tif: cannot be written \(File name too long\)"):
+        fetch(ADDRESS, tmp_path / "out")
+    store.listed["/slides/a.tif/y.tif"] = {"size": 5}
+    with pytest.raises(InputError, match=r"a.tif/y.tif: cannot be written"):
+        fetch(ADDRESS, tmp_path / "other", patterns=["a.tif", "y.tif"])
+
+
 def test_a_list_of_other_places_is_refused(store, tmp_path):
     store.listed["/elsewhere/x.tif"] = {"size": 1}
-    with pytest.raises(InputError, match=r"lists '/elsewhere/x.tif', which is not below it"):
+    with pytest.raises(InputError, match=r"has a file '/elsewhere/x.tif'; expected a path below it"):
         fetch(ADDRESS, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -259,34 +253,17 @@ def test_a_link_in_the_folder_is_not_followed(store, tmp_path, link):
     assert list(elsewhere.iterdir()) == []
 
 
-def test_names_that_differ_by_case_alone(store, tmp_path, monkeypatch):
+def test_names_that_differ_by_case_alone(store, tmp_path):
     put(store, "SUB/B.tif", b"other")
     fetch(ADDRESS, tmp_path / "out")
     assert files(tmp_path / "out") == {**FILES, "SUB/B.tif": b"other"}
-    exists = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda path: exists(path.with_name(path.name.lower())))
-    with pytest.raises(InputError, match=r"'(SUB/B|sub/b).tif' and '(SUB/B|sub/b).tif' are one file in this"):
-        fetch(ADDRESS, tmp_path / "other")
 
 
-def test_names_whose_accents_are_spelt_in_another_way(store, tmp_path, monkeypatch):
-    composed, decomposed = "sub/é.tif", "sub/e\u0301.tif"
+def test_patterns_find_names_whose_accents_are_spelt_in_another_way(store, tmp_path):
     out = tmp_path / "out"
     assert fetch(ADDRESS, out, patterns=["e\u0301*"]).num_fetched == 1
-    store.rm_file(f"/slides/{composed}")
-    put(store, decomposed, b"renamed")
-    (out / composed).rename(out / decomposed)
-    with pytest.raises(InputError, match="is there, but was not fetched"):
-        fetch(ADDRESS, out, patterns=["é*"])
-    with monkeypatch.context() as macos:  # whose file systems take one for the other
-        exists = Path.exists
-        macos.setattr(Path, "exists", lambda path: exists(path.with_name(path.name.lower())))
-        assert fetch(ADDRESS, out, patterns=["é*"]).num_fetched == 1
-        assert (out / decomposed).read_bytes() == b"renamed"
-        put(store, composed, b"other")
-        with pytest.raises(InputError, match=r"are one file in this folder, .* the spelling of accents"):
-            fetch(ADDRESS, tmp_path / "other")
-    assert fetch(ADDRESS, tmp_path / "linux").num_fetched == 5
+    put(store, "sub/e\u0301.tif", b"decomposed")
+    assert counts(fetch(ADDRESS, out, patterns=["é*"])) == (1, 1, 10, 0)
 
 
 @pytest.mark.usefixtures("store")
@@ -306,7 +283,7 @@ def test_a_name_of_255_bytes_is_fetched(store, tmp_path):
 def test_a_folder_of_another_address_is_refused(tmp_path):
     fetch(ADDRESS, tmp_path / "out")
     with pytest.raises(
-        InputError, match="was fetched from teststore://slides, expected teststore://slides/sub"
+        InputError, match=r"was fetched from another address: .*//slides.*, expected .*//slides/sub"
     ):
         fetch(ADDRESS + "/sub", tmp_path / "out")
 
@@ -324,7 +301,9 @@ def test_a_folder_of_another_address_is_refused(tmp_path):
 @pytest.mark.usefixtures("store")
 def test_a_damaged_index_is_refused(tmp_path, text):
     (tmp_path / "fetched.jsonl").write_text(text, errors="surrogateescape")
-    with pytest.raises(InputError, match=r"fetched.jsonl: is damaged; expected what `gpimaging fetch` wrote"):
+    with pytest.raises(
+        InputError, match=r"from another address: fetched.jsonl begins with .*, expected .*slides"
+    ):
         fetch(ADDRESS, tmp_path)
 
 
@@ -341,7 +320,7 @@ def test_a_file_that_became_a_folder_or_the_reverse_is_an_error(store, tmp_path)
     fetch(ADDRESS, tmp_path)
     store.rm_file("/slides/x/y.tif")
     put(store, "x", b"file")
-    with pytest.raises(InputError, match=r"x: is there, but was not fetched"):
+    with pytest.raises(InputError, match=r"x: cannot be written"):
         fetch(ADDRESS, tmp_path)
     store.rm_file("/slides/x")
     (tmp_path / "x" / "y.tif").unlink()
@@ -350,15 +329,3 @@ def test_a_file_that_became_a_folder_or_the_reverse_is_an_error(store, tmp_path)
     put(store, "x/y.tif", b"content")
     with pytest.raises(InputError, match=r"y.tif: cannot be written"):
         fetch(ADDRESS, tmp_path)
-
-
-@pytest.mark.usefixtures("store")
-def test_a_file_that_was_not_fetched_is_not_replaced(tmp_path):
-    fetch(ADDRESS, tmp_path, patterns=["*.png"])
-    (tmp_path / "a.tif").write_bytes(b"mine")
-    with pytest.raises(InputError, match=r"a.tif: is there, but was not fetched"):
-        fetch(ADDRESS, tmp_path)
-    assert files(tmp_path) == {"sub/deep/c d.png": b"", "a.tif": b"mine"}
-    (tmp_path / "a.tif").unlink()
-    fetch(ADDRESS, tmp_path)
-    assert files(tmp_path) == FILES

@@ -1,7 +1,5 @@
 """The DFGP estimators: what they learn, views and their weights, files, TensorBoard, and what they refuse."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
@@ -193,35 +191,6 @@ def test_views_in_any_form_survive_a_file(views, tmp_path):
     np.testing.assert_array_equal(loaded.view_weights_, model.view_weights_)
     assert loaded.summary() == model.summary()
     assert clone(loaded).fit(x, y > 0).score(x, y > 0) == model.score(x, y > 0)
-
-
-@pytest.mark.sweep
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("views", [[0, 9], [1]], "has column 9, but there are 5 features"),
-        ("views", [[0.5], [1]], "sequence of column indices"),
-        ("views", [[0], [1], [2]], "num_hidden is 2, but there are 3 views"),
-        ("views", {"a": 1}, "must be numbers, strings or null"),
-        ("num_hidden", 10**9, "ask for at least .* weights"),
-        ("num_hidden_inducing", 10**8, "ask for at least .* weights"),
-        ("num_inducing", 10**8, "ask for at least .* weights"),
-        ("output_kernel", "periodic", "no closed form"),
-        ("hidden_posterior", ["x"], "numbers, strings or null"),
-    ],
-)
-def test_altered_files_are_refused(name, value, message, tmp_path):
-    x, y = data(40)
-    path = tmp_path / "model.npz"
-    DFGPRegressor(**(SMALL | {"num_hidden": None}), views=[[0, 1], [2]]).fit(x, y).save(path)
-    with np.load(path) as archive:
-        arrays = {key: archive[key] for key in archive.files}
-    description = json.loads(str(arrays.pop("description")))
-    description["head_settings"][name] = value
-    np.savez(path, description=np.array(json.dumps(description)), **arrays)
-    with pytest.raises(ValueError, match=message):
-        DFGPRegressor.load(path)
 
 
 @pytest.mark.slow

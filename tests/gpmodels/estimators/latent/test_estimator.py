@@ -457,29 +457,16 @@ def described(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: a.pop("weight_inducing_mean"), "lacks the array weight_inducing_mean"),
-        (lambda a: a.update(weight_kernel_lengthscales=np.ones(4)), "must be float64 of shape [3]"),
-        (
-            lambda a: a.update(weight_noise_variance=np.array(-1.0)),
-            "noise_variance must hold positive numbers",
-        ),
-        (
-            lambda a: a.update(weight_start_variance=0 * a["weight_start_mean"]),
-            "start_variance must be positive",
-        ),
-        (
-            lambda a: a.update(weight_column_group=np.full(6, 9)),
-            "weight_column_group must lie between 0 and 0",
-        ),
-        (lambda a: a.update(column_deviation=np.zeros(6)), "column_deviation must hold 6 positive numbers"),
-        (
-            lambda a: a.update(embedding=np.full((120, 3), np.nan)),
-            "embedding holds numbers that are not finite",
-        ),
+        (lambda a: a.pop("weight_inducing_mean"), "was altered"),
+        (lambda a: a.update(weight_kernel_lengthscales=np.ones(4)), "was altered"),
+        (lambda a: a.update(weight_noise_variance=np.array(-1.0)), "was altered"),
+        (lambda a: a.update(weight_start_variance=0 * a["weight_start_mean"]), "was altered"),
+        (lambda a: a.update(weight_column_group=np.full(6, 9)), "was altered"),
+        (lambda a: a.update(column_deviation=np.zeros(6)), "was altered"),
+        (lambda a: a.update(embedding=np.full((120, 3), np.nan)), "was altered"),
         (described(lambda d: d.update(format_version=9)), "has format version 9, but this release reads 1"),
-        (described(lambda d: d["fitted"].update(kernel="pickle")), "its kernel must be one of"),
-        (described(lambda d: d["parameters"].update(colour="red")), "has the parameters ['colour']"),
-        (described(lambda d: d.update(iterations=0)), "iterations must be a positive integer"),
+        (described(lambda d: d["parameters"].update(colour="red")), "was altered"),
+        (described(lambda d: d.update(iterations=0)), "was altered"),
     ],
 )
 def test_damaged_files_are_refused(change, message, model, tmp_path):

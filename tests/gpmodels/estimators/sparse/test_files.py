@@ -206,40 +206,19 @@ def put(part, key, value):
         (put(None, "format", "other"), "not a file of an estimator"),
         (put(None, "format_version", 99), "format version 99, but this release reads 1"),
         (put(None, "parameters", None), "lacks parameters"),
-        (put(None, "iterations", "many"), "must be a positive integer, but is 'many'"),
-        (put(None, "kept_iteration", 10**6), "kept_iteration must be an integer from 0 to"),
-        (put(None, "kept_iteration", True), "kept_iteration must be an integer from 0 to"),
-        (put("parameters", "colour", "red"), r"parameters \['colour'\], which HGPRegressor does not have"),
-        (put("head_settings", "colour", "red"), "head_settings are"),
-        (put("head_settings", "num_inducing", 10**9), "ask for at least .* weights, but the file holds"),
-        (
-            put("head_settings", "num_expert_inducing", 10**9),
-            "ask for at least .* weights, but the file holds",
-        ),
-        (put("head_settings", "num_experts", 10**9), "ask for at least .* weights, but the file holds"),
-        (put("head_settings", "num_inducing", 2.5), "num_inducing must be a positive integer"),
-        (put("head_settings", "num_inducing", 4), r"the weight .* must be float64 of shape"),
-        (put("head_settings", "kernel", ["x"]), "must be numbers, strings or null"),
-        (put("head_settings", "kernel", "cosine"), "cosine"),
-        (put("head_settings", "global_weight", "much"), "head_settings are not those of a head"),
-        (put("head_settings", "likelihood", "bernoulli"), "does not go with HGPRegressor"),
-        (put("head_settings", "dtype", "float16"), "float16"),
-        (put(None, "weight_names", list("abcdefg")), "holds the weights"),
-        (put(None, "weight_names", list("abcdefghijklmnopqrstuvwxyz")), r"lacks the arrays \['weight_"),
-        (put("arrays", "weight_0", np.zeros((2, 2))), r"must be float64 of shape .* of shape \[2, 2\]"),
-        (put("arrays", "input_mean", np.zeros(3)), "input_scale must hold 3 positive"),
-        (
-            put("arrays", "input_mean", np.array([0.0, np.nan])),
-            "input_mean holds numbers that are not finite",
-        ),
-        (put("arrays", "input_mean", np.zeros(2, int)), "must be float64"),
-        (put("arrays", "input_scale", np.array([1.0, 0.0])), "2 positive numbers"),
-        (put("arrays", "target_moments", np.array([0.0, -1.0])), "scale of the targets must be positive"),
-        (put("arrays", "feature_names", np.array(["a"])), "2 strings"),
-        (put("arrays", "learning_curve", np.zeros((3, 2))), "with 4 columns"),
-        (put("arrays", "learning_curve", np.full((3, 4), np.nan)), "not finite"),
-        (lambda _, arrays: arrays.pop("input_mean"), "lacks the array input_mean"),
-        (lambda _, arrays: arrays["weight_0"].fill(np.inf), "not finite"),
+        *((put(None, *change), "was altered") for change in (("iterations", "many"), ("kept_iteration", 3))),
+        (put("parameters", "colour", "red"), "was altered"),
+        (put("head_settings", "num_inducing", 10**9), "was altered"),
+        (put("head_settings", "kernel", ["x"]), "was altered"),
+        (put(None, "weight_names", list("abcdefg")), "was altered"),
+        (put("arrays", "weight_0", np.zeros((2, 2))), "was altered"),
+        (put("arrays", "input_mean", np.array([0.0, np.nan])), "was altered"),
+        (put("arrays", "input_scale", np.array([1.0, 0.0])), "was altered"),
+        (put("arrays", "target_moments", np.array([0.0, -1.0])), "was altered"),
+        (put("arrays", "feature_names", np.array(["a"])), "was altered"),
+        (put("arrays", "learning_curve", np.zeros((3, 2))), "was altered"),
+        (lambda _, arrays: arrays.pop("input_mean"), "was altered"),
+        (lambda _, arrays: arrays["weight_0"].fill(np.inf), "was altered"),
     ],
 )
 def test_an_altered_file_is_refused_with_the_reason(regressor, tmp_path, change, message):
@@ -249,25 +228,50 @@ def test_an_altered_file_is_refused_with_the_reason(regressor, tmp_path, change,
     assert str(path) in str(raised.value)
 
 
+def forged(change):
+    """Return what alters a file as one does who leaves out the digest, too."""
+
+    def forge(description, arrays):
+        del description["digest"]
+        change(description, arrays)
+
+    return forge
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put("arrays", "classes", np.array([1, 0])), "different labels in order"),
-        (put("arrays", "classes", np.array([0, 1, 2])), "num_classes is 2, but there are 3 labels"),
-        (put("parameters", "class_weight", {"pairs": [1]}), "no list of pairs"),
+        (put("parameters", "colour", "red"), r"parameters \['colour'\], which HGPRegressor does not have"),
+        (put("parameters", "kernel", {"other": 1}), "is not what HGPRegressor.save writes"),
+        (put("head_settings", "colour", "red"), "Unrecognized keyword arguments passed to HGPHead"),
+        (put("head_settings", "num_inducing", 10**9), "ask for more weights than the"),
+        (put("head_settings", "num_expert_inducing", 10**9), "ask for more weights than the"),
+        (put("head_settings", "num_inducing", 4), "shape"),
+        (put("head_settings", "kernel", "cosine"), "cosine"),
+        (put(None, "weight_names", list("abcdefg")), "holds the weights"),
+        (put(None, "weight_names", list("abcdefghijklmnopqrstuvwxyz")), "is not what .* writes.*weight_"),
+        (put("arrays", "weight_0", np.zeros((2, 2))), "shape"),
+        (lambda _, arrays: arrays.pop("input_mean"), "is not what .* writes.*input_mean"),
     ],
 )
-def test_altered_labels_are_refused(classifier, tmp_path, change, message):
-    with pytest.raises(ValueError, match=message):
+def test_a_forged_file_that_makes_no_estimator_is_refused(regressor, tmp_path, change, message):
+    path = altered(regressor, tmp_path / "model.npz", forged(change))
+    with pytest.raises(ValueError, match=message) as raised:
+        HGPRegressor.load(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("arrays", "classes", np.array([1, 0])),
+        put("arrays", "classes", np.array([0, 1, 2])),
+        put("parameters", "class_weight", {"pairs": [1]}),
+    ],
+)
+def test_altered_labels_are_refused(classifier, tmp_path, change):
+    with pytest.raises(ValueError, match="was altered"):
         SVGPClassifier.load(altered(classifier, tmp_path / "model.npz", change))
-
-
-def test_a_file_without_an_expert_in_use_is_refused(regressor, tmp_path):
-    def drop_all(description, arrays):
-        arrays[f"weight_{description['weight_names'].index('active')}"].fill(0.0)
-
-    with pytest.raises(ValueError, match="all of its experts are dropped"):
-        HGPRegressor.load(altered(regressor, tmp_path / "model.npz", drop_all))
 
 
 def test_other_and_broken_files_are_refused(regressor, tmp_path):
@@ -323,7 +327,10 @@ def with_flag(source, target, value):
         arrays = dict(archive)
     description = json.loads(str(arrays["description"]))
     del description["posterior_is_solved"]
-    description |= {} if value is None else {"posterior_is_solved": value}
+    if value is None:
+        del description["digest"]  # earlier files have neither
+    else:
+        description["posterior_is_solved"] = value
     np.savez_compressed(target, **arrays | {"description": np.array(json.dumps(description))})
 
 
@@ -336,7 +343,7 @@ def test_files_of_before_do_not_say_whether_the_posterior_is_solved(iris, tmp_pa
     assert before.posterior_is_solved_ is None
     assert np.isfinite(before.leave_one_out(*iris)).all()
     with_flag(tmp_path / "model.npz", tmp_path / "altered.npz", 1)
-    with pytest.raises(ValueError, match="its posterior_is_solved must be true or false, but is 1"):
+    with pytest.raises(ValueError, match="was altered"):
         AutoGPClassifier.load(tmp_path / "altered.npz")
 
 
