@@ -68,7 +68,7 @@ def mean_test(losses: FloatArray, limit: float, confidence: float = CONFIDENCE) 
         >>> mean_test(np.zeros(200), 0.02).verdict, mean_test(np.ones(3), 0.02).verdict
         ('kept', 'broken')
         >>> mean_test(np.zeros(60), 0.02).more
-        108
+        109
     """
     if not (0 < limit < 1 and 0 < confidence < 1):
         raise ValueError(f"limit {limit} and confidence {confidence} must be in (0, 1)")

@@ -110,8 +110,9 @@ def load_state(path: Path) -> WatchState:
     """
     try:
         return WatchState.model_validate(read_json(path))
-    except (OSError, ValueError) as error:  # pydantic's is a ValueError
+    except (OSError, ValueError) as error:  # pydantic's is a ValueError, of several lines
+        reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"--state {path}: is no state of `gpimaging watch`, or damaged ({str(error)[:200]}). Put a copy "
-            "back, or give another file and read all predictions again, in their order."
+            f"--state {path}: is no state of `gpimaging watch`, or damaged ({reason}). Put a copy back, "
+            "or give another file and read all predictions again, in their order."
         ) from error
