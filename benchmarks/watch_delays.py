@@ -2,14 +2,15 @@
 
     python -m benchmarks.watch_delays --out benchmarks/results/watch_delays [--data FOLDER --work FOLDER]
 
-First with simulated familiarity: held-out strangenesses are drawn anew for each stream, and so are those of its
-images, of which `before` come before the change. "shift" makes each image a little less familiar (AUROC .625).
-Grouped held-out examples have a strangeness that correlates by .9 within groups of 2 to 30.
+First with images, if FOLDER has `sonar_sidescan_classes` and `marine_debris_fls/watertank_cropped`: a
+bundle learns two classes of side-scan sonar, or nine of debris, on a pretrained trunk, and holds out half of
+that. Streams are images that trained nothing, one of each group, in many random orders. After `before` of
+them they come darker, blurred or from another data set, or are of a class that was left out. No image comes
+twice, except in streams of which a share is foreign: they draw images with replacement, to be long enough.
 
-Then with images: a bundle learns two classes of side-scan sonar, or nine of debris, and half of what it learned
-from is held out. Streams are images that trained nothing, one of each group, in many random orders; after
-`before` of them they come darker, blurred, from another data set, or 5 % are of a class that was left out. FOLDER
-holds `sonar_sidescan_classes` and `marine_debris_fls/watertank_cropped`.
+Then with simulated familiarity: held-out strangenesses are drawn anew for each stream, as are those of its
+images. "shift" makes each image a little less familiar (AUROC .625), or more. Grouped held-out examples have
+a strangeness that correlates by .9 within groups of 2 to 30.
 """
 
 from __future__ import annotations
@@ -186,16 +187,14 @@ def measured(
 ) -> list[dict[str, Any]]:
     """Return a row for each change of streams of images."""
     bundle, usual = trained(images, groups, left_out, work)
-    foreign = [file for file in groups if file.parent.name == left_out]
-    darker = altered(usual, work / "darker", lambda image: (0.6 * image).astype(np.uint8))
-    blurred = altered(usual, work / "blurred", lambda image: cv2.GaussianBlur(image, (0, 0), 2.0))
     kinds = {
-        "usual": usual,
-        "darker, by .6": darker,
-        "blurred, 2 pixels": blurred,
-        "another data set": other[:200],
-        f"5 % {left_out}": foreign,
-        f"all {left_out}": foreign,
+        "none": usual,
+        "darker, by .6": altered(usual, work / "darker", lambda image: (0.6 * image).astype(np.uint8)),
+        "blurred, 2 pixels": altered(
+            usual, work / "blurred", lambda image: cv2.GaussianBlur(image, (0, 0), 2.0)
+        ),
+        "another data set": other[:: max(1, len(other) // 200)],
+        f"{left_out}, a new class": [file for file in groups if file.parent.name == left_out],
     }
     found = {
         kind: familiarities(bundle, files, work / f"predicted_{number}")
@@ -205,21 +204,24 @@ def measured(
     held_out = round(1 / outputs["familiarity"]["range"][0]) - 1
     rng = np.random.default_rng(1)
     rows = []
-    for before in (0, len(usual) // 2):
-        for kind, values in found.items():
-            alarms: list[int | None] = []
+    known = found.pop("none")
+    for before in (0, known.size // 2):
+        for kind, values in {"none": known, **found}.items():
+            alarms = []
             for _ in range(streams):
-                order = rng.permutation(found["usual"])
-                rest = order[before:]
-                if kind.startswith("5 %"):
-                    rest = np.where(rng.random(rest.size) < 0.05, rng.choice(values, rest.size), rest)
-                elif kind != "usual":
-                    rest = rng.permutation(values)[: rest.size]
+                order = rng.permutation(known)
+                rest = order[before:] if kind == "none" else rng.permutation(values)[: known.size - before]
                 alarms.append(alarm(np.concatenate([order[:before], rest]), held_out, rng))
-            if kind == "usual" and before:
-                continue
-            change = "none" if kind == "usual" else kind
-            rows.append(_row(name, held_out, before, change, delays(alarms, before, len(usual) - before)))
+            if kind != "none" or not before:
+                rows.append(_row(name, held_out, before, kind, delays(alarms, before, known.size - before)))
+    for kind, share in ((kind, share) for kind in list(found)[2:] for share in (0.2, 0.05)):
+        alarms = []
+        for _ in range(streams):
+            stream = rng.choice(known, 1000)
+            foreign = rng.random(stream.size) < share
+            stream[foreign] = rng.choice(found[kind], foreign.sum())
+            alarms.append(alarm(stream, held_out, rng))
+        rows.append(_row(name, held_out, 0, f"{100 * share:.0f} % {kind}", delays(alarms, 0, 1000)))
     return rows
 
 

@@ -99,6 +99,7 @@ def read_labelled(
         image = _plain(row["image"])
         same_name = predictions.get(image.rpartition("/")[2], {})
         files = [file for file in same_name if f"/{file}".endswith(f"/{image}")] if label else []
+        files = [image] if image in files else files
         missing += bool(label and not files)
         if len(files) > 1:
             raise InputError(

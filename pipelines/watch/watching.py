@@ -63,6 +63,8 @@ def watch_predictions(  # noqa: PLR0913 - what the command has options for
     least = metadata.least_familiarity
     if least is None or not 0 < least < 1:
         raise InputError(f"{model}: reports no familiarity. Train with a selection part, and export again.")
+    if out is not None and out.suffix.lower() not in {".html", ".htm"}:
+        raise InputError(f"--out {out}: expected the name of a page, such as watch.html.")
     with sole_writer(state.absolute().parent):
         if state.exists():
             kept = load_state(state)
@@ -83,9 +85,8 @@ def watch_predictions(  # noqa: PLR0913 - what the command has options for
     rows = {
         "Images": f"{after.wealth.number}, {len(images.files)} of them new",
         "Lines left out": f"{images.left_out}",
-        "Compared with": f"{after.held_out} held-out groups and each other"
-        if after.held_out
-        else "each other",
+        "Compared with": f"{after.held_out} held-out groups and each other" * bool(after.held_out)
+        or "each other",
         "Least familiar": ", ".join(image.file for image in after.unfamiliar[:3]) or "none",
     }
     show_table(console, "Watch" if out is None else f"{out}: open it in a browser", rows)

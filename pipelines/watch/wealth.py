@@ -32,8 +32,8 @@ _MOST_POINTS = 1000
 _SHARES = (0.02, 0.1, 0.4)  # of unfamiliar images, by the first three bets
 _NARROW, _WIDE = 0.001, 0.1  # their p-values: log-uniform between these, and uniform below the first
 _NARROW_MASS = 1 + math.log(_WIDE / _NARROW)
-_LEAST_P, _LEAST_TOTAL = 1e-12, 1e-300
-_RESCALED = 400  # doublings at a time
+_LEAST_P = 1e-12
+_ENOUGH = 1e100  # of money, to stop betting before numbers become too large
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
@@ -45,13 +45,11 @@ class Wealth:
 
     Attributes:
         number: How many images were bet on.
-        money: On each of `BETS`, in units of 2 to the power of `doublings`.
-        doublings: So that no number becomes too large.
+        money: On each of `BETS`.
     """
 
     number: _Count = 0
     money: tuple[Annotated[float, Field(ge=0, le=1e150)], ...] = (0.5 / len(BETS),) * len(BETS)
-    doublings: Annotated[int, Field(ge=0, le=2**30)] = 0
 
     @property
     def best(self) -> str:
@@ -106,18 +104,15 @@ def bet_on(p_values: FloatArray, wealth: Wealth) -> tuple[Wealth, FloatArray]:
         >>> bool(bet_on(np.full(4, 0.001), Wealth())[1][-1] > 3)
         True
     """
-    money, doublings = np.array(wealth.money), wealth.doublings
-    path = np.empty(p_values.size)
+    money, path = np.array(wealth.money), np.empty(p_values.size)
     cash = _cash(wealth.number)
     for new, factor in enumerate(_factors(p_values)):
         left = _cash(wealth.number + new + 1)
-        money = (money + math.ldexp((cash - left) / len(BETS), -doublings)) * factor
+        if money.sum() < _ENOUGH:
+            money = (money + (cash - left) / len(BETS)) * factor
         cash = left
-        total = max(float(money.sum()) + math.ldexp(cash, -doublings), _LEAST_TOTAL)
-        path[new] = math.log10(total) + doublings * math.log10(2)
-        change = _RESCALED * ((total > 2.0**_RESCALED) - (doublings > 0 and total < 2.0**-_RESCALED))
-        money, doublings = np.ldexp(money, -change), doublings + change
-    return Wealth(wealth.number + p_values.size, tuple(money.tolist()), doublings), path
+        path[new] = math.log10(float(money.sum()) + cash)
+    return Wealth(wealth.number + p_values.size, tuple(money.tolist())), path
 
 
 def _cash(number: int) -> float:

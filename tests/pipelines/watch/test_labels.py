@@ -36,6 +36,9 @@ def test_the_end_of_a_path_is_enough_where_it_is_of_one_image(place):
     )
     assert len(found) == 2
     assert missing == 1
+    inner = place.folder / "inner.csv"
+    inner.write_text(tables[0].read_text().replace("new/", "old/new/"))
+    assert len(labelled(place, "image,class\nnew/1.png,benign\n", [tables[0], inner])[0]) == 1
     with pytest.raises(InputError, match=r"line 2: new/1.png and newer/1.png both end in 1.png. Give more"):
         labelled(place, "image,class\n1.png,benign\n", tables)
 

@@ -155,6 +155,6 @@ def test_a_folder_is_no_state(tmp_path: Path):
 @pytest.mark.parametrize("money", [[0.0] * 7, [1e150] * 7])
 def test_wealth_that_no_stream_has_is_survived(money):
     content = json.loads(begun().model_dump_json())
-    content["wealth"] |= {"money": money, "doublings": 4000}
+    content["wealth"]["money"] = money
     state = WatchState.model_validate(content).after(stream([0.5] * 50))
     assert WatchState.model_validate_json(state.model_dump_json()).wealth.number == 50

@@ -89,6 +89,17 @@ def test_a_stream_keeps_to_what_it_was_begun_with(place, usual, tmp_path, option
     assert place.run("watch", usual[1], state=state, alpha=0.01, baseline="bundle").exit_code == 0
 
 
+def test_nothing_but_a_page_or_a_state_is_overwritten(place, usual, tmp_path):
+    before = usual[0].read_bytes()
+    done = place.run("watch", usual[0], state=tmp_path / "watch.json", out=usual[0])
+    assert done.exit_code == 2
+    assert "expected the name of a page" in done.output
+    done = place.run("watch", usual[0], state=usual[0])
+    assert done.exit_code == 2
+    assert "is no state of `gpimaging watch`" in done.output
+    assert usual[0].read_bytes() == before
+
+
 def test_a_state_of_another_bundle(place, usual, tmp_path):
     state = tmp_path / "watch.json"
     place.run("watch", usual[0], state=state)

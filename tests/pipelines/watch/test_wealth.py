@@ -29,7 +29,7 @@ def test_wealth_is_the_sum_over_bets_and_starts():
     assert bet_on(p, Wealth())[1][-1] == pytest.approx(math.log10(total), rel=1e-9)
 
 
-@pytest.mark.parametrize("power", [1, 40])  # the second one leaves the range of floating-point numbers
+@pytest.mark.parametrize("power", [1, 40])  # of the second one the wealth is enough
 def test_a_cut_stream_has_the_same_wealth_to_the_last_bit(power):
     p = np.random.default_rng(1).random(1200) ** power
     p[900:] = np.random.default_rng(2).random(300)
@@ -42,7 +42,7 @@ def test_a_cut_stream_has_the_same_wealth_to_the_last_bit(power):
     assert (wealth, found) == (whole, path.tolist())
     assert course == Course().followed(path, 0, 0.01)
     assert np.isfinite(path).all()
-    assert (path.max() > 400) == (power == 40)
+    assert (path.max() > 100) == (power == 40)
 
 
 def test_the_course_knows_when_it_rose_and_when_it_reached_the_line():
