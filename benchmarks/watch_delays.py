@@ -81,8 +81,8 @@ def delays(alarms: list[int | None], before: int, length: int) -> dict[str, Any]
     ]
     return {
         "streams": len(alarms),
-        "early": f"{early / len(alarms):.2%}",
-        "alarms": f"{np.mean([value < length for value in late]):.0%}",
+        "early": f"{early / len(alarms):.1%}",
+        "alarms": f"{np.mean([value < length for value in late]):.1%}",
         "median delay": shown[0],
         "90 % within": shown[1],
     }
@@ -214,14 +214,17 @@ def measured(
                 alarms.append(alarm(np.concatenate([order[:before], rest]), held_out, rng))
             if kind != "none" or not before:
                 rows.append(_row(name, held_out, before, kind, delays(alarms, before, known.size - before)))
-    for kind, share in ((kind, share) for kind in list(found)[2:] for share in (0.2, 0.05)):
-        alarms = []
-        for _ in range(streams):
-            stream = rng.choice(known, 1000)
-            foreign = rng.random(stream.size) < share
-            stream[foreign] = rng.choice(found[kind], foreign.sum())
-            alarms.append(alarm(stream, held_out, rng))
-        rows.append(_row(name, held_out, 0, f"{100 * share:.0f} % {kind}", delays(alarms, 0, 1000)))
+    shares = [("none", 0.0), *((kind, share) for kind in list(found)[2:] for share in (0.2, 0.05))]
+    for before in (0, 1000):
+        for kind, share in shares:
+            alarms = []
+            for _ in range(streams):
+                stream = rng.choice(known, before + 1000)
+                foreign = (rng.random(stream.size) < share) & (np.arange(stream.size) >= before)
+                stream[foreign] = rng.choice(found.get(kind, known), foreign.sum())
+                alarms.append(alarm(stream, held_out, rng))
+            change = f"{100 * share:.0f} % {kind}" if share else "none, drawn with replacement"
+            rows.append(_row(name, held_out, before, change, delays(alarms, before, 1000)))
     return rows
 
 

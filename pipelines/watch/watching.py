@@ -82,11 +82,11 @@ def watch_predictions(  # noqa: PLR0913 - what the command has options for
             temporary.write_text(page, encoding="utf-8")
     if 0 < after.held_out < _FEW_HELD_OUT:
         show_note(f"By {after.held_out} held-out groups a few unfamiliar images among many cannot be found.")
+    others = f"{after.held_out} held-out groups and each other" if after.held_out else "each other"
     rows = {
         "Images": f"{after.wealth.number}, {len(images.files)} of them new",
         "Lines left out": f"{images.left_out}",
-        "Compared with": f"{after.held_out} held-out groups and each other" * bool(after.held_out)
-        or "each other",
+        "Compared with": others,
         "Least familiar": ", ".join(image.file for image in after.unfamiliar[:3]) or "none",
     }
     show_table(console, "Watch" if out is None else f"{out}: open it in a browser", rows)
