@@ -1,7 +1,8 @@
-"""The command `gpimaging`: applications and their steps, `explore`, `fetch`, `demo` and `verify`.
+"""The command `gpimaging`: applications and their steps, and commands of their own such as `explore`.
 
 The commands of an application are imported when one of them is asked for, and TensorFlow when a step runs, so
-that help answers at once. Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 130 interrupted.
+that help answers at once. Exit codes: 0 done, 1 failed, 2 bad usage or bad input, 3 an alarm of `watch` or a
+guarantee that `recheck` finds broken, 130 interrupted.
 """
 
 import shlex
@@ -29,6 +30,7 @@ from pipelines.command.console import (
 from pipelines.command.folders import require_of_this_machine
 from pipelines.command.steps import Commands, make_command
 from pipelines.command.tensorflow_start import start_tensorflow
+from pipelines.watch.commands import recheck, watch
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,8 @@ def make_app() -> typer.Typer:
         app.add_typer(group, name=application.name)
     for name, command in own_commands().items():
         app.command(name)(make_command(name, command))
+    app.command("watch")(watch)
+    app.command("recheck")(recheck)
     app.command("fetch")(fetch)
     app.command("demo")(demo)
     app.command("verify")(verify)

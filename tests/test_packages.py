@@ -43,7 +43,8 @@ ROOMS = {
             {"labelled"},
             {"trunks"},
         ),
-        *({"lane", "classify", "sonar", "video", "histopathology", "cells", "survival", "explore"}, {"cli"}),
+        {"lane", "classify", "sonar", "video", "histopathology", "cells", "survival", "explore", "watch"},
+        {"cli"},
     ),
 }
 """Rooms of each package: one imports those before it, and never one beside it."""

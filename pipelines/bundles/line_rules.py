@@ -77,7 +77,7 @@ def rules_for(
     def say(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
-    limits = _limits(settings, metadata.class_names)
+    limits = asked_limits(settings, metadata.class_names)
     coverage: float | None = getattr(settings, "coverage", None)
     given = given_costs(settings, metadata.class_names, say)
     rules = LineRules(
@@ -118,8 +118,16 @@ def rules_for(
     )
 
 
-def _limits(settings: ReferralSettings, class_names: Sequence[str]) -> list[Limit]:
-    """Return the limits that settings have, with the places of their classes."""
+def asked_limits(settings: ReferralSettings, class_names: Sequence[str]) -> list[Limit]:
+    """Return the limits that settings have, with the places of their classes.
+
+    Args:
+        settings: Settings of a predict step.
+        class_names: Names of the classes in the order of the labels.
+
+    Raises:
+        InputError: There is no such class.
+    """
     limits = []
     for one in settings.max_error:
         if one.class_name is None:
@@ -136,14 +144,14 @@ def _rule(
     found = joint_guarantee(held_out, limits, noun=record.noun, confidence=record.confidence)
     if found.refused:
         reasons = "; ".join(
-            f"{_limit_text(limit, metadata.class_names)}: {given.reason}" for limit, given in found.refused
+            f"{limit_text(limit, metadata.class_names)}: {given.reason}" for limit, given in found.refused
         )
         raise InputError(
             f"This cannot be guaranteed. {reasons}.{_together(found)} Prepare more data and train with a "
             "larger selection_fraction, allow larger shares, ask for fewer guarantees at once, or pass "
             "--refer-above."
         )
-    texts = [_limit_text(limit, metadata.class_names) for limit in limits]
+    texts = [limit_text(limit, metadata.class_names) for limit in limits]
     kept = found.rule.keeps(held_out.predicted, held_out.probability, held_out.uncertainty)
     say(
         f"Referred so that {'; '.join(texts)}; with {record.confidence:.0%} confidence"
@@ -153,7 +161,13 @@ def _rule(
     return found.rule
 
 
-def _limit_text(limit: Limit, class_names: Sequence[str]) -> str:
+def limit_text(limit: Limit, class_names: Sequence[str]) -> str:
+    """Return in words what a limit says.
+
+    Example:
+        >>> limit_text(Limit("missed", 0.05, 1), ["benign", "malignant"])
+        'of the malignant at most 0.05 are kept as another class'
+    """
     if limit.place is None:
         return f"of all that are kept at most {limit.share:.4g} are wrong"
     name = class_names[limit.place]

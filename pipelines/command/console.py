@@ -18,7 +18,7 @@ from data_prep.errors import ClusterLost, InputError
 from pipelines.command.config import describe_settings
 from pipelines.errors import ProcessLost, TrainingDiverged
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, BAD_INPUT, ALARM, INTERRUPTED = 1, 2, 3, 130
 
 _WIDTH_OF_A_LOG: Final = 200  # columns where the width of the page is not known: tables and paths stay whole
 

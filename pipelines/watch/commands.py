@@ -1,0 +1,106 @@
+"""The commands `gpimaging watch` and `gpimaging recheck`; neither needs TensorFlow."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from data_prep.splits.settings import LARGEST_SEED
+from pipelines.command.config import load_settings
+from pipelines.command.console import ALARM, configure_logging, exit_codes, make_console
+from pipelines.command.referral import ClassReferralSettings
+
+_Model = Annotated[Path, typer.Option(help="Bundle folder of an export step, by which was predicted.")]
+_Predictions = Annotated[
+    list[Path],
+    typer.Option(metavar="FILE.csv...", help="predictions.csv of predict steps, in the order of time."),
+]
+_More = Annotated[list[Path] | None, typer.Argument(metavar="FILE.csv", hidden=True)]
+"""A wildcard after --predictions leaves all names but the first as arguments."""
+
+_AGAIN: Final = "Nothing was changed. Run the command again."
+
+
+def watch(  # noqa: PLR0913, PLR0917 - its options
+    model: _Model,
+    predictions: _Predictions,
+    state: Annotated[
+        Path, typer.Option(metavar="FILE.json", help="What was counted so far; made if missing.")
+    ],
+    more: _More = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Page to write.")] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(min=1e-9, max=0.5, help="Chance of ever raising a false alarm; .01 to begin with."),
+    ] = None,
+    baseline: Annotated[
+        Literal["bundle", "stream"] | None,
+        typer.Option(
+            help="Compare with the held-out images of the bundle, or new ones with each other alone."
+        ),
+    ] = None,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="The lines of each table are in no order of time: shuffle them.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed by which ties are broken.")] = 0,
+) -> None:
+    """Say whether new images are still like those the model knows; no labels are needed.
+
+    Ends with exit code 3 where there is an alarm.
+    """
+    console = make_console()
+    configure_logging(console)
+    with exit_codes(stopped=lambda: _AGAIN):
+        from pipelines.watch.watching import watch_predictions  # noqa: PLC0415 - help answers without it
+
+        after = watch_predictions(
+            model,
+            [*predictions, *(more or ())],
+            state=state,
+            out=out,
+            alpha=alpha,
+            baseline=baseline,
+            seed=seed,
+            shuffle=shuffle,
+            console=console,
+        )
+    if after.course.alarm_at is not None:
+        raise typer.Exit(ALARM)
+
+
+def recheck(
+    model: _Model,
+    predictions: _Predictions,
+    labels: Annotated[
+        Path,
+        typer.Option(metavar="FILE.csv", help="Table with the columns image and class, and perhaps group."),
+    ],
+    max_error: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SHARE|CLASS=SHARE", help="As for predict: the guaranteed share of wrong ones."),
+    ] = None,
+    max_false: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLASS=SHARE", help="As for predict: of those kept as this class."),
+    ] = None,
+    more: _More = None,
+) -> None:
+    """Say by labels of a new place whether a guarantee of the bundle is still true there.
+
+    Ends with exit code 3 where it is broken.
+    """
+    console = make_console()
+    configure_logging(console)
+    with exit_codes(stopped=lambda: _AGAIN):
+        from pipelines.watch.rechecking import recheck_guarantees  # noqa: PLC0415 - help answers without it
+
+        asked = {"max_error": max_error or (), "max_false": max_false or ()}
+        results = recheck_guarantees(
+            model,
+            [*predictions, *(more or ())],
+            labels,
+            settings=load_settings(ClassReferralSettings, options=asked),
+            console=console,
+        )
+    if any(result.verdict == "broken" for result in results):
+        raise typer.Exit(ALARM)

@@ -1,0 +1,145 @@
+"""Labels of the new place beside what was predicted there: which kept predictions are wrong."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from data_prep.errors import InputError
+from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table, table_number
+from pipelines.scores.definitions import FloatArray
+
+OTHER_CLASS: Final = "other"
+"""Label of an image that shows none of the bundle's classes: whatever is predicted of it is wrong."""
+
+_PREDICTED: Final = ("file", "label", "predictive_entropy", "referred", "status")
+
+Predictions = dict[str, dict[str, tuple[str, float, bool]]]
+"""Class, entropy and whether it is referred by name without folders, and then by path."""
+
+
+@dataclass(frozen=True)
+class LabelledPrediction:
+    """What was predicted of an image whose class is known.
+
+    Attributes:
+        label: Its class.
+        predicted: Class that was predicted of it.
+        entropy: Predictive entropy, nats.
+        referred: Whether `predict` gave it to a person.
+        group: What it belongs to; None where the labels do not say.
+    """
+
+    label: str
+    predicted: str
+    entropy: float
+    referred: bool
+    group: str | None
+
+
+def guarantee_losses(
+    wrong: Sequence[bool], counts: Sequence[bool], group: Sequence[str | None], limit: float
+) -> FloatArray:
+    """Return a loss for each group, of which the mean is at most the limit where a guarantee is kept.
+
+    It is the limit plus the mean over the group of 1[counts] (wrong - limit), as in
+    `pipelines.scores.guarantee_thresholds`. A group of which nothing counts is left out.
+
+    Args:
+        wrong: Whether each image is wrong, in the sense of the guarantee.
+        counts: Whether the guarantee is about it, for example because it is kept.
+        group: What it belongs to; None for a group of its own.
+        limit: The guaranteed share.
+
+    Example:
+        >>> guarantee_losses([True, False, False], [True, True, False], ["a", "b", "b"], 0.1).tolist()
+        [1.0, 0.05]
+    """
+    groups: dict[object, list[float]] = defaultdict(list)
+    for place, (is_wrong, does_count, name) in enumerate(zip(wrong, counts, group, strict=True)):
+        groups[place if name is None else name].append(is_wrong - limit if does_count else math.nan)
+    means = [np.nansum(one) / len(one) for one in groups.values() if not np.isnan(one).all()]
+    return np.clip(limit + np.array(means, np.float64), 0.0, 1.0)
+
+
+def read_labelled(
+    tables: Iterable[Path], labels: Path, class_names: Sequence[str]
+) -> tuple[list[LabelledPrediction], int]:
+    """Read labels, and the predictions of the same images.
+
+    Args:
+        tables: predictions.csv of one or several runs.
+        labels: Table with the columns image, class and perhaps group; an empty class is not known yet.
+        class_names: Classes of the bundle; `OTHER_CLASS` is any other.
+
+    Returns:
+        The predictions in the order of the labels, and the number of labelled images without one.
+
+    Raises:
+        InputError: A table cannot be read, an image has two rows or predictions, a class is unknown, or no
+            label belongs to a prediction.
+    """
+    aliases = {"image": FILE_ALIASES, "class": CLASS_ALIASES}
+    rows = read_table(labels, ("image", "class"), ("group",), aliases=aliases)
+    predictions = _by_name(tables)
+    found: dict[str, LabelledPrediction] = {}
+    missing = 0
+    for line, row in rows.items():
+        where, label = f"{labels}, line {line}", unicodedata.normalize("NFC", row["class"])
+        if label and label not in {*class_names, OTHER_CLASS}:
+            raise InputError(
+                f"{where}: {label!r} is no class of the bundle; expected one of {', '.join(class_names)}. "
+                f"Correct it, or write {OTHER_CLASS} for an image that shows none of them."
+            )
+        image = _plain(row["image"])
+        same_name = predictions.get(image.rpartition("/")[2], {})
+        files = [file for file in same_name if f"/{file}".endswith(f"/{image}")] if label else []
+        files = [image] if image in files else files
+        missing += bool(label and not files)
+        if len(files) > 1:
+            raise InputError(
+                f"{where}: {files[0]} and {files[1]} both end in {image}. Give more of its path."
+            )
+        for file in files:
+            if file in found:
+                raise InputError(f"{where}: {image} has a label before. Keep one of the rows.")
+            found[file] = LabelledPrediction(label, *same_name[file], row.get("group") or None)
+    if not found:
+        raise InputError(
+            f"{labels}: none of its {missing} labels belongs to a prediction. Expected files as "
+            "predictions.csv names them, or the ends of their paths."
+        )
+    return list(found.values()), missing
+
+
+def _by_name(tables: Iterable[Path]) -> Predictions:
+    found: Predictions = defaultdict(dict)
+    for path in tables:
+        remedy = "`recheck` takes predictions of images, snapshots or videos that are given one class."
+        for line, row in read_table(path, _PREDICTED, remedy=remedy).items():
+            if row["status"] != "ok" or not row["label"]:
+                continue
+            try:
+                entropy = table_number(row["predictive_entropy"])
+            except ValueError:
+                entropy = math.nan
+            file = _plain(row["file"])
+            said = (row["label"], entropy, row["referred"] == "true")
+            before = found[file.rpartition("/")[2]].setdefault(file, said)
+            if not entropy >= 0 or before != said:
+                raise InputError(
+                    f"{path}, line {line}: {row['file']} has the entropy {row['predictive_entropy'][:40]!r}, "
+                    "or another prediction before. Expected nats, and one prediction of each image."
+                )
+    return found
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", name.replace("\\", "/")).removeprefix("./")
