@@ -49,7 +49,8 @@ class Familiarity:
         scale: What each feature is divided by `[D]`: its root mean square over the reference examples where
             the features are given, 1 where they are learned.
         reference: Features of the reference examples, scaled, of length 1, `[R, D]`.
-        held_out: Strangeness of the held-out examples `[n]`, ascending.
+        held_out: Strangeness of the held-out examples `[n]`, ascending; training examples may join them that
+            were compared with those of other groups alone.
         of_inputs: Whether the features are what the network is given, as where these are features already,
             and not what it returns.
         groups: Number of the group of each of `held_out`, `[n]`; None where each is a group of its own.

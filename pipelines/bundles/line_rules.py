@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from pipelines.bundles.metadata import Metadata
 from pipelines.command.referral import ReferralSettings
 from pipelines.scores.class_guarantees import JointGuarantee, Limit, ReferralRule, joint_guarantee
 from pipelines.scores.costs import CostTable, given_costs
+from pipelines.scores.definitions import format_share
 from pipelines.scores.held_out import HELD_OUT, HeldOut, class_place, read_held_out
 from pipelines.scores.prediction_sets import PredictionSets, groups_needed, prediction_sets
 
@@ -30,6 +32,8 @@ class LineRules:
         keep_unfamiliar: Whether what is unfamiliar is not referred for that.
         costs: Costs by which lines get a decision; None for none.
         referral: What guarantees of single classes keep; None where there are none.
+        is_guaranteed: Whether anything is guaranteed of the labels that are kept: costs may then refer, and
+            not decide for another class.
         sets: Which classes are in the set of a line; None where it has none.
     """
 
@@ -37,6 +41,7 @@ class LineRules:
     keep_unfamiliar: bool = True
     costs: CostTable | None = None
     referral: ReferralRule | None = None
+    is_guaranteed: bool = False
     sets: PredictionSets | None = None
 
     def refers(self, predicted: int, probability: Sequence[float], entropy: float) -> bool:
@@ -84,7 +89,10 @@ def rules_for(
         least_familiarity=metadata.least_familiarity,
         keep_unfamiliar=settings.keep_unfamiliar,
         costs=metadata.costs if given is None else given,
+        is_guaranteed=bool(limits),
     )
+    if limits and rules.costs is not None:
+        say("Guarantees are of the column label: where costs decide for another class, it is referred")
     if [limit.kind for limit in limits] == ["error"]:
         return with_guarantee(
             settings, metadata.guarantee, bundle=bundle, judged=judged, console=console, part=part
@@ -95,10 +103,17 @@ def rules_for(
     if record is None or record.judged != judged:
         raise InputError(f"{bundle} holds no predictions of held-out {judged}, which are referred here.")
     if settings.refer is not None:
-        limit = held_out.quantile(settings.refer)
+        if held_out.num_units * settings.refer < 1:
+            raise InputError(
+                f"--refer {settings.refer:g}: {record.units} held-out {record.noun} are too few to tell "
+                f"which {settings.refer:.1%} are the most uncertain; at least "
+                f"{math.ceil(1 / settings.refer)} are needed. Train with a larger selection_fraction, or "
+                "pass --refer-above."
+            )
+        limit, referred = held_out.quantile(settings.refer)
         say(
-            f"Referred above an entropy of {limit:.6g} nats, as are {settings.refer:.1%} of the "
-            f"{record.units} held-out {record.noun}"
+            f"Referred above an entropy of {limit:.6g} nats, as are {referred:.1%} of the {record.units} "
+            f"held-out {record.noun}"
         )
         settings = settings.model_copy(update={"refer_above": limit})
     if not limits and coverage is None:
@@ -109,12 +124,10 @@ def rules_for(
             f"together, since a {metadata.application} model does not give each example one class. Pass "
             "--max-error SHARE alone, --refer, or --refer-above."
         )
-    return settings, LineRules(
-        rules.least_familiarity,
-        rules.keep_unfamiliar,
-        rules.costs,
-        _rule(held_out, limits, metadata, record, say) if limits else None,
-        None if coverage is None else _sets(held_out, coverage, metadata, record, say),
+    return settings, replace(
+        rules,
+        referral=_rule(held_out, limits, metadata, record, say) if limits else None,
+        sets=None if coverage is None else _sets(held_out, coverage, metadata, record, say),
     )
 
 
@@ -143,20 +156,20 @@ def _rule(
 ) -> ReferralRule:
     found = joint_guarantee(held_out, limits, noun=record.noun, confidence=record.confidence)
     if found.refused:
-        reasons = "; ".join(
-            f"{limit_text(limit, metadata.class_names)}: {given.reason}" for limit, given in found.refused
-        )
+        reasons = [
+            f"That {limit_text(limit, metadata.class_names)} cannot be guaranteed: {given.reason}."
+            for limit, given in found.refused
+        ]
         raise InputError(
-            f"This cannot be guaranteed. {reasons}.{_together(found)} Prepare more data and train with a "
-            "larger selection_fraction, allow larger shares, ask for fewer guarantees at once, or pass "
-            "--refer-above."
+            f"{' '.join(reasons)}{_together(found)} Prepare more data and train with a larger "
+            "selection_fraction, allow larger shares, ask for fewer guarantees, or pass --refer-above."
         )
     texts = [limit_text(limit, metadata.class_names) for limit in limits]
     kept = found.rule.keeps(held_out.predicted, held_out.probability, held_out.uncertainty)
     say(
-        f"Referred so that {'; '.join(texts)}; with {record.confidence:.0%} confidence"
+        f"Referred so that {'; '.join(texts)}; with {format_share(record.confidence)} confidence"
         f"{' for all together' if len(limits) > 1 else ''}, if they are like the {record.units} held-out "
-        f"{record.noun}, of which {kept.mean():.0%} would be kept.{_together(found)}"
+        f"{record.noun}, of which {format_share(float(kept.mean()))} would be kept.{_together(found)}"
     )
     return found.rule
 
@@ -166,38 +179,43 @@ def limit_text(limit: Limit, class_names: Sequence[str]) -> str:
 
     Example:
         >>> limit_text(Limit("missed", 0.05, 1), ["benign", "malignant"])
-        'of the malignant at most 0.05 are kept as another class'
+        'at most 5 % of the class malignant are kept as another class'
     """
+    share = format_share(limit.share)
     if limit.place is None:
-        return f"of all that are kept at most {limit.share:.4g} are wrong"
+        return f"at most {share} of all that are kept are wrong"
     name = class_names[limit.place]
     if limit.kind == "missed":
-        return f"of the {name} at most {limit.share:.4g} are kept as another class"
-    return f"of those kept as {name} at most {limit.share:.4g} are none"
+        return f"at most {share} of the class {name} are kept as another class"
+    return f"at most {share} of those kept as {name} are of another class"
 
 
 def _together(found: JointGuarantee) -> str:
     """Return what it costs that several guarantees hold together; empty of a single one."""
     if len(found.guarantees) == 1:
         return ""
-    divided = f", on one of {found.parts} parts of the held-out data" if found.parts > 1 else ""
-    confidence = found.guarantees[0][1].confidence
-    return f" So that they hold together each is given with {confidence:.1%} confidence{divided}."
+    divided = (
+        f" The held-out data are divided into {found.parts} parts for that, so that about {found.parts} "
+        "times as many are needed."
+        if found.parts > 1
+        else ""
+    )
+    confidence = format_share(found.guarantees[0][1].confidence)
+    return f" Each is given with {confidence} confidence, so that all of them hold together.{divided}"
 
 
 def _sets(
     held_out: HeldOut, coverage: float, metadata: Metadata, record: GuaranteeRecord, say: Any
 ) -> PredictionSets:
     sets = prediction_sets(held_out, coverage)
-    always = [name for name, q in zip(metadata.class_names, sets.largest, strict=True) if np.isinf(q)]
     own = [name for name, is_own in zip(metadata.class_names, sets.own, strict=True) if is_own]
     of_each = f", also of each of {', '.join(own)}" if own else ""
-    text = f"prediction_set holds the true class of {coverage:.1%} of what is like the held-out data{of_each}"
-    if always:
+    text = (
+        f"prediction_set holds the true class of {format_share(coverage)} of what is like the held-out "
+        f"data, on average over held-out data{of_each}"
+    )
+    if not np.isfinite(sets.largest).all():
         needed = groups_needed(coverage)
-        text += (
-            f". {', '.join(always)}: in every set, since fewer than {needed} held-out {record.noun} have "
-            f"{'it' if len(always) == 1 else 'one of them'}"
-        )
+        text += f". Every class is in every set: there are fewer than {needed} held-out {record.noun}"
     say(text)
     return sets

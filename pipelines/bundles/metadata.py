@@ -212,7 +212,7 @@ def with_familiarity(
         signatures: The signatures without it.
         least: The least familiarity that there can be.
     """
-    meaning = "share of held-out examples that look at least as strange; below 0.01 it is unfamiliar"
+    meaning = "share of known examples that look at least as strange; below 0.01 it is unfamiliar"
     described = {}
     for name, signature in signatures.items():
         familiarity = _tensor(signature.outputs["label"].shape, "float32", meaning, (least, 1.0))

@@ -143,7 +143,10 @@ class ClassPredictionLine(PredictionLine):
             members = rules.sets.contains(np.array([probability]))[0]
             line = replace(line, prediction_set=set_text(members, names))
         if rules.costs is not None:
-            line = replace(line, **cost_fields(rules.costs, probability, referred=bool(line.referred)))
+            fields = cost_fields(rules.costs, probability, referred=bool(line.referred))
+            if rules.is_guaranteed and fields["decision"] != line.label:
+                fields = cost_fields(rules.costs, probability, referred=True)
+            line = replace(line, **fields)
         return line
 
     def cells(self) -> dict[str, object]:

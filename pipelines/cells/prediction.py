@@ -84,7 +84,10 @@ def _ruled_event(row: Mapping[str, Any], rules: LineRules) -> dict[str, Any]:
     if rules.costs is None:
         return {**row, "referred": referred}
     probability = [row[probability_column(name)] for name in rules.costs.classes]
-    return {**row, **cost_fields(rules.costs, probability, referred=referred)}
+    fields = cost_fields(rules.costs, probability, referred=referred)
+    if rules.is_guaranteed and fields["decision"] != row["kind"]:
+        fields = cost_fields(rules.costs, probability, referred=True)
+    return {**row, **fields}
 
 
 def sequence_sources(inputs: Sequence[Path]) -> tuple[list[Source], list[Skipped]]:

@@ -15,12 +15,12 @@ REFERRAL_OPTIONS: Final = {
     "max_error": (
         "SHARE|CLASS=SHARE",
         (
-            "Refer so many that at most this share of the others is wrong, with 95 % confidence, or that "
-            "at most this share of a class is kept as another one. Can be repeated."
+            "Refer predictions until at most this share of the others is wrong, with 95 % confidence, or "
+            "until at most this share of a class is kept as another one. Can be repeated."
         ),
     ),
     "refer": ("", "Refer this share of what is like the held-out data, the most uncertain first."),
-    "keep_unfamiliar": ("", "Do not refer what looks like nothing in the training."),
+    "keep_unfamiliar": ("", "Do not refer what is unlike all of the training data."),
 }
 """Options of predict steps that decide what is referred."""
 
@@ -28,10 +28,10 @@ CLASS_REFERRAL_OPTIONS: Final = {
     "max_error": REFERRAL_OPTIONS["max_error"],
     "max_false": (
         "CLASS=SHARE",
-        "Refer so many that of those kept as this class at most this share is none. Can be repeated.",
+        "Refer predictions until at most this share of those kept as this class is of another one.",
     ),
     "refer": REFERRAL_OPTIONS["refer"],
-    "coverage": ("", "Write for each the classes among which the true one is, for this share of them."),
+    "coverage": ("", "Write a set of classes for each, which holds the true one for this share of them."),
     "keep_unfamiliar": REFERRAL_OPTIONS["keep_unfamiliar"],
     "costs": COSTS_OPTION,
 }
@@ -82,12 +82,12 @@ def read_limits(value: Any) -> Any:
 def _limit(value: Any) -> ErrorLimit:
     if isinstance(value, ErrorLimit):
         return value
-    name, _, text = str(value).rpartition("=")
+    name, is_of_class, text = str(value).rpartition("=")
     try:
         share = float(text)
     except ValueError:
         share = float("nan")
-    if not 0 < share < 1:
+    if not 0 < share < 1 or (is_of_class and not name.strip()):
         raise ValueError(
             f"found {value!s}, expected a share between 0 and 1, as 0.02 for 2 %, or CLASS=SHARE of a class"
         )
@@ -107,9 +107,9 @@ class ReferralSettings(BaseModel):
 
     max_error: Limits = Field(
         default=(),
-        description="Refer so many that at most this share of what is not referred is wrong, with 95 % "
-        "confidence, by the held-out data of the training. CLASS=SHARE: so many that at most this share of "
-        "the examples of this class is kept as another class. Several hold together. Without it nothing is "
+        description="Refer predictions until at most this share of the others is wrong, with 95 % "
+        "confidence, by the held-out data of the training. CLASS=SHARE: until at most this share of the "
+        "examples of this class is kept as another class. Several hold together. Without it nothing is "
         "guaranteed.",
     )
     refer: float | None = Field(
@@ -121,7 +121,7 @@ class ReferralSettings(BaseModel):
     )
     keep_unfamiliar: bool = Field(
         default=False,
-        description="Whether what looks like nothing in the training is not referred to a person for that.",
+        description="Whether what is unlike all of the training data is kept, and not referred to a person.",
     )
 
     @model_validator(mode="after")
@@ -141,15 +141,15 @@ class ClassReferralSettings(CostSettings, ReferralSettings):
 
     max_false: Limits = Field(
         default=(),
-        description="CLASS=SHARE: refer so many that of those kept as this class at most this share is none, "
-        "with 95 % confidence. It holds together with max_error.",
+        description="CLASS=SHARE: refer predictions until at most this share of those kept as this class is "
+        "of another class, with 95 % confidence. It holds together with max_error.",
     )
     coverage: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Write the classes among which the true one is for this share of what is like the "
-        "held-out data, of each class where there are enough of it; null writes none.",
+        description="Write a set of classes for each, which holds the true one for this share of what is "
+        "like the held-out data, and of each class of which enough is held out; null writes none.",
     )
 
     @model_validator(mode="after")
@@ -166,9 +166,12 @@ class LabelReferralSettings(ReferralSettings):
     @model_validator(mode="after")
     def _check_guaranteed_threshold(self) -> Self:
         threshold = getattr(self, "threshold", GUARANTEED_THRESHOLD)
-        if self.max_error and threshold != GUARANTEED_THRESHOLD:
+        if any(limit.class_name is not None for limit in self.max_error):
+            raise ValueError("max_error names a class; here nothing is guaranteed of single classes")
+        given = "max_error" if self.max_error else "refer"
+        if (self.max_error or self.refer is not None) and threshold != GUARANTEED_THRESHOLD:
             raise ValueError(
-                f"max_error goes with threshold {GUARANTEED_THRESHOLD:g} only, with which its guarantee is "
-                f"given, found {threshold:g}"
+                f"{given} goes with threshold {GUARANTEED_THRESHOLD:g} only, with which it was found on "
+                f"the held-out data, found {threshold:g}"
             )
         return self

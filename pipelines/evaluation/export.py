@@ -25,7 +25,7 @@ from pipelines.runs.job import Job, trained_job
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import ExportSettings
 from pipelines.scores.costs import given_costs
-from pipelines.scores.held_out import HELD_OUT
+from pipelines.scores.held_out import HELD_OUT, read_held_out
 from pipelines.scores.metrics import read_metrics
 
 
@@ -77,6 +77,8 @@ def export(
     guarantee = read_guarantees(job.folder).of(source)
     held_out = head_folder(job.folder, head) / HELD_OUT
     keeps_held_out = guarantee is not None and held_out.is_file()
+    if keeps_held_out:
+        read_held_out(held_out)  # a damaged one would be noticed at the prediction alone
     if guarantee is None and enclosed is not None:
         guarantee = guarantee_record(enclosed, source)
     told = {**metadata.training_data, **_fitted(trained, temperature)}
@@ -110,8 +112,8 @@ def export(
     if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
         job.say(
             f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
-            f"held-out groups, and it takes at least {round(1 / UNFAMILIAR_BELOW)}. Train with a larger "
-            "selection_fraction, or with more data.",
+            f"groups, and it takes at least {round(1 / UNFAMILIAR_BELOW)}. Train with more data, or, where "
+            "the network is trained, with a larger selection_fraction.",
             soft_wrap=True,
         )
     check = f"gpimaging verify {shlex.quote(str(out))}"

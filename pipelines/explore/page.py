@@ -20,9 +20,10 @@ from pipelines.explore.latent import LatentMap
 from pipelines.explore.predictions import Predicted
 from pipelines.explore.settings import ExploreSettings
 from pipelines.explore.suspects import Suspicion
+from pipelines.scores.definitions import format_share
 from pipelines.scores.inline import jpeg_uri, page_environment, png_uri
 from pipelines.scores.pictures import colour_scale
-from pipelines.scores.tables import UNDEFINED, format_number, format_share
+from pipelines.scores.tables import UNDEFINED, format_number
 
 _TEMPLATES = {
     "report.css": "pipelines.scores",

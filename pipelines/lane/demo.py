@@ -29,8 +29,8 @@ from pipelines.lane.prediction import LANE_PREDICTION, LanePrediction
 from pipelines.lane.settings import PredictSettings, TrainSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.runs.train import train as train_run
+from pipelines.scores.definitions import format_share
 from pipelines.scores.guarantees import JudgedGuarantee
-from pipelines.scores.tables import format_share
 
 TRAINING_TEXTURES = ("brick", "grass", "moon")
 UNSEEN_TEXTURE = "gravel"

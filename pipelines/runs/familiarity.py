@@ -79,16 +79,30 @@ def _of_given_features(
     training: Iterable[Any], held_out: Iterable[Any], groups: tuple[Sequence[str], Sequence[str]], seed: int
 ) -> Familiarity | None:
     """Return the familiarity by held-out groups, and by training groups left out one at a time."""
-    known, new = (np.concatenate([inputs for inputs, *_ in batches]) for batches in (training, held_out))
-    of_known = np.asarray(groups[0])
+    (known, of_known), (new, of_new) = (
+        _some_rows(batches, of_batches, seed)
+        for batches, of_batches in zip((training, held_out), groups, strict=True)
+    )
     chosen = np.random.default_rng(seed).permutation(len(known))[:MAX_REFERENCES]
     found = refer_to(known[chosen], of_inputs=True, seed=seed)
     cosine = unit_length(known / found.scale).numpy() @ unit_length(known[chosen] / found.scale).numpy().T
-    cosine[of_known[:, None] == of_known[chosen]] = -1.0
-    strange = np.concatenate([1.0 - cosine.max(axis=1), found.strangeness(tf.constant(new)).numpy()])
-    of_each = np.concatenate([of_known, np.asarray(groups[1])])
-    kept = np.sort(np.random.default_rng([seed, 1]).permutation(strange.size)[:_MOST_HELD_OUT])
-    return found.calibrated(strange[kept], of_each[kept])
+    is_same = of_known[:, None] == of_known[chosen]
+    cosine[is_same] = -1.0
+    compared = ~is_same.all(axis=1)  # none of a single training group
+    strange = [1.0 - cosine.max(axis=1)[compared], found.strangeness(tf.constant(new)).numpy()]
+    return found.calibrated(np.concatenate(strange), np.concatenate([of_known[compared], of_new]))
+
+
+def _some_rows(
+    batches: Iterable[Any], groups: Sequence[str], seed: int
+) -> tuple[NDArray[Any], NDArray[np.str_]]:
+    """Return at most `_MOST_HELD_OUT` random rows of features, and the group of each."""
+    kept = np.sort(np.random.default_rng([seed, 1]).permutation(len(groups))[:_MOST_HELD_OUT])
+    rows, begin = [], 0
+    for inputs, *_ in batches:
+        rows.append(np.asarray(inputs)[kept[(kept >= begin) & (kept < begin + len(inputs))] - begin])
+        begin += len(inputs)
+    return np.concatenate(rows), np.asarray(groups)[kept]
 
 
 def _features(model: HybridModel, batches: Iterable[Any]) -> Iterator[tuple[tf.Tensor, NDArray[np.bool_]]]:

@@ -7,6 +7,7 @@ part is kept beside its weights: a bundle finds thresholds for other wishes with
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from pipelines.scores.cost_results import JudgedClasses
 from pipelines.scores.definitions import FloatArray
 from pipelines.scores.guarantee_sizes import TABLE_ERRORS, units_needed
 from pipelines.scores.guarantees import ReferralErrors, method_guarantees
-from pipelines.scores.held_out import HELD_OUT, HeldOut
+from pipelines.scores.held_out import HELD_OUT, HeldOut, read_held_out
 from pipelines.scores.pictures import Outputs
 from pipelines.training.stages import BEST
 
@@ -98,14 +99,29 @@ def possible_guarantee(job: Job[Any, Any, Any]) -> str:
     judge_by = _judge_of(job).application.judge
     groups = judge_by.groups(job.data, job.splits.selection)
     units = len(set(groups.values()))
-    is_binomial = units == len(groups)
-    noun = judge_by.judged if is_binomial else f"groups of {judge_by.judged}"
+    # A map is seldom right in every pixel, so that its share of wrong ones needs the bound for groups.
+    is_binomial = units == len(groups) and judge_by.refers_classes
+    noun = judge_by.judged if units == len(groups) else f"groups of {judge_by.judged}"
     possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units]
     least = f"an error of {100 * possible[0]:g} % at best" if possible else "nothing"
     return (
         f"{units} {noun} are held out: if all of them are right, they can guarantee {least} with "
-        "--max-error; a larger selection_fraction holds out more"
+        f"--max-error{_of_rarest_class(job, groups)}; a larger selection_fraction holds out more"
     )
+
+
+def _of_rarest_class(job: Job[Any, Any, Any], groups: Mapping[str, str]) -> str:
+    """Return what can be guaranteed at best not to miss of the class of which least is held out, if any."""
+    if not job.application.judge.refers_classes:
+        return ""
+    examples = job.data.manifest.select(job.splits.selection)
+    units = Counter(label for label, _ in {(example.label, example.group) for example in examples})
+    names = job.data.manifest.class_names
+    label = min(range(len(names)), key=lambda place: units[place])
+    is_binomial = len(set(groups.values())) == len(groups)
+    possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units[label]]
+    least = f"{100 * possible[0]:g} %" if possible else "no share"
+    return f", and of {names[label]}, of which {units[label]} are held out, {least} missed at best"
 
 
 def _judge_of(job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:
@@ -135,7 +151,7 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
     temperature, of_pools = job.run.temperature_of(head), job.run.pool_temperatures.get(head, {})
     source, known = model_source(job, head, temperature, of_pools), read_guarantees(job.folder)
     record, held_out = known.of(source), head_folder(job.folder, head) / HELD_OUT
-    if record is None or (record.units and not held_out.is_file()):
+    if record is None or (record.units and not _is_readable(held_out)):
         before = model.head.prediction_temperature
         model.set_temperature(before if temperature is None else temperature)
         method = replace(predictor(head_family(head).title, model), pool_temperatures=of_pools)
@@ -150,6 +166,15 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
     least = f"{100 * record.thresholds[0][0]:g} %" if record.thresholds else "none"
     judged_by = f"by the {record.units} {record.noun} that were held out"
     job.say(f"Least error that the {head} head can guarantee for --max-error, {judged_by}: {least}")
+
+
+def _is_readable(held_out: Path) -> bool:
+    """Whether what a head predicts of the held-out part is there and in order."""
+    try:
+        read_held_out(held_out)
+    except InputError:
+        return False
+    return True
 
 
 def _record(

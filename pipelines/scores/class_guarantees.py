@@ -6,7 +6,7 @@ Three kinds of mistakes are limited, each by a threshold of its own:
 - "missed": of the examples of class c at most α are kept as another class. Referred is what is predicted as
   another class although c has a large probability: among all rules with so many missed ones, refusing by the
   probability of c refers fewest of the others where probabilities are calibrated (Neyman and Pearson, 1933).
-- "false": of those kept as class c at most α are none. Referred is what is predicted as c with a small
+- "false": at most α of those kept as class c are of another one. Referred is what is predicted as c with a small
   probability.
 
 Each threshold is found by `referral_threshold`. m guarantees hold together with probability 1 - δ as each is
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.scores.definitions import FloatArray
-from pipelines.scores.guarantee_sizes import CONFIDENCE
+from pipelines.scores.guarantee_sizes import CONFIDENCE, units_needed
 from pipelines.scores.guarantee_thresholds import Guarantee, SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HeldOut
 
@@ -138,12 +138,13 @@ def joint_guarantee(
         raise ValueError("the held-out examples have no classes, expected one for each")
     steps = [_step(limit, limits) for limit in limits]
     parts = max(steps) + 1
-    part = np.random.default_rng(0).permutation(held_out.unit.max() + 1) % parts
+    part = np.random.default_rng(0).permutation(held_out.num_units) % parts
     each = 1.0 - (1.0 - confidence) / len(limits)
     rule = ReferralRule()
     given: dict[Limit, Guarantee] = {}
     for step in range(parts):
-        own = held_out.rows(part[held_out.unit] == step) if parts > 1 else held_out
+        mine = part[held_out.unit] == step
+        own = held_out.rows(mine) if mine.any() else None
         found = {
             limit: _given(own, limit, rule, noun, each)
             for limit, at in zip(limits, steps, strict=True)
@@ -167,8 +168,11 @@ def _step(limit: Limit, limits: Sequence[Limit]) -> int:
     return max(before, default=-1) + 1
 
 
-def _given(own: HeldOut, limit: Limit, rule: ReferralRule, noun: str, confidence: float) -> Guarantee:
-    """Return the guarantee of a limit among what a rule keeps, by one part of the examples."""
+def _given(own: HeldOut | None, limit: Limit, rule: ReferralRule, noun: str, confidence: float) -> Guarantee:
+    """Return the guarantee of a limit among what a rule keeps, by one part of the examples, if it has any."""
+    if own is None:
+        needed = units_needed(limit.share, binomial=True, confidence=confidence)
+        return Guarantee(limit.share, confidence, None, 0.0, f"there are too few {noun} to divide", needed)
     kept = rule.keeps(own.predicted, own.probability, own.uncertainty)
     if limit.kind == "error":
         decided = np.isin(own.predicted, list(rule.false))
@@ -190,6 +194,9 @@ def _given(own: HeldOut, limit: Limit, rule: ReferralRule, noun: str, confidence
         uncertainty[counted], error[counted].astype(np.float64), unit, noun, of_all=limit.kind == "missed"
     )
     given = referral_threshold(errors, limit.share, confidence=confidence)
+    if given.threshold is None and limit.kind == "error" and rule.false:
+        reason = f"{given.reason}, the classes of --max-false with all that their own shares keep"
+        return replace(given, reason=reason)
     if limit.kind != "missed" or given.threshold is None:
         return given
     # Up to the next example of the class no more of them are missed, while fewer others are referred.
@@ -200,7 +207,7 @@ def _given(own: HeldOut, limit: Limit, rule: ReferralRule, noun: str, confidence
 def _with(rule: ReferralRule, limit: Limit, threshold: float) -> ReferralRule:
     """Return the rule with the threshold of one more limit."""
     if limit.place is None:
-        return ReferralRule(threshold, rule.missed, rule.false)
+        return replace(rule, entropy=threshold)
     if limit.kind == "missed":
-        return ReferralRule(rule.entropy, {**rule.missed, limit.place: threshold}, rule.false)
-    return ReferralRule(rule.entropy, rule.missed, {**rule.false, limit.place: threshold})
+        return replace(rule, missed={**rule.missed, limit.place: threshold})
+    return replace(rule, false={**rule.false, limit.place: threshold})

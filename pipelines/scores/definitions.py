@@ -8,6 +8,7 @@ drawn).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -148,3 +149,15 @@ def stack_rows(rows: Sequence[Mapping[str, float | NDArray[np.generic]]]) -> dic
     return (
         {key: np.stack([np.asarray(row[key], np.float64) for row in rows]) for key in rows[0]} if rows else {}
     )
+
+
+def format_share(value: float) -> str:
+    """Return a share as a percentage with at most one decimal, a dash where it is undefined.
+
+    Example:
+        >>> format_share(0.015), format_share(0.1), format_share(math.nan)
+        ('1.5 %', '10 %', '–')
+    """
+    if not math.isfinite(value):
+        return "–"
+    return f"{round(100 * value, 1):g} %"

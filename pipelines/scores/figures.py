@@ -139,7 +139,8 @@ def _shares_figure(
         for index, (result, line) in enumerate(zip(results, lines, strict=True)):
             if line is not None:
                 axes.plot(*line, label=result.name, **{**_line(index, len(results)), "markevery": 10})
-        axes.plot(*zip(*marks, strict=True), "x", color="#222222", markersize=9, zorder=4) if marks else None
+        if marks:
+            axes.plot(*zip(*marks, strict=True), "x", color="#222222", markersize=9, zorder=4)
         axes.set(xlabel=labels[0], ylabel=labels[1], xlim=(0, right))
         if bottom is not None:
             axes.set_ylim(bottom=bottom)

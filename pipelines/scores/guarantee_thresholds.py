@@ -204,6 +204,9 @@ def referral_threshold(
     start = 0 if judged.of_all else int(np.searchsorted(judged.kept, begin - 1e-9))
     start = min(start, judged.kept.size - 1)
     passed = _passed(judged, max_error, start, 1.0 - confidence)
+    if passed == start and judged.of_all:  # what keeps none of them misses none, which `needed` units show
+        lowest = float(np.nextafter(judged.uncertainty.min(), -np.inf))
+        return Guarantee(max_error, confidence, lowest, 0.0, "", needed)
     if passed == start:
         kept = judged.kept[start]
         return refused(

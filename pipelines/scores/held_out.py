@@ -51,6 +51,11 @@ class HeldOut:
                 raise ValueError("found a probability or a class that is none")
 
     @property
+    def num_units(self) -> int:
+        """Number of independent units."""
+        return int(self.unit.max()) + 1
+
+    @property
     def has_classes(self) -> bool:
         """Whether each example has one class."""
         return self.truth.size > 0
@@ -81,20 +86,23 @@ class HeldOut:
             return float("nan")
         return float(np.average(values[rows], weights=1.0 / np.bincount(self.unit[rows])[self.unit[rows]]))
 
-    def quantile(self, share: float) -> float:
-        """Return the uncertainty above which this share of the examples lies; each unit counts the same.
+    def quantile(self, share: float) -> tuple[float, float]:
+        """Return the uncertainty above which about this share of the examples lies, and the share that does.
+
+        Each unit counts the same; of equal uncertainties none lies above.
 
         Args:
             share: In (0, 1).
 
         Example:
             >>> HeldOut(np.arange(4.0), np.zeros(4), np.arange(4), np.array([]), np.array([])).quantile(0.25)
-            2.0
+            (2.0, 0.25)
         """
         order = np.argsort(self.uncertainty)
         weight = 1.0 / np.bincount(self.unit)[self.unit[order]]
         below = np.cumsum(weight) / weight.sum()
-        return float(self.uncertainty[order][np.searchsorted(below, 1.0 - share - 1e-9)])
+        threshold = float(self.uncertainty[order][np.searchsorted(below, 1.0 - share - 1e-9)])
+        return threshold, self.mean(self.uncertainty > threshold, np.ones(self.unit.size, bool))
 
     def write(self, path: Path) -> None:
         """Write the predictions, complete or not at all.

@@ -1,19 +1,19 @@
 """Sets of classes that hold the true one for a share of what is like the held-out examples.
 
-The set of an example has each class k whose score 1 - p[k] is at most q[k], the threshold of its category,
-and in any case the most probable class. Among all sets with a coverage these are the smallest on average
+The set of an example has each class k whose score 1 - p[k] is at most q[k], and in any case the most probable
+class. Among all sets with a coverage these are the smallest on average
 where probabilities are calibrated (Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with
 bounded error levels", 2019).
-With K held-out groups in which a category has examples, q is the smallest score below which the weights
+With examples of K held-out groups, q is the smallest score below which the weights
 
-    1 / (n_g (K + 1)) for each of the n_g examples of the category in group g, 1 / (K + 1) at infinity
+    1 / (n_g (K + 1)) for each of the n_g examples of group g, 1 / (K + 1) at infinity
 
-sum up to the coverage. An example of the category from a new group, which is exchangeable with these, is
-then covered with at least this probability (Lee, Barber and Willett, "Distribution-free inference with
-hierarchical data", 2023, theorem 1; with groups of one example it is split conformal prediction). It needs
-K >= coverage / (1 - coverage). Classes with so many groups are a category each, so that they are covered
-class by class (Vovk, "Conditional validity of inductive conformal predictors", 2012). The other classes are
-one category together; where that has too few groups its classes are in every set.
+sum up to the coverage. An example of a new group, which is exchangeable with these, is then covered with at
+least this probability, on average over held-out data (Lee, Barber and Willett, "Distribution-free inference
+with hierarchical data", 2023, theorem 1; with groups of one example it is split conformal prediction). It
+needs K >= coverage / (1 - coverage). With the examples of one class alone this holds for the class (Vovk,
+"Conditional validity of inductive conformal predictors", 2012). A class with so many groups takes the larger
+of its own q and the q of all, so that both hold; the others take the q of all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PredictionSets:
     Attributes:
         coverage: Share of examples whose set holds the true class.
         largest: q, the largest score 1 - p of each class that is in a set `[C]`; infinite where it always is.
-        own: Whether the coverage holds for each class by itself `[C]`.
+        own: Whether the coverage holds for each class by itself, too `[C]`.
     """
 
     coverage: float
@@ -105,18 +105,26 @@ def prediction_sets(held_out: HeldOut, coverage: float) -> PredictionSets:
     score = 1.0 - held_out.probability[np.arange(held_out.truth.size), held_out.truth]
     groups = [np.unique(held_out.unit[held_out.truth == place]).size for place in range(num_classes)]
     own = np.array(groups) >= groups_needed(coverage)
-    largest = np.full(num_classes, np.inf)
+    largest = np.full(num_classes, set_threshold(score, held_out.unit, coverage))
     for place in np.flatnonzero(own):
         of_class = held_out.truth == place
-        largest[place] = _quantile(score[of_class], held_out.unit[of_class], coverage)
-    others = ~own[held_out.truth]
-    if not own.all():
-        largest[~own] = _quantile(score[others], held_out.unit[others], coverage)
+        of_this = set_threshold(score[of_class], held_out.unit[of_class], coverage)
+        largest[place] = max(largest[place], of_this)
     return PredictionSets(coverage, largest, own)
 
 
-def _quantile(score: FloatArray, unit: NDArray[np.intp], coverage: float) -> float:
-    """Return the smallest score whose weights sum up to the coverage, infinity where none does."""
+def set_threshold(score: FloatArray, unit: NDArray[np.intp], coverage: float) -> float:
+    """Return the smallest score whose weights sum up to the coverage, infinity where none does.
+
+    Args:
+        score: 1 less the probability of the true class `[N]`.
+        unit: Number of the group of each example `[N]`.
+        coverage: In (0, 1).
+
+    Example:
+        >>> [set_threshold(np.arange(number), np.arange(number), 0.95) for number in (19, 18)]
+        [18.0, inf]
+    """
     unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(unit)
     order = np.argsort(score)

@@ -20,6 +20,7 @@ import numpy as np
 from data_prep.files.atomic import atomic_file
 from data_prep.files.fitting import fit_within
 from pipelines.scores.cost_results import cost_sentence
+from pipelines.scores.definitions import format_share
 from pipelines.scores.figures import (
     confusion_figure,
     costs_figure,
@@ -42,7 +43,6 @@ from pipelines.scores.tables import (
     format_memory,
     format_number,
     format_p_value,
-    format_share,
     kept_sentence,
     referral_sentence,
     verdict,

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.scores.bootstrap import PairedDifference, SeedSummary
-from pipelines.scores.definitions import Score
+from pipelines.scores.definitions import Score, format_share
 from pipelines.scores.results import Evaluation, MethodResult
 
 UNDEFINED = "–"
@@ -75,18 +75,6 @@ def verdict(score: Score, difference: PairedDifference) -> str:
     return "better" if (difference.lower > 0.0) == (score.better == "higher") else "worse"
 
 
-def format_share(value: float) -> str:
-    """Return a share as a percentage with at most one decimal, a dash where it is undefined.
-
-    Example:
-        >>> format_share(0.015), format_share(0.1), format_share(math.nan)
-        ('1.5 %', '10 %', '–')
-    """
-    if not math.isfinite(value):
-        return "–"
-    return f"{round(100 * value, 1):g} %"
-
-
 def guarantee_sentence(evaluation: Evaluation) -> str:
     """Return in a sentence what came of the guarantees of the chosen method, or of the last that has any."""
     chosen = evaluation.chosen_guarantees
@@ -132,7 +120,8 @@ def class_sentence(evaluation: Evaluation) -> str:
         for limit in chosen[1].classes.limits
         if limit.kind == "missed" and limit.guarantee.threshold is not None
     ]
-    return f"It can guarantee that {', '.join(shares)} are kept as another class." if shares else ""
+    listed = ", ".join(shares)
+    return f"Each by itself, it can guarantee that {listed} are kept as another class." if shares else ""
 
 
 def referral_sentence(evaluation: Evaluation) -> str:
@@ -145,10 +134,11 @@ def referral_sentence(evaluation: Evaluation) -> str:
     if not made:
         if not guarantees.rows:
             return ""
-        refused = guarantees.rows[-1].guarantee
+        refused, least = guarantees.rows[-1].guarantee, guarantees.table
         return (
             f"No referral threshold is guaranteed with {method}: for at most "
             f"{format_share(refused.max_error)} wrong, {refused.reason}."
+            + (f" The least that it can guarantee is {format_share(least[0][0])}." if least else "")
         )
     parts = [
         f"at most {format_share(row.guarantee.max_error)} wrong above an entropy of "

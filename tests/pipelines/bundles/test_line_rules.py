@@ -68,13 +68,13 @@ def test_guarantees_of_classes_are_said_with_what_they_cost(bundle):
     _, rules, said = found(bundle, max_error=["malignant=0.05"], max_false=["malignant=0.1"])
     assert rules.referral is not None
     assert set(rules.referral.missed) == set(rules.referral.false) == {1}
-    assert "of the malignant at most 0.05 are kept as another class; of those kept as malignant" in said
+    assert "at most 5 % of the class malignant are kept as another class; at most 10 % of" in said
     assert "for all together" in said
-    assert "each is given with 97.5% confidence." in said
+    assert "Each is given with 97.5 % confidence, so that all of them hold together." in said
     _, both, said = found(bundle, max_error=["0.1", "not normal=0.1"])
     assert both.referral is not None
     assert both.referral.entropy is not None
-    assert "on one of 2 parts of the held-out data" in said
+    assert "are divided into 2 parts for that, so that about 2 times as many are needed" in said
 
 
 def test_one_share_of_all_classes_is_the_threshold_of_the_record(tmp_path):
@@ -101,7 +101,9 @@ def test_a_share_is_referred(bundle):
 
 
 def test_what_is_refused_says_why(bundle):
-    with pytest.raises(InputError, match=r"of the malignant .* at least 2995 images of this class"):
+    with pytest.raises(
+        InputError, match=r"^That at most 0\.1 % of the class .* at least 2995 images of this"
+    ):
         found(bundle, max_error=["malignant=0.001"])
     with pytest.raises(InputError, match="found the class 'malign', expected one of benign, malignant"):
         found(bundle, max_error=["malign=0.1"])
@@ -120,20 +122,24 @@ def test_what_is_refused_says_why(bundle):
 def test_lanes_have_no_guarantees_of_classes(tmp_path):
     HeldOut(np.ones(2), np.zeros(2), np.arange(2), np.zeros(0, int), np.zeros(0)).write(tmp_path / HELD_OUT)
     lane = metadata(application="lane", class_names=("background", "lane"))
-    settings = load_settings(PredictSettings, overrides=["max_error={lane: 0.1}"])
+    with pytest.raises(InputError, match="max_error names a class; here nothing is guaranteed of single"):
+        load_settings(PredictSettings, overrides=["max_error={lane: 0.1}"])
     with pytest.raises(InputError, match="a lane model does not give each example one class"):
-        rules_for(settings, lane, bundle=tmp_path, judged="images", console=Console(record=True))
+        rules_for(
+            ClassReferralSettings(coverage=0.9), lane, bundle=tmp_path, judged="images", console=Console()
+        )
+    with pytest.raises(InputError, match=r"refer goes with threshold 0\.5 only"):
+        load_settings(PredictSettings, options={"refer": 0.1, "threshold": 0.7})
 
 
 def test_sets_say_which_classes_they_are_true_of(bundle):
     _, rules, said = found(bundle, coverage=0.9)
     assert rules.sets is not None
     assert rules.sets.own.all()
-    assert (
-        "the true class of 90.0% of what is like the held-out data, also of each of benign, malignant" in said
-    )
+    assert "the true class of 90 % of what is like the held-out data, on average" in said
+    assert "also of each of benign, malignant, not normal" in said
     _, rules, said = found(bundle, coverage=0.999)
-    assert "benign, malignant, not normal: in every set, since fewer than 999 held-out images" in said
+    assert "Every class is in every set: there are fewer than 999 held-out images" in said
 
 
 def line(*probability: float, **fields) -> ClassPredictionLine:
@@ -192,3 +198,34 @@ def test_the_card_says_what_is_guaranteed_and_what_mistakes_cost():
     card = model_card(metadata(costs=costs, guarantee=None), None)
     assert "None can be given" in card
     assert "| malignant | 50 | 0 | 50 | 3 |" in card
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_costs_refer_what_they_decide_otherwise_where_labels_are_guaranteed(guaranteed):
+    costs = CostTable(classes=NAMES, decisions=NAMES, values=((0, 1, 1), (50, 0, 50), (1, 1, 0)))
+    ruled = line(0.8, 0.15, 0.05).ruled(LineRules(costs=costs, is_guaranteed=guaranteed))
+    assert (ruled.label, ruled.decision) == ("benign", "refer" if guaranteed else "malignant")
+    assert ruled.referred is guaranteed
+    sure = line(0.01, 0.98, 0.01).ruled(LineRules(costs=costs, is_guaranteed=guaranteed))
+    assert (sure.decision, sure.referred) == ("malignant", False)
+
+
+def test_guarantees_with_costs_say_what_is_referred(bundle):
+    costs = CostTable(classes=NAMES, decisions=NAMES, values=((0, 1, 1), (50, 0, 50), (1, 1, 0)))
+    _, rules, said = found(bundle, metadata(costs=costs), max_error=["malignant=0.05"])
+    assert rules.is_guaranteed
+    assert "where costs decide for another class, it is referred" in said
+    _, rules, said = found(bundle, metadata(costs=costs))
+    assert not rules.is_guaranteed
+    assert said == ""
+
+
+def test_a_share_that_few_examples_cannot_tell_is_refused(tmp_path):
+    simulated(np.random.default_rng(0), 5).write(tmp_path / HELD_OUT)
+    with pytest.raises(InputError, match=r"too few to tell which 10\.0% .* at least 10 are needed"):
+        found(tmp_path, refer=0.1)
+
+
+def test_a_class_without_a_name_is_none(bundle):
+    with pytest.raises(InputError, match=r"found =0\.5, expected a share"):
+        found(bundle, max_error=["=0.5"])

@@ -70,9 +70,27 @@ def test_without_a_selection_part_nothing_is_written(tmp_path):
 )
 def test_what_can_be_guaranteed_at_best_is_said_before_the_training(groups, said):
     names = [f"{number}" for number in range(len(groups))]
+    assert said in possible_guarantee(job_of(names, dict(zip(names, map(str, groups), strict=True))))
+
+
+def job_of(names: list[str], groups: dict[str, str], *, refers_classes: bool = True) -> SimpleNamespace:
+    """A job whose held-out examples are of class "a" but for one of ten."""
     judge = SimpleNamespace(
-        judged="images", groups=lambda _data, _names: dict(zip(names, map(str, groups), strict=True))
+        judged="images", groups=lambda _data, _names: groups, refers_classes=refers_classes
     )
-    application = SimpleNamespace(judge=judge, judge_for=None)
-    job = SimpleNamespace(application=application, data=None, splits=SimpleNamespace(selection=names))
-    assert said in possible_guarantee(job)
+    examples = [SimpleNamespace(group=groups[name], label=int(name) % 10 == 9) for name in names]
+    manifest = SimpleNamespace(select=lambda _names: examples, class_names=("a", "b"))
+    return SimpleNamespace(
+        application=SimpleNamespace(judge=judge, judge_for=None),
+        data=SimpleNamespace(manifest=manifest),
+        splits=SimpleNamespace(selection=names),
+    )
+
+
+def test_the_rarest_class_is_named_and_maps_need_the_bound_for_groups():
+    names = [f"{number}" for number in range(149)]
+    groups = {name: name for name in names}
+    said = possible_guarantee(job_of(names, groups))
+    assert "an error of 2 % at best with --max-error, and of b, of which 14 are held out, 20 % missed" in said
+    said = possible_guarantee(job_of(names, groups, refers_classes=False))
+    assert "an error of 2.5 % at best with --max-error; a larger" in said

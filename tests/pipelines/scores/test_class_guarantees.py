@@ -104,6 +104,26 @@ def test_a_second_guarantee_of_another_part_takes_only_its_confidence():
     assert {given.confidence for _, given in both.guarantees} == {0.975}
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_parts_without_an_example_guarantee_nothing(number):
+    held_out = simulated(np.random.default_rng(0), number)
+    limits = [Limit("missed", 0.9, 0), Limit("false", 0.9, 1), Limit("error", 0.9)]
+    found = joint_guarantee(held_out, limits, noun="images")
+    assert found.parts == 3
+    assert found.refused
+    assert all(given.needed > 0 or given.reason.startswith("there are no") for _, given in found.refused)
+
+
+def test_a_class_that_is_never_the_most_probable_one_is_referred_where_it_may_be():
+    truth = np.arange(160) % 2
+    probability = np.tile([0.9, 0.1], (160, 1))
+    probability[truth == 1] = np.linspace([0.8, 0.2], [0.6, 0.4], 80)
+    held_out = HeldOut(np.zeros(160), truth.astype(float), np.arange(160), truth, probability)
+    found = joint_guarantee(held_out, [Limit("missed", 0.05, 1)])
+    assert not found.refused
+    assert 0.19999 < found.rule.missed[1] < 0.2  # just below the first of the class
+
+
 def test_maps_have_no_guarantees_of_classes():
     maps = HeldOut(np.zeros(2), np.zeros(2), np.arange(2), np.zeros(0, int), np.zeros(0))
     with pytest.raises(ValueError, match="no classes"):

@@ -155,7 +155,9 @@ def test_single_classes_are_in_report_and_metrics(evaluation, guarantees):
         evaluation, guarantees={method: replace(guarantees, classes=classes)}, class_names=(), chosen=method
     )
     listed = ", ".join(f"at most 5 % of {name}" for name in "abc")
-    assert class_sentence(judged) == f"It can guarantee that {listed} are kept as another class."
+    assert (
+        class_sentence(judged) == f"Each by itself, it can guarantee that {listed} are kept as another class."
+    )
     assert class_sentence(replace(evaluation, guarantees={method: guarantees})) == ""
     content = metrics_content(judged)["methods"][method]["guarantee"]["classes"]
     assert [row["class_name"] for row in content["limits"]] == ["a", "a", "b", "b", "c", "c"]

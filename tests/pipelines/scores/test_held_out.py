@@ -52,9 +52,9 @@ def test_a_bundle_of_an_earlier_version_is_named(tmp_path):
 def test_the_quantile_counts_each_unit_the_same():
     uncertainty = np.array([0.1, 0.9, 0.9, 0.9, 0.2, 0.3])
     held_out = HeldOut(uncertainty, np.zeros(6), np.array([0, 1, 1, 1, 2, 3]), np.zeros(0, int), np.zeros(0))
-    assert held_out.quantile(0.25) == 0.3
-    assert np.mean(uncertainty > held_out.quantile(0.25)) == 0.5  # of the examples, but one unit of four
-    assert held_out.quantile(0.99) == 0.1
+    assert held_out.quantile(0.25) == (0.3, 0.25)
+    assert np.mean(uncertainty > 0.3) == 0.5  # of the examples, but one unit of four
+    assert held_out.quantile(0.99) == (0.1, 0.75)
 
 
 def test_classes_are_found_by_name():

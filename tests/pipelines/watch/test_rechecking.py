@@ -94,12 +94,15 @@ def test_guarantees_of_classes_are_of_what_predict_kept(place):
     options = {"max_error": "malignant=0.1", "settings": settings}  # all are called benign, and kept
     done = recheck(place, ["malignant"] * 5 + ["benign"] * 60, **options)
     assert done.exit_code == 3
-    assert "of the malignant at most 0.1 are kept as another class: of 65 labelled images 65" in done.output
+    assert (
+        "at most 10 % of the class malignant are kept as another class: of 65 labelled images 65"
+        in done.output
+    )
     assert "of the 5 that count 5 are wrong." in done.output
     false = {"max_false": "benign=0.1", "settings": settings}
     done = recheck(place, ["benign"] * 60, **false, max_error="malignant=0.1")
     assert done.exit_code == 0
-    assert "of those kept as benign at most 0.1 are none: of 60 labelled images" in done.output
+    assert "at most 10 % of those kept as benign are of another class: of 60 labelled images" in done.output
     assert "of the 60 that count 0 are wrong." in done.output
     assert "kept: at most 0.1" in done.output
     assert "of the 0 that count 0 are wrong." in done.output
