@@ -103,19 +103,7 @@ def rules_for(
     if record is None or record.judged != judged:
         raise InputError(f"{bundle} holds no predictions of held-out {judged}, which are referred here.")
     if settings.refer is not None:
-        if held_out.num_units * settings.refer < 1:
-            raise InputError(
-                f"--refer {settings.refer:g}: {record.units} held-out {record.noun} are too few to tell "
-                f"which {settings.refer:.1%} are the most uncertain; at least "
-                f"{math.ceil(1 / settings.refer)} are needed. Train with a larger selection_fraction, or "
-                "pass --refer-above."
-            )
-        limit, referred = held_out.quantile(settings.refer)
-        say(
-            f"Referred above an entropy of {limit:.6g} nats, as are {referred:.1%} of the {record.units} "
-            f"held-out {record.noun}"
-        )
-        settings = settings.model_copy(update={"refer_above": limit})
+        settings = _with_share(settings, settings.refer, held_out, record, say)
     if not limits and coverage is None:
         return settings, rules
     if not held_out.has_classes:
@@ -129,6 +117,24 @@ def rules_for(
         referral=_rule(held_out, limits, metadata, record, say) if limits else None,
         sets=None if coverage is None else _sets(held_out, coverage, metadata, record, say),
     )
+
+
+def _with_share(
+    settings: Settings, share: float, held_out: HeldOut, record: GuaranteeRecord, say: Any
+) -> Settings:
+    """Return the settings with the entropy above which this share of the held-out examples lies."""
+    if held_out.num_units * share < 1:
+        raise InputError(
+            f"--refer {share:g}: {record.units} held-out {record.noun} are too few to tell which {share:.1%} "
+            f"are the most uncertain; at least {math.ceil(1 / share)} are needed. Train with a larger "
+            "selection_fraction, or pass --refer-above."
+        )
+    limit, referred = held_out.quantile(share)
+    say(
+        f"Referred above an entropy of {limit:.6g} nats, as are {referred:.1%} of the {record.units} held-out "
+        f"{record.noun}"
+    )
+    return settings.model_copy(update={"refer_above": limit})
 
 
 def asked_limits(settings: ReferralSettings, class_names: Sequence[str]) -> list[Limit]:
