@@ -125,14 +125,14 @@ def _with_share(
     """Return the settings with the entropy above which this share of the held-out examples lies."""
     if held_out.num_units * share < 1:
         raise InputError(
-            f"--refer {share:g}: {record.units} held-out {record.noun} are too few to tell which {share:.1%} "
-            f"are the most uncertain; at least {math.ceil(1 / share)} are needed. Train with a larger "
+            f"--refer {share:g}: {record.units} held-out {record.noun} are too few to tell which {share:.1%}"
+            f" are the most uncertain; at least {math.ceil(1 / share)} are needed. Train with a larger "
             "selection_fraction, or pass --refer-above."
         )
     limit, referred = held_out.quantile(share)
     say(
-        f"Referred above an entropy of {limit:.6g} nats, as are {referred:.1%} of the {record.units} held-out "
-        f"{record.noun}"
+        f"Referred above an entropy of {limit:.6g} nats, as are {referred:.1%} of the {record.units} "
+        f"held-out {record.noun}"
     )
     return settings.model_copy(update={"refer_above": limit})
 

@@ -6,8 +6,8 @@ Three kinds of mistakes are limited, each by a threshold of its own:
 - "missed": of the examples of class c at most α are kept as another class. Referred is what is predicted as
   another class although c has a large probability: among all rules with so many missed ones, refusing by the
   probability of c refers fewest of the others where probabilities are calibrated (Neyman and Pearson, 1933).
-- "false": at most α of those kept as class c are of another one. Referred is what is predicted as c with a small
-  probability.
+- "false": at most α of those kept as class c are of another one. Referred is what is predicted as c with a
+  small probability.
 
 Each threshold is found by `referral_threshold`. m guarantees hold together with probability 1 - δ as each is
 given with 1 - δ / m (Bonferroni), which asks for ln(m) / ln(1 / δ) more units. What is referred for one
