@@ -86,7 +86,7 @@ def test_the_heads_tell_digits_apart(way):
         assert method["scores"]["accuracy"] > 0.8
         assert list(method["recalls"]) == CLASSES
     report = (Path(way["folder"]) / "evaluation" / "report.html").read_text(encoding="utf-8")
-    assert 'alt="Confusion matrix of SVGP"' in report
+    assert f'alt="Confusion matrix of {metrics["chosen"]}"' in report
 
 
 def test_predictions_are_those_of_the_bundle_and_documented(way):

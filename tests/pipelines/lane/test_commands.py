@@ -458,7 +458,7 @@ def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_not
         console=console,
     )
     said = console.file.getvalue()
-    assert "calls nothing unfamiliar: its familiarity is of 2 held-out groups" in said
+    assert "calls nothing unfamiliar: its familiarity is of 2 groups, and it takes at least 100" in said
     assert "Take the hgp head: of the held-out images (2 groups) " in said
     assert (
         "The hgp head, which the run chose (--set head=linear takes another), is written as a bundle" in said
