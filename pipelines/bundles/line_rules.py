@@ -92,11 +92,12 @@ def rules_for(
         is_guaranteed=bool(limits),
     )
     if limits and rules.costs is not None:
-        say("Guarantees are of the column label: where costs decide for another class, it is referred")
+        rules = _with_guaranteed_costs(rules, limits, is_asked=given is not None, say=say)
     if [limit.kind for limit in limits] == ["error"]:
-        return with_guarantee(
+        settings = with_guarantee(
             settings, metadata.guarantee, bundle=bundle, judged=judged, console=console, part=part
-        ), rules
+        )
+        limits = []  # the entropy decides
     if not limits and coverage is None and settings.refer is None:
         return settings, rules
     held_out, record = read_held_out(bundle / HELD_OUT), metadata.guarantee
@@ -117,6 +118,26 @@ def rules_for(
         referral=_rule(held_out, limits, metadata, record, say) if limits else None,
         sets=None if coverage is None else _sets(held_out, coverage, metadata, record, say),
     )
+
+
+def _with_guaranteed_costs(
+    rules: LineRules, limits: Sequence[Limit], *, is_asked: bool, say: Any
+) -> LineRules:
+    """Return the rules with costs that leave the guarantees true.
+
+    Costs may refer where only missed ones are limited, of which fewer are left then. A share of what is kept
+    may rise, so that costs have no say there.
+    """
+    if all(limit.kind == "missed" for limit in limits):
+        say("Guarantees are of the column label: where costs decide for another class, it is referred")
+        return rules
+    if is_asked:
+        raise InputError(
+            "--costs refer more than a guarantee does, and of the rest a larger share may be wrong than was "
+            "guaranteed. Pass --costs alone, or with --max-error CLASS=SHARE, which they leave true."
+        )
+    say("The costs of the bundle are left out: what they refer would change the share that is guaranteed")
+    return replace(rules, costs=None)
 
 
 def _with_share(

@@ -88,7 +88,7 @@ def read_labelled(
     """
     aliases = {"image": FILE_ALIASES, "class": CLASS_ALIASES}
     rows = read_table(labels, ("image", "class"), ("group",), aliases=aliases)
-    predictions = _by_name(tables)
+    predictions = _by_name(tables, class_names)
     found: dict[str, LabelledPrediction] = {}
     missing = 0
     for line, row in rows.items():
@@ -119,7 +119,7 @@ def read_labelled(
     return list(found.values()), missing
 
 
-def _by_name(tables: Iterable[Path]) -> Predictions:
+def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
     found: Predictions = defaultdict(dict)
     for path in tables:
         remedy = "`recheck` takes predictions of images, snapshots or videos that are given one class."
@@ -131,7 +131,14 @@ def _by_name(tables: Iterable[Path]) -> Predictions:
             except ValueError:
                 entropy = math.nan
             file = _plain(row["file"])
-            said = (row["label"], entropy, row["referred"] == "true")
+            referred = row["referred"].lower()
+            if referred not in {"true", "false"} or row["label"] not in class_names:
+                raise InputError(
+                    f"{path}, line {line}: found the label {row['label'][:40]!r} and, for referred, "
+                    f"{row['referred'][:40]!r}; expected one of {', '.join(class_names)}, and true or false. "
+                    "Pass the table as `predict` wrote it."
+                )
+            said = (row["label"], entropy, referred == "true")
             before = found[file.rpartition("/")[2]].setdefault(file, said)
             if not entropy >= 0 or before != said:
                 raise InputError(

@@ -61,8 +61,8 @@ def _course_figure(state: WatchState) -> str:
     with figure_style():
         figure = Figure(figsize=(8.0, 3.6), layout="constrained")
         axes = figure.subplots()
-        numbers = np.arange(len(course.points) + 1) * course.stride
-        axes.plot(numbers, [0.0, *course.points], color=COLOURS[1])
+        numbers = [*(np.arange(len(course.points) + 1) * course.stride), state.wealth.number]
+        axes.plot(numbers, [0.0, *course.points, np.log10(state.wealth.total)], color=COLOURS[1])
         axes.axhline(-np.log10(state.alpha), color=COLOURS[2], linestyle="--", label="alarm")
         if course.alarm_at is not None:
             axes.axvline(course.low_at, color=COLOURS[0], linestyle=":", label="begins to rise")

@@ -23,7 +23,7 @@ from pipelines.command.referral import ClassReferralSettings
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
-_DIFFERS: Final = "seconds"  # where the same images are predicted again
+_COUNTED: Final = ("file", FAMILIARITY)  # other columns may differ where the same images are predicted again
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def require_predictions_of(bundle: Path, tables: Iterable[Path]) -> str:
 
 
 def require_guaranteed(tables: Iterable[Path], settings: ClassReferralSettings) -> None:
-    """Refuse predictions that were made without guarantees of classes, by which they are referred.
+    """Refuse predictions that were made without these guarantees, by which they are referred.
 
     Args:
         tables: predictions.csv of predict steps.
@@ -139,7 +139,7 @@ def require_guaranteed(tables: Iterable[Path], settings: ClassReferralSettings) 
         for name, limits in wanted.items():
             found = given.get(name, ()) if isinstance(given, dict) else ()
             for limit in limits:
-                if limit.class_name is not None and str(limit) not in found:
+                if str(limit) not in found:
                     option = f"--{name.replace('_', '-')} {limit}"
                     raise InputError(
                         f"{path}: {PREDICT_RUN} beside it does not say that it was predicted with {option}. "
@@ -161,11 +161,10 @@ def _compared(rows: Sequence[Mapping[str, str]], remembered: dict[str, ReadTable
     lengths = {table.rows for table in remembered.values()}
     digest, before = hashlib.sha256(), 0
     for number, row in enumerate(rows, start=1):
-        cells = "\x1f".join(value for name, value in row.items() if name != _DIFFERS)
+        cells = "\x1f".join(row[name] for name in _COUNTED)
         digest.update(cells.encode("utf-8", "surrogatepass") + b"\n")
         if number in lengths and digest.hexdigest() in remembered:
             before = number
-            del remembered[digest.hexdigest()]
     return ReadTable(len(rows), digest.hexdigest()), before
 
 

@@ -47,7 +47,8 @@ def recheck_guarantees(
     limits = asked_limits(settings, metadata.class_names)
     if not limits:
         raise InputError("Nothing to recheck. Pass --max-error or --max-false, as for predict.")
-    if any(limit.place is not None for limit in limits):
+    is_joint = len(limits) > 1 or limits[0].place is not None
+    if is_joint:
         require_guaranteed(tables, settings)
     require_predictions_of(model, tables)
     found, missing = read_labelled(tables, labels, metadata.class_names)
@@ -58,7 +59,14 @@ def recheck_guarantees(
             f"The guarantee was given by {record.noun}, and {labels} has no column group: images of one "
             "patient or object would count as independent."
         )
-    return [_rechecked(limit, found, metadata, record, console) for limit in limits]
+    if any(limit.kind == "missed" for limit in limits) and not any(one.referred for one in found):
+        show_note(
+            "Of the labelled images none is referred. Missed ones are a share of all images of the class: "
+            "label referred ones as well, by the same random choice."
+        )
+    return [
+        _rechecked(limit, found, metadata, record, is_joint=is_joint, console=console) for limit in limits
+    ]
 
 
 def _rechecked(
@@ -66,14 +74,17 @@ def _rechecked(
     found: Sequence[LabelledPrediction],
     metadata: Metadata,
     record: GuaranteeRecord,
+    *,
+    is_joint: bool,
     console: Console,
 ) -> MeanTest:
     share, kept = limit.share, [not one.referred for one in found]
     how = "not referred"
     if limit.place is None:
-        share, threshold = record.threshold(limit.share)
-        kept = [one.entropy <= threshold for one in found]
-        how = f"entropy at most {threshold:.4g} nats"
+        if not is_joint:
+            share, threshold = record.threshold(limit.share)
+            kept = [one.entropy <= threshold for one in found]
+            how = f"entropy at most {threshold:.4g} nats"
         wrong, counts = [one.label != one.predicted for one in found], kept
     elif limit.kind == "missed":
         name = metadata.class_names[limit.place]

@@ -65,6 +65,8 @@ def watch_predictions(  # noqa: PLR0913 - what the command has options for
         raise InputError(f"{model}: reports no familiarity. Train with a selection part, and export again.")
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         raise InputError(f"--out {out}: expected the name of a page, such as watch.html.")
+    if out is not None and out.resolve() == state.resolve():
+        raise InputError(f"--out and --state are both {out}. Give the page another name.")
     with sole_writer(state.absolute().parent):
         if state.exists():
             kept = load_state(state)
@@ -129,8 +131,7 @@ def watch_sentence(state: WatchState) -> str:
             "some for `gpimaging recheck`. Lines that are sorted by class or patient, not by time, raise an "
             "alarm, too: for these begin another --state with --shuffle."
         )
-    evidence = 10 ** (course.points[-1] if course.points else 0)
     return (
         f"No alarm: {state.wealth.number} images are like {usual}, as far as can be told. The evidence of a "
-        f"change is {evidence:.3g}, and the alarm is at {1 / state.alpha:.4g}."
+        f"change is {state.wealth.total:.3g}, and the alarm is at {1 / state.alpha:.4g}."
     )

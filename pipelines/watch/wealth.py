@@ -52,6 +52,11 @@ class Wealth:
     money: tuple[Annotated[float, Field(ge=0, le=1e150)], ...] = (0.5 / len(BETS),) * len(BETS)
 
     @property
+    def total(self) -> float:
+        """The money on all bets, and what is not bet yet."""
+        return float(sum(self.money)) + _cash(self.number)
+
+    @property
     def best(self) -> str:
         """What the bet with the most money says."""
         return BETS[int(np.argmax(self.money))]

@@ -107,7 +107,7 @@ class SavedEstimator(BaseEstimator, abc.ABC):
             return cls._restored(description, arrays)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
+        except (AttributeError, IndexError, KeyError, MemoryError, TypeError) as error:
             raise ValueError(f"{path}: is not what {cls.__name__}.save writes ({error!r}).") from error
 
 
@@ -268,6 +268,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
                 raise ValueError(f"its arrays would take {size / 2**30:.1f} GiB, the limit is 2")
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
+            if strange := [name for name, array in arrays.items() if array.dtype.itemsize == 0 < array.size]:
+                raise ValueError(f"{strange[0]} has items of no size")
             description = json.loads(str(arrays.pop("description")[()]))
         except (ValueError, KeyError, EOFError, OSError, TypeError, AttributeError) as error:
             raise ValueError(f"is not a complete file of an estimator ({error}).") from error
@@ -289,6 +291,7 @@ def unfitted(cls: type[Estimator], description: Mapping[str, Any], arrays: Array
     values: dict[str, Any] = {name: value for name, value in BEFORE.items() if name in known}
     for name, value in parameters.items():
         values[name] = dict(value["pairs"]) if isinstance(value, dict) else value
+    values |= {"log_dir": None} if "log_dir" in known else {}  # a file says nowhere where to write
     estimator = cls(**values)
     if is_classifier(estimator):
         are_objects = description.get("labels_are_objects", False)

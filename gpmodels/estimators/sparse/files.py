@@ -22,7 +22,10 @@ from gpmodels.estimators.fitting.persistence import (
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
-SIZES = ("num_classes", "num_inducing", "num_hidden", "num_hidden_inducing", "num_expert_inducing")
+SIZES = (
+    *("num_classes", "num_inducing", "num_hidden", "num_hidden_inducing", "num_expert_inducing"),
+    *("num_experts", "num_layers", "num_components"),
+)
 """Settings of a head of which it has at least so many weights."""
 
 NUMBERS = (

@@ -89,6 +89,19 @@ def test_one_share_of_all_classes_is_the_threshold_of_the_record(tmp_path):
     assert rules.referral is None
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"max_error": 0.1},
+        {"max_error": ["0.1", "malignant=0.1"]},
+        {"max_false": ["benign=0.1"]},
+        {"refer": 0.2},
+    ],
+)
+def test_sets_are_written_beside_every_way_to_refer(bundle, asked):
+    assert found(bundle, coverage=0.9, **asked)[1].sets is not None
+
+
 def test_a_share_is_referred(bundle):
     class Settings(ClassReferralSettings):
         refer_above: float | None = None
@@ -215,6 +228,14 @@ def test_guarantees_with_costs_say_what_is_referred(bundle):
     _, rules, said = found(bundle, metadata(costs=costs), max_error=["malignant=0.05"])
     assert rules.is_guaranteed
     assert "where costs decide for another class, it is referred" in said
+    _, rules, said = found(bundle, metadata(costs=costs), max_false=["malignant=0.1"])
+    assert rules.costs is None  # a share of what is kept may rise by what they refer
+    assert "The costs of the bundle are left out" in said
+    path = bundle / "costs.csv"
+    path.write_text("class,benign,malignant,not normal\nbenign,0,1,1\nmalignant,9,0,9\nnot normal,1,1,0\n")
+    for limits in ({"max_error": ["0.1"]}, {"max_false": ["malignant=0.1"]}):
+        with pytest.raises(InputError, match="--costs refer more than a guarantee does"):
+            found(bundle, costs=path, **limits)
     _, rules, said = found(bundle, metadata(costs=costs))
     assert not rules.is_guaranteed
     assert said == ""

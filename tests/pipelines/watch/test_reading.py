@@ -34,7 +34,11 @@ def test_of_a_table_that_has_grown_only_the_end_is_new(place):
     place.predictions("a", [0.5, 0.25, 0.125])
     later = new_images([table], first.read, least=LEAST)
     assert later.files == ("a/2.png",)
-    assert [part.rows for part in later.read] == [3]
+    assert [part.rows for part in later.read] == [2, 3]
+    assert new_images([table], later.read, least=LEAST).files == ()
+    shorter = table.parent / "noon.csv"
+    shorter.write_text("".join(table.read_text().splitlines(keepends=True)[:3]))
+    assert new_images([shorter, table], later.read, least=LEAST).files == ()  # also each time anew
     place.predictions("a", [0.5, 0.3, 0.125])  # another one
     assert len(new_images([table], later.read, least=LEAST).files) == 3
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from pipelines.bundles.guarantees import GuaranteeRecord
+from pipelines.cli import make_app
 
 from .conftest import THRESHOLD, write_bundle
 
@@ -113,3 +115,30 @@ def test_guarantees_that_predict_did_not_give_cannot_be_rechecked(place):
     assert done.exit_code == 2
     assert "does not say that it was predicted with --max-error malignant=0.1" in done.output
     assert recheck(place, ["benign"], max_error="malign=0.1").exit_code == 2
+
+
+def test_several_guarantees_are_of_what_predict_kept_by_all_of_them(place):
+    settings = {"max_error": ["0.1", "malignant=0.1"]}
+    done = recheck(place, ["benign"] * 40, entropy=[0.6] * 40, settings=settings, max_error="0.1")
+    assert "of 40 labelled images 0 are kept (entropy at most 0.5 nats)" in done.output
+    table = place.predictions("new", [0.5] * 40, entropy=[0.6] * 40, settings=settings)
+    (place.folder / "labels.csv").write_text(
+        "image,class\n" + "".join(f"new/{n}.png,benign\n" for n in range(40))
+    )
+    both = ["--max-error=0.1", "--max-error=malignant=0.1", f"--labels={place.folder / 'labels.csv'}"]
+    arguments = ["recheck", f"--model={place.bundle}", *both, "--predictions", str(table)]
+    done = CliRunner().invoke(make_app(), arguments, env={"COLUMNS": "300"})
+    assert "of 40 labelled images 40 are kept (not referred)" in done.output
+    assert "label referred ones as well" in done.output
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [("TRUE", "of 1 labelled images 1 are kept (entropy"), ("WAHR", "expected one of benign, malignant")],
+)
+def test_tables_that_other_programs_saved_again(place, cell, said):
+    table = place.predictions("new", [0.5, 0.5])
+    table.write_text(table.read_text().replace("false", cell))
+    (place.folder / "labels.csv").write_text("image,class\nnew/0.png,benign\n")
+    done = place.run("recheck", table, labels=place.folder / "labels.csv", max_error=0.02)
+    assert said in done.output
