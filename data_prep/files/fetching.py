@@ -329,6 +329,7 @@ def _reading(name: str) -> Iterator[None]:
     """Turn what a file system or a package behind it raises into a `TransferError`, but for a full disk."""
     try:
         yield
+    # Packages behind fsspec raise errors of their own types, and each of them means that the file is not read.
     except Exception as error:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise
@@ -345,7 +346,7 @@ def _explained(shown: str, secret: str) -> Iterator[None]:
             f"{shown}: a package for this protocol cannot be imported ({error}). Install it "
             "with pip: `s3fs` for s3://, `gcsfs` for gs://, `aiohttp` for https://."
         ) from error
-    except Exception as error:
+    except Exception as error:  # of any type, as above; the user gets it without the address' secrets
         raise InputError(
             f"{shown}: cannot be listed ({_reason(error, secret)}). Expected a folder or a file, {_EXAMPLE}. "
             "Check the address, the network, and the credentials that this machine has for it."
