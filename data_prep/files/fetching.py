@@ -329,7 +329,7 @@ def _reading(name: str) -> Iterator[None]:
     """Turn what a file system or a package behind it raises into a `TransferError`, but for a full disk."""
     try:
         yield
-    # Packages behind fsspec raise errors of their own types, and each of them means that the file is not read.
+    # Packages behind fsspec raise errors of their own types, and each of them means that nothing was read.
     except Exception as error:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise
