@@ -26,16 +26,13 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.common import host, write_results
-from benchmarks.guarantees import judged
+from benchmarks.guarantees import errors_of_test_part, judged
 from benchmarks.scoreboard.data_sets import solar_cells, ultrasound
 from benchmarks.simulated_classes import simulated
 from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
 from pipelines.classify.application import CLASSIFY
 from pipelines.classify.settings import TrainSettings
-from pipelines.evaluation.evaluate import run_predictors
-from pipelines.runs.guarantees import ReferralCollector
-from pipelines.runs.job import trained_job
 from pipelines.runs.train import train
 from pipelines.scores.class_guarantees import Limit, ReferralRule, joint_guarantee
 from pipelines.scores.guarantees import ReferralErrors
@@ -166,18 +163,7 @@ def of_images(subject: str, data: Path) -> tuple[dict[str, ReferralErrors], dict
             resume=False,
             console=console,
         )
-        job = trained_job(CLASSIFY, work / "run", console)
-        opened = CLASSIFY.inputs.encoded(
-            CLASSIFY.inputs.open(work / "prepared"), job.settings, work / "run", console
-        )
-        job = job.on(opened, fold=0)
-        found = {}
-        for predictor in run_predictors(job):
-            collector = ReferralCollector(CLASSIFY.judge)
-            for example in CLASSIFY.judge.examples(job.data, job.splits.test):
-                collector.add(example, CLASSIFY.judge.outputs(predictor, example))
-            found[predictor.title] = collector.errors()
-        return found, CLASSIFY.judge.groups(job.data, job.splits.test)
+        return errors_of_test_part(CLASSIFY, work / "run", work / "prepared", console)
 
 
 def main() -> None:

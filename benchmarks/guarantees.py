@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -133,16 +134,30 @@ def judged(subject: str, data: Path, size: int) -> tuple[dict[str, ReferralError
         prepared = divided(cell, data, work, work)
         settings = train_settings(cell, {"heads": HEADS, "ensemble": 0})
         train(SONAR, settings, data=prepared, out=work / "run", resume=False, console=console)
-        job = trained_job(SONAR, work / "run", console)
-        opened = SONAR.inputs.encoded(SONAR.inputs.open(prepared), job.settings, work / "run", console)
-        job = job.on(opened, fold=0)
-        found = {}
-        for predictor in run_predictors(job):
-            collector = ReferralCollector(SONAR.judge)
-            for example in SONAR.judge.examples(job.data, job.splits.test):
-                collector.add(example, SONAR.judge.outputs(predictor, example))
-            found[predictor.title] = collector.errors()
-        return found, SONAR.judge.groups(job.data, job.splits.test)
+        return errors_of_test_part(SONAR, work / "run", prepared, console)
+
+
+def errors_of_test_part(
+    application: Any, run: Path, prepared: Path, console: Console
+) -> tuple[dict[str, ReferralErrors], dict[str, str]]:
+    """Return uncertainties and errors of the test part by each method of a run, and the groups.
+
+    Args:
+        application: Application of the run.
+        run: Folder of the run.
+        prepared: Folder that it was trained with.
+        console: For progress.
+    """
+    job = trained_job(application, run, console)
+    inputs, judge = application.inputs, application.judge
+    job = job.on(inputs.encoded(inputs.open(prepared), job.settings, run, console), fold=0)
+    found = {}
+    for predictor in run_predictors(job):
+        collector = ReferralCollector(judge)
+        for example in judge.examples(job.data, job.splits.test):
+            collector.add(example, judge.outputs(predictor, example))
+        found[predictor.title] = collector.errors()
+    return found, judge.groups(job.data, job.splits.test)
 
 
 def main() -> None:
