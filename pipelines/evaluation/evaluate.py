@@ -172,7 +172,7 @@ def _evaluate(
             *chance_warnings(results, judge_by.judged),
             *left_out_warnings(judged.left_out),
             *unfamiliar_warnings(None if unknown is None else len(unknown)),
-            *selection_warnings(run.counts["selection"]),
+            *(() if run.refitted_folds else selection_warnings(run.counts["selection"])),
             *ensemble_warnings(job),
             *unfinished_warnings(job),
         ),

@@ -8,7 +8,8 @@ from typing import Any
 
 from data_prep.errors import InputError
 from pipelines.bundles.guarantees import GuaranteeRecord
-from pipelines.runs.guarantees import model_source, selection_errors
+from pipelines.runs.folds import held_out_names
+from pipelines.runs.guarantees import held_out_errors, model_source
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.class_results import class_results
@@ -34,15 +35,15 @@ def run_guarantees(
         max_errors: Errors to guarantee.
         chosen: Title of the method of which single classes are guaranteed something, too.
     """
-    judge_by, selected = job.application.judge, job.splits.selection
-    groups = judge_by.groups(job.data, selected)
+    judge_by = job.application.judge
+    groups = judge_by.groups(job.data, held_out_names(job))
     judged_groups = judge_by.groups(job.data, names)
     guarantees: dict[str, MethodGuarantees] = {}
     digests: dict[str, str] = {}  # a head stands there with and without its temperature
     for predictor, errors in zip(predictors, judged, strict=True):
         if predictor.head is None:
             continue
-        errors_held_out = selection_errors(job, predictor)
+        errors_held_out = held_out_errors(job, predictor)
         selection = errors_held_out.by(groups, judge_by.judged)
         source = model_source(
             job,

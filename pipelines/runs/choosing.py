@@ -1,6 +1,6 @@
 """Judging the heads of a run on its selection part: the temperatures of pools, and which head to take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,20 +117,26 @@ class SelectionResult:
 
 
 def judge_selection(
-    job: Job[Any, Any, Any], points: SelectedPoints, temperature: float, *, calibrates_pools: bool
+    job: Job[Any, Any, Any],
+    names: Sequence[str],
+    points: SelectedPoints,
+    temperature: float,
+    *,
+    calibrates_pools: bool,
 ) -> SelectionResult:
     """Fit the temperatures of a head's pools, and return them with the head's losses.
 
     Args:
         job: Job on the run and its data.
-        points: Predictions of the head for the selection examples, in their order.
+        names: Names of the held-out examples.
+        points: Predictions of the head for them, in their order.
         temperature: Temperature of the head.
         calibrates_pools: Whether pools get a temperature of their own; not in a run that an earlier version
             began.
     """
-    groups, application = job.groups("selection"), job.application
-    examples = job.data.manifest.examples
-    selected = job.data.manifest.select(job.splits.selection)
+    application, examples = job.application, job.data.manifest.examples
+    selected = job.data.manifest.select(names)
+    groups = [example.group for example in selected]
     temperatures: dict[str, float] = {}
     judged = application.judge.judged if not application.pooled else "examples"
     losses = group_losses(judged, points.losses(temperature), points.weights, points.examples, groups)

@@ -13,6 +13,7 @@ The files are:
       heads/pretraining/     the network with a linear head that all heads start from
       tensorboard/<name>/
       ensemble/<number>/     further members of a deep ensemble, each a run with a linear head
+      folds/<number>/        out-of-fold heads of a small folder, each a run without a fifth of the groups
 """
 
 from pathlib import Path

@@ -26,7 +26,9 @@ from gpmodels.registry import head_family
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.runs.application import Judge, JudgedExample
 from pipelines.runs.description import head_folder
+from pipelines.runs.folds import held_out_names, trained_folds
 from pipelines.runs.job import Job
+from pipelines.runs.models import load_model
 from pipelines.runs.predictors import Predictor, predictor
 from pipelines.scores.cost_results import JudgedClasses
 from pipelines.scores.definitions import FloatArray
@@ -91,22 +93,26 @@ def read_guarantees(run: Path) -> RunGuarantees:
 
 
 def possible_guarantee(job: Job[Any, Any, Any]) -> str:
-    """Return in a sentence what the held-out part can guarantee at best, before anything is trained.
+    """Return in a sentence what the held-out part can guarantee at best, before any head is trained.
 
     Args:
         job: Job on the run, with a selection part.
     """
     judge_by = _judge_of(job).application.judge
-    groups = judge_by.groups(job.data, job.splits.selection)
+    groups = judge_by.groups(job.data, held_out_names(job))
     units = len(set(groups.values()))
     # A map is seldom right in every pixel, so that its share of wrong ones needs the bound for groups.
     is_binomial = units == len(groups) and judge_by.refers_classes
     noun = judge_by.judged if units == len(groups) else f"groups of {judge_by.judged}"
     possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units]
     least = f"an error of {100 * possible[0]:g} % at best" if possible else "nothing"
+    parts, more = "", "; a larger selection_fraction holds out more"
+    if job.run.refitted_folds:
+        parts = f", those to train on for heads that do not see them ({job.run.refitted_folds} folds)"
+        more = ""
     return (
-        f"{units} {noun} are held out: if all of them are right, they can guarantee {least} with "
-        f"--max-error{_of_rarest_class(job, groups)}; a larger selection_fraction holds out more"
+        f"{units} {noun} are held out{parts}: if all of them are right, they can guarantee {least} with "
+        f"--max-error{_of_rarest_class(job, groups)}{more}"
     )
 
 
@@ -114,7 +120,7 @@ def _of_rarest_class(job: Job[Any, Any, Any], groups: Mapping[str, str]) -> str:
     """Return what can be guaranteed at best not to miss of the class of which least is held out, if any."""
     if not job.application.judge.refers_classes:
         return ""
-    examples = job.data.manifest.select(job.splits.selection)
+    examples = job.data.manifest.select(held_out_names(job))
     units = Counter(label for label, _ in {(example.label, example.group) for example in examples})
     names = job.data.manifest.class_names
     label = min(range(len(names)), key=lambda place: units[place])
@@ -132,7 +138,7 @@ def _judge_of(job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:
 
 
 def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> None:
-    """Compute what a trained head can guarantee by the selection part, and write it to the run.
+    """Compute what a trained head can guarantee by the held-out examples, and write it to the run.
 
     What is known of a head whose weights and temperatures have not changed is kept. Where an application has
     several judges, the one that judges without any setting is asked.
@@ -154,7 +160,12 @@ def keep_guarantee(job: Job[Any, Any, Any], head: str, model: HybridModel) -> No
     if record is None or (record.units and not _is_readable(held_out)):
         before = model.head.prediction_temperature
         model.set_temperature(before if temperature is None else temperature)
-        method = replace(predictor(head_family(head).title, model), pool_temperatures=of_pools)
+        method = replace(
+            predictor(head_family(head).title, model),
+            head=head,
+            temperature=temperature,
+            pool_temperatures=of_pools,
+        )
         record, predicted = _record(job, method, source)
         model.set_temperature(before)
         if predicted is not None:
@@ -181,9 +192,9 @@ def _record(
     job: Job[Any, Any, Any], method: Predictor, source: dict[str, Any]
 ) -> tuple[GuaranteeRecord, HeldOut | None]:
     judge_by = job.application.judge
-    groups = judge_by.groups(job.data, job.splits.selection)
-    selection = selection_errors(job, method)
-    errors = selection.by(groups, judge_by.judged)
+    groups = judge_by.groups(job.data, held_out_names(job))
+    held_out = held_out_errors(job, method)
+    errors = held_out.by(groups, judge_by.judged)
     found = method_guarantees(errors, None, judged_noun=judge_by.judged, max_errors=(), source=source)
     record = GuaranteeRecord(
         confidence=found.confidence,
@@ -193,7 +204,7 @@ def _record(
         binomial=found.binomial,
         thresholds=found.table,
     )
-    return record, selection.held_out(groups)
+    return record, held_out.held_out(groups)
 
 
 @dataclass
@@ -265,23 +276,39 @@ def model_source(
     return {"head": head, "temperature": temperature, **of_pools, "weights_sha256": digest}
 
 
-def selection_errors(job: Job[Any, Any, Any], method: Predictor) -> ReferralErrors:
-    """Return the errors of a method on the selection part.
+def held_out_errors(job: Job[Any, Any, Any], method: Predictor) -> ReferralErrors:
+    """Return the errors of a head on the held-out examples: of each fold those of the head without it.
 
     Args:
         job: Job on the run and the data that it was trained with.
-        method: The method.
+        method: The head, with its temperatures or without.
+
+    Raises:
+        InputError: A fold has no such head, or it is damaged.
     """
     judge_by = job.application.judge
     collector = ReferralCollector(judge_by)
-    examples: Iterable[JudgedExample] = track(
-        judge_by.examples(job.data, job.splits.selection),
-        f"{method.title}: guarantees",
-        total=judge_by.count(job.data, job.splits.selection),
-        console=job.console,
-        transient=True,
-        disable=not job.console.is_terminal,
-    )
-    for example in examples:
-        collector.add(example, judge_by.outputs(method, example))
+    parts = [(method, job.splits.selection)]
+    parts += [(_on_fold(fold, method), fold.splits.test) for fold in trained_folds(job)]
+    for judged, names in parts:
+        examples: Iterable[JudgedExample] = track(
+            judge_by.examples(job.data, names),
+            f"{method.title}: guarantees",
+            total=judge_by.count(job.data, names),
+            console=job.console,
+            transient=True,
+            disable=not job.console.is_terminal,
+        )
+        for example in examples:
+            collector.add(example, judge_by.outputs(judged, example))
     return collector.errors()
+
+
+def _on_fold(fold: Job[Any, Any, Any], method: Predictor) -> Predictor:
+    """Return the head of a fold with the temperatures of a head of the run."""
+    if method.head is None:
+        raise TypeError(f"{method.title} is no head of the run.")
+    model = load_model(fold, method.head)
+    if method.temperature is not None:
+        model.set_temperature(method.temperature)
+    return replace(predictor(method.title, model), pool_temperatures=method.pool_temperatures)

@@ -13,10 +13,11 @@ from pipelines.runs.application import DataKind, RunKind, SettingsKind
 from pipelines.runs.choosing import choose_head, judge_selection
 from pipelines.runs.description import head_folder
 from pipelines.runs.familiarity import ENOUGH_GROUPS, is_measured, measure_familiarity, save_familiarity
+from pipelines.runs.folds import held_out_names, held_out_points
 from pipelines.runs.guarantees import keep_guarantee
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, view_text
-from pipelines.runs.selection import GroupLosses, SelectedPoints, selected_points, selection_temperature
+from pipelines.runs.selection import GroupLosses, SelectedPoints, selection_temperature
 from pipelines.runs.sources import contribution_text
 
 
@@ -28,13 +29,13 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
 
     Attributes:
         job: The run with its data; its description grows.
-        keeps_familiarity: Whether it is measured how familiar an input is to each head, and what each can
-            guarantee.
+        is_whole: Whether it is a run of its own, and not a part of one: then it is measured how familiar an
+            input is to each head, and what each can guarantee.
     """
 
     def __init__(self, job: Job[DataKind, SettingsKind, RunKind]) -> None:
-        self.job, self.keeps_familiarity = job, True
-        self._losses: dict[str, GroupLosses] = {}  # of each head on the selection part
+        self.job, self.is_whole = job, True
+        self._losses: dict[str, GroupLosses] = {}  # of each head on the held-out examples
 
     def _print_contribution(
         self, name: str, contribution: SourceContribution, sources: Sequence[str]
@@ -53,20 +54,22 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         job = self.job
         starts = head_family(name).starts_network
         # The first head of a run that an earlier version began keeps its temperature.
-        groups = None if starts and not job.run.temperature_by_groups else job.groups("selection")
-        points = selected_points(model, job.batches("selection"))
+        by_points = starts and not job.run.temperature_by_groups
+        names = held_out_names(job)
+        groups = None if by_points else [example.group for example in job.data.manifest.select(names)]
+        points = held_out_points(job, name, model)
         temperature = selection_temperature(points, groups=groups)
         if starts:
             self._update_run(temperature=temperature)
         else:
             self._update_run(temperatures={**job.run.temperatures, name: temperature})
-        self.job.say(f"Temperature of the {name} head, fitted on the selection examples: {temperature:.3f}")
-        self._judge_selection(name, points, temperature)
+        self.job.say(f"Temperature of the {name} head, fitted on the held-out examples: {temperature:.3f}")
+        self._judge_held_out(name, points, temperature)
 
-    def _judge_selection(self, name: str, points: SelectedPoints, temperature: float) -> None:
-        """Write down the temperatures of a head's pools, and keep what it loses on the selection examples."""
-        run = self.job.run
-        found = judge_selection(self.job, points, temperature, calibrates_pools=run.calibrates_pools)
+    def _judge_held_out(self, name: str, points: SelectedPoints, temperature: float) -> None:
+        """Write down the temperatures of a head's pools, and keep what it loses on the held-out examples."""
+        run, names = self.job.run, held_out_names(self.job)
+        found = judge_selection(self.job, names, points, temperature, calibrates_pools=run.calibrates_pools)
         self._losses[name] = found.losses
         if found.pool_temperatures:
             self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
@@ -80,8 +83,8 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             temperature = job.run.temperature_of(name)
             if name not in job.settings.heads:
                 model = load_model(job, name)
-                points = selected_points(model, job.batches("selection"))
-                self._judge_selection(name, points, 1.0 if temperature is None else temperature)
+                points = held_out_points(job, name, model)
+                self._judge_held_out(name, points, 1.0 if temperature is None else temperature)
                 self._keep_guarantee(name, model)
 
     def _choose(self) -> None:
@@ -92,7 +95,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
     def _measure_familiarity(self, name: str, model: HybridModel) -> None:
         """Keep how familiar an input is to the model, by the selection examples and their groups."""
         job, folder = self.job, head_folder(self.job.folder, name)
-        if not job.splits.selection or not self.keeps_familiarity or is_measured(folder):
+        if not job.splits.selection or not self.is_whole or is_measured(folder):
             return
         groups, seed = job.groups("selection"), job.settings.seed
         few = model.takes_features and len(set(groups)) < ENOUGH_GROUPS
@@ -108,8 +111,8 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
             save_familiarity(found, folder)
 
     def _keep_guarantee(self, name: str, model: HybridModel) -> None:
-        """Keep what the model with its temperatures can guarantee, by the selection examples."""
-        if self.keeps_familiarity:
+        """Keep what the model with its temperatures can guarantee, by the held-out examples."""
+        if self.is_whole:
             keep_guarantee(self.job, name, model)
 
     def _weigh_views(self, model: HybridModel) -> None:

@@ -8,11 +8,13 @@ from data_prep.errors import InputError
 from data_prep.splits.divide import Splits
 from gpmodels.registry import families, head_family
 from pipelines.command.config import CONFIG_NAME, load_settings
+from pipelines.command.folders import RUN
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind
 from pipelines.runs.description import PRETRAINING, head_folder, load_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import momentum_for
 from pipelines.runs.settings import HeadTrainSettings
+from pipelines.training.replicas import Replicas
 from pipelines.training.stages import StageSettings, has_checkpoint, require_same_schedule
 
 _FIXED = ("batch_size", "network_precision", "selection_fraction", "fold", "seed")
@@ -32,7 +34,7 @@ _REACHED = (
         "view_weights",
         "gifts",
     ),
-    *("pool_temperatures", "calibrates_pools", "choice"),
+    *("pool_temperatures", "calibrates_pools", "choice", "refitted_folds"),
 )
 """What a run's description says of how far the run is, and how; everything else in it is of the data."""
 
@@ -135,3 +137,31 @@ def _changed_settings(job: Job[Any, Any, Any], former: HeadTrainSettings) -> lis
         *(name for name in fixed if getattr(former, name) != getattr(job.settings, name)),
         *(family.name for family in tables if family.settings_of(former) != family.settings_of(job.settings)),
     ]
+
+
+def require_shareable(job: Job[Any, Any, Any], replicas: Replicas, *, resume: bool) -> None:
+    """Raise an error where replicas cannot share the steps, or processes have not the same to do.
+
+    Args:
+        job: Job on the run.
+        replicas: Devices that share the training steps.
+        resume: Whether an interrupted run is continued.
+
+    Raises:
+        InputError: A batch has fewer examples than there are devices, or a process has other data, settings
+            or progress.
+    """
+    if job.settings.batch_size < replicas.count:
+        raise InputError(
+            f"batch_size is {job.settings.batch_size}, less than the {replicas.count} devices that share "
+            f"a batch. Give at least {replicas.count}, or fewer devices."
+        )
+    states = sorted((*job.folder.glob("**/state.json"), *job.folder.glob(f"**/{RUN}"))) if resume else []
+    replicas.require_agreement(
+        {
+            "settings": job.settings.model_dump_json(),
+            "data": job.run.manifest_sha256,
+            "progress of the run": job.run.model_dump_json()
+            + "".join(path.read_text(encoding="utf-8") for path in states),
+        }
+    )

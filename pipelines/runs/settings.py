@@ -48,7 +48,8 @@ class HeadRun(RunDescription):
     training points are worth to the GP heads; None counts all `num_data`. `pool_temperatures` are those of
     each head's pools by what these are in the plural, as `{"hgp": {"images": 0.8}}`: what is predicted of a
     pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
-    which head to take; None in a run of an earlier version.
+    which head to take; None in a run of an earlier version. `refitted_folds` is into how many folds the
+    training examples are divided for out-of-fold heads, see `pipelines.runs.folds`; 0 for none.
 
     Six flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
@@ -71,6 +72,7 @@ class HeadRun(RunDescription):
     linear_means: bool = False
     mean_posteriors: bool = False
     calibrates_pools: bool = False
+    refitted_folds: int = Field(default=0, ge=0, le=100)
 
     def temperature_of(self, head: str) -> float | None:
         """Return the fitted temperature of a trained head; None where none was fitted."""
@@ -191,6 +193,12 @@ class ChoiceSettings(BaseModel):
         gt=0,
         lt=1,
         description="Share of the training images held out to choose the best epoch.",
+    )
+    out_of_fold: bool = Field(
+        default=True,
+        description="Whether small folders on a network that is not trained get out-of-fold heads: every "
+        "head is trained five more times, each time without a fifth of the training groups, so that these "
+        "groups count for temperatures, the choice of the head and guarantees as well.",
     )
     fold: int = Field(
         default=0, ge=0, description="Fold to leave out, where the data was prepared with folds."

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 
@@ -22,13 +23,14 @@ from pipelines.command.strategies import StrategyName
 from pipelines.runs.application import Application, DataKind, RunKind, SettingsKind, TransferSource
 from pipelines.runs.description import PRETRAINING, head_folder
 from pipelines.runs.ensemble import member_job
+from pipelines.runs.folds import num_folds_of, untrained_folds
 from pipelines.runs.guarantees import possible_guarantee
 from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, make_head, make_model
 from pipelines.runs.observations import Grouped, count_observations
-from pipelines.runs.resume import continued_run, new_run, stage_settings
+from pipelines.runs.resume import continued_run, new_run, require_shareable, stage_settings
 from pipelines.runs.sources import open_sources, with_transfer_heads
 from pipelines.runs.training_digests import LEARNED_NAME, write_learned
 from pipelines.scores.results import much_selected_warnings, selection_warnings
@@ -39,6 +41,7 @@ from pipelines.training.stages import (
     BEST,
     LOSS,
     NLL,
+    EpochHook,
     StageData,
     has_checkpoint,
     load_checkpoint,
@@ -149,7 +152,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         replicas: Replicas | None = None,
         cluster: Cluster | None = None,
     ) -> None:
-        self.replicas = replicas
+        self.replicas, self.is_fold = replicas, False
         self.application, self.resume = application, resume
         settings = with_transfer_heads(settings)
         opened = application.inputs.encoded(application.inputs.open(data), settings, None, console, cluster)
@@ -180,27 +183,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         if resume and (out / RUN).exists():
             self.job = replace(self.job, run=continued_run(self.job, former))
         if replicas is not None:
-            self._require_shareable(replicas)
-
-    def _require_shareable(self, replicas: Replicas) -> None:
-        """Raise `InputError` where replicas cannot share the steps, or processes have not the same to do."""
-        job = self.job
-        if job.settings.batch_size < replicas.count:
-            raise InputError(
-                f"batch_size is {job.settings.batch_size}, less than the {replicas.count} devices that share "
-                f"a batch. Give at least {replicas.count}, or fewer devices."
-            )
-        states = (
-            sorted((*job.folder.glob("**/state.json"), *job.folder.glob(f"**/{RUN}"))) if self.resume else []
-        )
-        replicas.require_agreement(
-            {
-                "settings": job.settings.model_dump_json(),
-                "data": job.run.manifest_sha256,
-                "progress of the run": job.run.model_dump_json()
-                + "".join(path.read_text(encoding="utf-8") for path in states),
-            }
-        )
+            require_shareable(self.job, replicas, resume=resume)
 
     def _require_heads(self) -> None:
         """Raise `InputError` where a head does not go with the settings or the data."""
@@ -224,15 +207,12 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         """Say what a user should know before the training, and check what it will need."""
         job, network = self.job, self.application.network
         selected, trained = len(job.splits.selection), len(job.splits.train)
-        few = selection_warnings(selected)
-        for warning in (*few, *much_selected_warnings(selected, trained, job.settings.selection_fraction)):
+        for warning in much_selected_warnings(selected, trained, job.settings.selection_fraction):
             job.say(f"Warning: {warning}")
         if network.require_start is not None and not self._goes_on(PRETRAINING):
             network.require_start(job.settings, job.run)
         for warning in self.application.inputs.warnings(job.data, job.splits, job.settings):
             job.say(f"Warning: {warning}")
-        if selected:
-            job.say(possible_guarantee(job), soft_wrap=True)
 
     def _goes_on(self, stage: str) -> bool:
         """Whether a stage has a checkpoint to resume from."""
@@ -249,7 +229,8 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         pretrained = self._checked_model()
         out.mkdir(parents=True, exist_ok=True)
         dump_settings(job.settings, out / CONFIG_NAME)
-        job.run.save(out)
+        self._divide(pretrained)
+        job = self.job
         if not (out / LEARNED_NAME).exists():
             own = self.application.judge.learned(job.data, (*job.splits.train, *job.splits.selection))
             write_learned(out, (*own, *self.learned_from_sources))
@@ -259,6 +240,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             f"{len(job.splits.train)} examples to train on, {len(job.splits.selection)} to choose the best "
             "epoch: * marks the lowest selection NLL until then"
         )
+        self._train_folds()
         self.pretrain(pretrained)
         self._count_observations(pretrained)
         start, self._linear = pretrained.get_weights(), pretrained.head
@@ -272,6 +254,38 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         if choice is not None and len(choice.nlls) > 1:
             self.job.say(choice.sentence(), soft_wrap=True)
         return self.job.run
+
+    def _divide(self, model: HybridModel) -> None:
+        """Write down into how many folds the training examples are divided, and what can be guaranteed."""
+        job = self.job
+        if self.is_whole and self.replicas is None and not job.run.heads:
+            self._update_run(refitted_folds=num_folds_of(job, model))
+        else:
+            job.run.save(job.folder)
+        if self.is_whole and job.splits.selection:
+            few = () if self.job.run.refitted_folds else selection_warnings(len(job.splits.selection))
+            for warning in few:
+                job.say(f"Warning: {warning}")
+            job.say(possible_guarantee(self.job), soft_wrap=True)
+
+    def _train_folds(self) -> None:
+        """Train every head without each fold of the training examples."""
+        folds = untrained_folds(self.job)
+        for number, fold in enumerate(folds, 1):
+            self.job.say(f"Heads that do not see fold {number} of {len(folds)}")
+            member = self._member(replace(fold, console=Console(quiet=True)), is_fold=True)
+            member.steps_per_epoch = fold.application.inputs.steps_per_epoch(
+                fold.settings, len(fold.splits.train)
+            )
+            if self.resume and (fold.folder / RUN).exists():
+                member.job = replace(member.job, run=continued_run(member.job, None))
+            member.train()
+
+    def _member(self, job: Job[DataKind, SettingsKind, RunKind], *, is_fold: bool) -> Self:
+        """Return the training of a part of the run: a fold, or a member of its ensemble."""
+        member = copy.copy(self)
+        member.job, member.is_whole, member.is_fold, member._losses = job, False, is_fold, {}
+        return member
 
     def _checked_model(self) -> HybridModel:
         """Return the untrained network with the linear head, after every head was built for its features.
@@ -316,10 +330,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         """
         count = self.job.settings.ensemble
         for number in range(2, count + 1):
-            member = copy.copy(self)
-            member.job = member_job(self.job, number)
-            member.keeps_familiarity = False  # the ensemble tells none, and guarantees nothing
-            member._losses = {}
+            member = self._member(member_job(self.job, number), is_fold=False)
             member.train_as_member(f"Member {number} of {count} of the ensemble")
 
     def train_as_member(self, title: str) -> None:
@@ -452,10 +463,9 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             schedule = replace(schedule, monitored=LOSS)
         elif isinstance(model.head, GPHead) and not model.network.trainable_weights:
             schedule = replace(schedule, epochs=0)  # there is no network to move with the head
+        elif self.is_fold and name == starting_head():
+            schedule = replace(schedule, epochs=0)  # as the pretraining left it at its best
         progress = EpochProgress(job.console, name, schedule.epochs, self.steps_per_epoch)
-        panels = self.application.judge.panels(job.data, job.splits.selection, job.settings.panel_images)
-        counted = model.num_data if model.num_effective is None else model.num_effective
-        board = TensorBoardHook(job.folder / "tensorboard" / name, num_data=counted, panels=panels)
         try:
             state = train_stage(
                 model,
@@ -463,7 +473,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
                 self._stage_data(),
                 folder=head_folder(job.folder, name),
                 resume=self.resume,
-                hooks=[board, epoch_lines(name, self.application.judge.epoch_scores, job.say)],
+                hooks=[] if self.is_fold else self._hooks(name, model),
                 callbacks=[progress],
                 replication=self._replication(name),
             )
@@ -474,6 +484,14 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             start = "" if state.best_epoch else " (as it started)"
             measure = "NLL" if schedule.monitored == NLL else "loss"
             job.say(f"{name}: best epoch {state.best_epoch}{start}, selection {measure} {state.best:.4f}")
+
+    def _hooks(self, name: str, model: HybridModel) -> list[EpochHook]:
+        """Return what writes down each epoch of a stage: for TensorBoard, and as a line of the console."""
+        job, judge_by = self.job, self.application.judge
+        panels = judge_by.panels(job.data, job.splits.selection, job.settings.panel_images)
+        counted = model.num_data if model.num_effective is None else model.num_effective
+        board = TensorBoardHook(job.folder / "tensorboard" / name, num_data=counted, panels=panels)
+        return [board, epoch_lines(name, judge_by.epoch_scores, job.say)]
 
     def _replication(self, stage: str) -> Replication | None:
         """Return how the steps of a stage are shared; None where they are not."""

@@ -31,7 +31,7 @@ from pipelines.lane.prediction import LANE_PREDICTION
 from pipelines.lane.settings import LaneRun, PredictSettings
 from pipelines.runs.description import load_run
 from pipelines.runs.familiarity import load_familiarity
-from pipelines.runs.guarantees import RUN_GUARANTEES, RunGuarantees, read_guarantees, selection_errors
+from pipelines.runs.guarantees import RUN_GUARANTEES, RunGuarantees, held_out_errors, read_guarantees
 from pipelines.runs.models import load_model
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from tests.pipelines.tiny_lane import SETTINGS, SIZE, export, job, prepare, quiet, train
@@ -403,8 +403,8 @@ def test_a_resumed_run_computes_the_guarantees_of_new_heads_and_keeps_the_others
     (run / RUN_GUARANTEES).write_text(left.model_dump_json())
     asked = []
     monkeypatch.setattr(
-        "pipelines.runs.guarantees.selection_errors",
-        lambda job, method: (asked.append(method.title), selection_errors(job, method))[1],
+        "pipelines.runs.guarantees.held_out_errors",
+        lambda job, method: (asked.append(method.title), held_out_errors(job, method))[1],
     )
     train(lane_data, run, resume=True)
     assert read_guarantees(run) == before

@@ -160,14 +160,12 @@ def test_a_head_is_judged_by_pools_at_their_temperature_where_pools_are_judged(c
     logits = np.random.default_rng(0).normal(2.0 * labels - 1.0, 0.5)
     points = SelectedPoints(logits, labels, np.ones(48), np.arange(48, dtype=np.int32))
     job = SimpleNamespace(
-        groups=lambda _: [example.group for example in examples],
         data=SimpleNamespace(manifest=SimpleNamespace(examples=examples, select=lambda _: examples)),
-        splits=SimpleNamespace(selection=()),
         application=SimpleNamespace(
             judge=SimpleNamespace(judged="images"), pooled={"images": lambda example: example.image}
         ),
     )
-    found = judge_selection(job, points, 1.5, calibrates_pools=calibrates_pools)
+    found = judge_selection(job, (), points, 1.5, calibrates_pools=calibrates_pools)
     groups = [example.group for example in examples]
     pools = selected_pools(points, 1.5, [example.image for example in examples], groups)
     temperature = pool_temperature(pools)
@@ -178,4 +176,4 @@ def test_a_head_is_judged_by_pools_at_their_temperature_where_pools_are_judged(c
     at = temperature if calibrates_pools else 1.0
     assert found.losses.mean == pytest.approx(pools.losses(at).mean())
     job.application.judge.judged = "patches"  # as where masks give the labels
-    assert judge_selection(job, points, 1.5, calibrates_pools=True).losses.count.tolist() == [4.0] * 12
+    assert judge_selection(job, (), points, 1.5, calibrates_pools=True).losses.count.tolist() == [4.0] * 12

@@ -1,0 +1,137 @@
+"""Out-of-fold heads: where little is held out, training examples judge heads that did not see their groups.
+
+The training groups of a run on a network that is not trained are divided into folds. Every head is trained
+again without each fold, and what it predicts of that fold counts as held out beside the selection part: for
+the temperatures, the choice of the head, and what the run guarantees.
+
+    run/folds/1/ ...       a run of its own whose test part is the first fold
+
+Source:
+    Vovk (2015), Cross-conformal predictors; Barber, Candès, Ramdas and Tibshirani (2021), Predictive
+    inference with the jackknife+. `docs/theory.md` says what such predictions guarantee of the head of all
+    examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from data_prep.prepared.manifest import LabelledManifest
+from data_prep.splits.divide import Splits
+from data_prep.splits.stratified import stratified_parts
+from gpmodels import HybridModel
+from pipelines.runs.application import DataKind, RunKind, SettingsKind
+from pipelines.runs.description import load_run
+from pipelines.runs.job import Job
+from pipelines.runs.models import load_model
+from pipelines.runs.resume import new_run
+from pipelines.runs.selection import SelectedPoints, selected_points
+from pipelines.scores.guarantee_sizes import units_needed
+
+NUM_FOLDS: Final = 5
+
+ENOUGH_HELD_OUT: Final = units_needed(0.02, binomial=True)
+"""Held-out groups from which on the selection part suffices: if all are right, they guarantee 2 %."""
+
+FEWEST_GROUPS: Final = 6 * NUM_FOLDS
+"""Training groups below which a fold holds too few to say anything."""
+
+
+def num_folds_of(job: Job[Any, Any, Any], model: HybridModel) -> int:
+    """Return into how many folds the training examples of a run are divided; 0 where no heads are refitted.
+
+    Args:
+        job: Job on the run and its data, before its training.
+        model: Network of the run with any head.
+    """
+    judge_by, data = job.application.judge, job.data
+    if model.network.trainable_weights or not (job.settings.out_of_fold and judge_by.refers_classes):
+        return 0
+    if not (job.splits.selection and isinstance(data.manifest, LabelledManifest)):
+        return 0
+    held_out = len(set(judge_by.groups(data, job.splits.selection).values()))
+    is_small = held_out < ENOUGH_HELD_OUT and len(set(job.groups("train"))) >= FEWEST_GROUPS
+    return NUM_FOLDS if is_small else 0
+
+
+def untrained_folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataKind, SettingsKind, RunKind]]:
+    """Return the jobs on the folds of a run as they are before their training; none where it has none.
+
+    The test part of each is its fold, the selection part is that of the run.
+
+    Args:
+        job: Job on the run and the prepared folder that it is trained with.
+    """
+    if not job.run.refitted_folds:
+        return []
+    examples = job.data.manifest.select(job.splits.train)
+    groups = {example.name: example.group for example in examples}
+    labels = {example.name: example.label for example in examples}
+    shares = (1.0 / job.run.refitted_folds,) * job.run.refitted_folds
+    part_of = stratified_parts(groups, labels, shares, job.settings.seed)
+    folds = []
+    for number in range(job.run.refitted_folds):
+        left_out = tuple(name for name in job.splits.train if part_of[name] == number)
+        kept = tuple(name for name in job.splits.train if part_of[name] != number)
+        splits = Splits(train=kept, selection=job.splits.selection, test=left_out)
+        steps = job.application.inputs.steps_per_epoch(job.settings, len(kept))
+        folds.append(
+            replace(
+                job,
+                run=new_run(job.application, job.data, splits, steps),
+                folder=job.folder / "folds" / str(number + 1),
+                opened=(job.data, splits),
+            )
+        )
+    return folds
+
+
+def trained_folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataKind, SettingsKind, RunKind]]:
+    """Return the jobs on the trained folds of a run; none where it has none.
+
+    Args:
+        job: Job on the run and the prepared folder that it is trained with.
+
+    Raises:
+        InputError: The description of a fold is missing or damaged.
+    """
+    kind = job.application.run
+    return [replace(fold, run=load_run(fold.folder, kind)) for fold in untrained_folds(job)]
+
+
+def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
+    """Return the examples that judge the heads of a run: the selection part, then those of each fold."""
+    return (*job.splits.selection, *(name for fold in untrained_folds(job) for name in fold.splits.test))
+
+
+def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> SelectedPoints:
+    """Return what a head predicts of the held-out examples, in the order of `held_out_names`.
+
+    Args:
+        job: Job on the run and its data.
+        head: Name of the head.
+        model: The head with its network, at the temperature 1.
+
+    Raises:
+        InputError: A fold has no such head, or it is damaged.
+    """
+    parts = [selected_points(model, job.batches("selection"))]
+    parts += [selected_points(load_model(fold, head), fold.batches("test")) for fold in trained_folds(job)]
+    return SelectedPoints(
+        np.concatenate([part.logits for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        np.concatenate(list(_renumbered(parts))),
+    )
+
+
+def _renumbered(parts: list[SelectedPoints]) -> Iterator[np.ndarray[Any, np.dtype[np.int32]]]:
+    """Yield the numbers of the examples of each part, counted on from the part before."""
+    first = 0
+    for part in parts:
+        yield part.examples + np.int32(first)
+        first += int(part.examples.max(initial=-1)) + 1

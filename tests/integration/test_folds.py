@@ -1,0 +1,116 @@
+"""Out-of-fold heads of a small folder, from images to a bundle, and after an interruption."""
+
+import json
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from rich.console import Console
+
+from pipelines.classify.application import CLASSIFY
+from pipelines.runs.folds import trained_folds
+from pipelines.runs.job import trained_job
+from pipelines.runs.models import load_model
+from pipelines.runs.predictors import predictor
+from pipelines.runs.train import HeadTraining
+from pipelines.scores.held_out import read_held_out
+from tests.integration.test_sonar import run
+from tests.integration.test_trunks import settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, rng = tmp_path_factory.mktemp("folds"), np.random.default_rng(0)
+    for name, level in (("bright", 150), ("dark", 90)):
+        (folder / "images" / name).mkdir(parents=True)
+        for number in range(25):
+            levels = np.clip(rng.normal(level, 60, (20, 20)), 0, 255).astype(np.uint8)
+            cv2.imwrite(str(folder / "images" / name / f"{number}.png"), levels)
+    run("classify", "prepare", "--images", folder / "images", "--out", folder / "prepared", "--size", "16x16")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(folder, monkeypatch):
+    monkeypatch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
+
+
+def train(folder: Path, name: str, *more: object, expected: int = 0, **changes: object) -> str:
+    where = ("--data", folder / "prepared", "--out", folder / name)
+    return run("classify", "train", *where, *settings(**changes), *more, expected=expected)
+
+
+@pytest.fixture(scope="module")
+def trained(folder) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
+        said = train(folder, "run")
+    assert "40 images are held out, those to train on for heads that do not see them (5 folds)" in said
+    assert "So few selection examples" not in said
+    return folder / "run"
+
+
+def test_all_examples_but_the_judged_ones_guarantee(trained, folder, tmp_path):
+    guarantees = json.loads((trained / "guarantees.json").read_text())
+    assert [entry["record"]["units"] for entry in guarantees["heads"]] == [40, 40]
+    data = CLASSIFY.inputs.open(folder / "prepared")
+    job = trained_job(CLASSIFY, trained, Console(quiet=True))
+    job = job.on(CLASSIFY.inputs.encode(data, job.settings, trained, Console(quiet=True), None), fold=0)
+    folds = trained_folds(job)
+    assert sorted(name for fold in folds for name in fold.splits.test) == sorted(job.splits.train)
+    held_out = read_held_out(trained / "heads" / "svgp" / "held_out.npz")
+    assert held_out.unit.size == 40
+    # What is kept of a fold is what the head without it predicts, at the temperature of the run.
+    first = len(job.splits.selection)
+    for fold in folds:
+        model = load_model(fold, "svgp")
+        model.set_temperature(job.run.temperatures["svgp"])
+        method, judge = predictor("SVGP", model), job.application.judge
+        expected = [
+            float(judge.outputs(method, example)["probability"])
+            for example in judge.examples(job.data, fold.splits.test)
+        ]
+        found = held_out.probability[first : first + len(expected), 1]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        first += len(expected)
+    where = ("--data", folder / "prepared", "--model", trained, "--out", tmp_path / "evaluation")
+    run("classify", "evaluate", *where, "--set", "max_errors=[0.5]")
+    metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    assert {
+        method["guarantee"]["units"] for method in metrics["methods"].values() if "guarantee" in method
+    } == {40}
+    run("classify", "export", "--model", trained, "--out", tmp_path / "bundle")
+    assert read_held_out(tmp_path / "bundle" / "held_out.npz").unit.size == 40
+
+
+def test_an_interrupted_training_goes_on_with_the_folds_that_are_left(trained, folder, monkeypatch):
+    whole = HeadTraining.train
+
+    def until_the_third(self):
+        if self.job.folder.name == "3":
+            raise KeyboardInterrupt
+        return whole(self)
+
+    monkeypatch.setattr(HeadTraining, "train", until_the_third)
+    train(folder, "again", expected=130)
+    assert sorted(path.name for path in (folder / "again" / "folds").iterdir()) == ["1", "2"]
+    monkeypatch.undo()
+    monkeypatch.setenv("GPIMAGING_CACHE", str(folder / "cache"))
+    train(folder, "again", "--resume")
+    for head in ("linear", "svgp"):
+        left, right = (
+            read_held_out(path / "heads" / head / "held_out.npz") for path in (trained, folder / "again")
+        )
+        np.testing.assert_allclose(left.probability, right.probability, atol=1e-5)
+    shutil.rmtree(folder / "again")
+
+
+def test_a_user_may_do_without(folder):
+    train(folder, "without", out_of_fold="false")
+    assert not (folder / "without" / "folds").exists()
+    guarantees = json.loads((folder / "without" / "guarantees.json").read_text())
+    assert {entry["record"]["units"] for entry in guarantees["heads"]} == {6}

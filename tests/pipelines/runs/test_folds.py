@@ -1,0 +1,150 @@
+"""How the training examples of a small folder are divided for out-of-fold heads, and what judges a run."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data_prep.prepared.manifest import LabelledExample, LabelledManifest
+from data_prep.splits.divide import Splits
+from pipelines.runs import folds
+from pipelines.runs.folds import held_out_names, held_out_points, num_folds_of, untrained_folds
+from pipelines.runs.selection import SelectedPoints
+
+
+def manifest(num_groups: int, per_group: int = 2) -> LabelledManifest:
+    place = {"shard": "s", "offset": 0, "length": 1, "height": 9, "width": 9}
+    examples = tuple(
+        LabelledExample(name=f"{group:03d}/{number}", label=group % 2, group=f"g{group}", **place)
+        for group in range(num_groups)
+        for number in range(per_group)
+    )
+    return LabelledManifest(
+        application="test",
+        class_names=("a", "b"),
+        size=(9, 9),
+        settings={},
+        num_examples=len(examples),
+        num_skipped=0,
+        examples=examples,
+        sha256={},
+    )
+
+
+@dataclass(frozen=True)
+class OneJob:
+    """As much of a job as the division asks for."""
+
+    run: Any
+    opened: Any
+    folder: Any
+    application: Any
+    settings: Any = field(default_factory=lambda: SimpleNamespace(out_of_fold=True, seed=3))
+
+    @property
+    def data(self) -> Any:
+        return self.opened[0]
+
+    @property
+    def splits(self) -> Splits:
+        return self.opened[1]
+
+    def groups(self, part: str) -> list[str]:
+        return [example.group for example in self.data.manifest.select(getattr(self.splits, part))]
+
+    def batches(self, part: str) -> tuple[str, ...]:
+        return getattr(self.splits, part)
+
+
+def job(tmp_path, monkeypatch, *, trained: int = 40, selected: int = 8, refers: bool = True) -> OneJob:
+    found = manifest(trained + selected)
+    names = [example.name for example in found.examples]
+    splits = Splits(train=tuple(names[: 2 * trained]), selection=tuple(names[2 * trained :]), test=())
+    monkeypatch.setattr(
+        folds, "new_run", lambda _application, _data, splits, steps: (len(splits.train), steps)
+    )
+    judge = SimpleNamespace(
+        refers_classes=refers,
+        groups=lambda data, names: {e.name: e.group for e in data.manifest.select(names)},
+    )
+    inputs = SimpleNamespace(steps_per_epoch=lambda _settings, number: number // 4)
+    return OneJob(
+        SimpleNamespace(refitted_folds=5),
+        (SimpleNamespace(manifest=found), splits),
+        tmp_path,
+        SimpleNamespace(judge=judge, inputs=inputs, run=None),
+    )
+
+
+FROZEN = SimpleNamespace(network=SimpleNamespace(trainable_weights=[]))
+TRAINED = SimpleNamespace(network=SimpleNamespace(trainable_weights=["kernel"]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "model", "expected"),
+    [
+        ({}, FROZEN, 5),
+        ({}, TRAINED, 0),
+        ({"refers": False}, FROZEN, 0),  # maps
+        ({"trained": 29}, FROZEN, 0),
+        ({"trained": 30}, FROZEN, 5),
+        ({"selected": 148}, FROZEN, 5),
+        ({"selected": 149}, FROZEN, 0),  # which guarantee 2 % by themselves
+        ({"selected": 0}, FROZEN, 0),
+    ],
+)
+def test_small_folders_on_a_frozen_network_are_divided(changes, model, expected, tmp_path, monkeypatch):
+    assert num_folds_of(job(tmp_path, monkeypatch, **changes), model) == expected
+
+
+def test_a_user_may_refuse(tmp_path, monkeypatch):
+    whole = job(tmp_path, monkeypatch)
+    whole.settings.out_of_fold = False
+    assert num_folds_of(whole, FROZEN) == 0
+
+
+def test_each_training_group_is_left_out_once_and_as_a_whole(tmp_path, monkeypatch):
+    whole = job(tmp_path, monkeypatch)
+    found = untrained_folds(whole)
+    left_out = [name for fold in found for name in fold.splits.test]
+    assert sorted(left_out) == sorted(whole.splits.train)
+    for fold in found:
+        assert not set(fold.groups("train")) & set(fold.groups("test"))
+        assert set(fold.splits.train) | set(fold.splits.test) == set(whole.splits.train)
+        assert fold.splits.selection == whole.splits.selection
+        labels = [example.label for example in fold.data.manifest.select(fold.splits.test)]
+        assert np.bincount(labels).tolist() == [8, 8]
+        assert fold.run == (len(fold.splits.train), len(fold.splits.train) // 4)
+    assert [fold.folder for fold in found] == [tmp_path / "folds" / str(number) for number in range(1, 6)]
+    assert held_out_names(whole) == (*whole.splits.selection, *left_out)
+
+
+def test_a_run_without_folds_is_judged_by_its_selection_part(tmp_path, monkeypatch):
+    whole = job(tmp_path, monkeypatch)
+    whole.run.refitted_folds = 0
+    assert untrained_folds(whole) == []
+    assert held_out_names(whole) == whole.splits.selection
+
+
+def test_each_fold_is_predicted_by_the_head_without_it(tmp_path, monkeypatch):
+    """The order is that of the names, and examples of several points are counted on."""
+    whole = job(tmp_path, monkeypatch)
+
+    def predict(model: str, names: tuple[str, ...]) -> SelectedPoints:
+        number = 2 * len(names)
+        value = 0.0 if model == "whole" else float(model)
+        examples = np.repeat(np.arange(len(names), dtype=np.int32), 2)
+        return SelectedPoints(np.full(number, value), np.zeros(number), np.ones(number), examples)
+
+    monkeypatch.setattr(folds, "selected_points", predict)
+    monkeypatch.setattr(folds, "load_run", lambda folder, _kind: folder.name)
+    monkeypatch.setattr(folds, "load_model", lambda fold, head: {"svgp": fold.run}[head])
+    points = held_out_points(whole, "svgp", "whole")
+    names = held_out_names(whole)
+    assert points.examples.tolist() == np.repeat(np.arange(len(names)), 2).tolist()
+    by = points.logits[::2]
+    assert by[: len(whole.splits.selection)].tolist() == [0.0] * len(whole.splits.selection)
+    for number, fold in enumerate(untrained_folds(whole), 1):
+        assert {by[names.index(name)] for name in fold.splits.test} == {number}
