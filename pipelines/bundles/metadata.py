@@ -24,6 +24,8 @@ from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.command.folders import METADATA, require_bundle
 from pipelines.scores.costs import CostTable
 
+CARD = "model_card.md"
+
 SCHEMA_VERSION = 1
 
 FAMILIARITY = "familiarity"

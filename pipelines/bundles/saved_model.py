@@ -34,6 +34,7 @@ from data_prep.files.atomic import atomic_folder
 from data_prep.prepared.manifest import file_sha256
 from data_prep.prepared.tensorflow_errors import system_errors
 from pipelines.bundles.metadata import (
+    CARD,
     FAMILIARITY,
     Metadata,
     SignatureDescription,
@@ -44,7 +45,7 @@ from pipelines.bundles.operations import require_own_operations
 from pipelines.bundles.serving import Server
 from pipelines.command.folders import METADATA
 
-SAMPLE, CARD = "sample.npz", "model_card.md"
+SAMPLE = "sample.npz"
 TOLERANCE = 1e-3
 """Largest difference to the stored outputs; other processors round and sum in another order."""
 

@@ -83,6 +83,10 @@ def recheck(
         list[str] | None,
         typer.Option(metavar="CLASS=SHARE", help="As for predict: of those kept as this class."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write the bundle anew, with guarantees by these labels."),
+    ] = None,
     more: _More = None,
 ) -> None:
     """Say by labels of a new place whether a guarantee of the bundle is still true there.
@@ -99,6 +103,7 @@ def recheck(
             model,
             [*predictions, *(more or ())],
             labels,
+            out=out,
             settings=load_settings(ClassReferralSettings, options=asked),
             console=console,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ import numpy as np
 
 from data_prep.errors import InputError
 from data_prep.files.tables import CLASS_ALIASES, FILE_ALIASES, read_table, table_number
+from pipelines.bundles.prediction_lines import probability_column
 from pipelines.scores.definitions import FloatArray
 
 OTHER_CLASS: Final = "other"
@@ -21,8 +22,8 @@ OTHER_CLASS: Final = "other"
 
 _PREDICTED: Final = ("file", "label", "predictive_entropy", "referred", "status")
 
-Predictions = dict[str, dict[str, tuple[str, float, bool]]]
-"""Class, entropy and whether it is referred by name without folders, and then by path."""
+Predictions = dict[str, dict[str, tuple[str, float, bool, tuple[float, ...]]]]
+"""Class, entropy, whether it is referred, and probabilities, by name without folders, and then by path."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class LabelledPrediction:
         predicted: Class that was predicted of it.
         entropy: Predictive entropy, nats.
         referred: Whether `predict` gave it to a person.
+        probability: Probability of each class; empty where the table of predictions has none.
         group: What it belongs to; None where the labels do not say.
     """
 
@@ -41,6 +43,7 @@ class LabelledPrediction:
     predicted: str
     entropy: float
     referred: bool
+    probability: tuple[float, ...]
     group: str | None
 
 
@@ -123,7 +126,8 @@ def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
     found: Predictions = defaultdict(dict)
     for path in tables:
         remedy = "`recheck` takes predictions of images, snapshots or videos that are given one class."
-        for line, row in read_table(path, _PREDICTED, remedy=remedy).items():
+        columns = [probability_column(name) for name in class_names]
+        for line, row in read_table(path, _PREDICTED, columns, remedy=remedy).items():
             if row["status"] != "ok" or not row["label"]:
                 continue
             try:
@@ -138,7 +142,7 @@ def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
                     f"{row['referred'][:40]!r}; expected one of {', '.join(class_names)}, and true or false. "
                     "Pass the table as `predict` wrote it."
                 )
-            said = (row["label"], entropy, referred == "true")
+            said = (row["label"], entropy, referred == "true", _probabilities(row, columns))
             before = found[file.rpartition("/")[2]].setdefault(file, said)
             if not entropy >= 0 or before != said:
                 raise InputError(
@@ -146,6 +150,15 @@ def _by_name(tables: Iterable[Path], class_names: Sequence[str]) -> Predictions:
                     "or another prediction before. Expected nats, and one prediction of each image."
                 )
     return found
+
+
+def _probabilities(row: Mapping[str, str], columns: Sequence[str]) -> tuple[float, ...]:
+    """Return the numbers of some columns; none where one is missing, or no share."""
+    try:
+        found = tuple(table_number(row[column]) for column in columns)
+    except (LookupError, ValueError):
+        return ()
+    return found if all(0.0 <= value <= 1.0 for value in found) else ()
 
 
 def _plain(name: str) -> str:

@@ -17,6 +17,7 @@ from pipelines.command.referral import ClassReferralSettings
 from pipelines.scores.class_guarantees import Limit
 from pipelines.watch.bounded_means import MeanTest, mean_test
 from pipelines.watch.labels import LabelledPrediction, guarantee_losses, read_labelled
+from pipelines.watch.new_guarantees import write_new_guarantees
 from pipelines.watch.reading import require_guaranteed, require_predictions_of
 
 
@@ -25,6 +26,7 @@ def recheck_guarantees(
     tables: Sequence[Path],
     labels: Path,
     *,
+    out: Path | None = None,
     settings: ClassReferralSettings,
     console: Console,
 ) -> list[MeanTest]:
@@ -34,11 +36,13 @@ def recheck_guarantees(
         model: The bundle that predicted.
         tables: predictions.csv of one or several runs.
         labels: Table of images and their classes, in the order in which the labels came.
+        out: Folder of a new bundle whose guarantees are by these labels; None writes none.
         settings: What was guaranteed, as for a predict step.
         console: Where the results are printed.
 
     Raises:
-        InputError: The bundle guarantees nothing like this, or a table cannot be used.
+        InputError: The bundle guarantees nothing like this, a table cannot be used, or the labels can
+            guarantee nothing.
     """
     metadata = load_metadata(model)
     record = metadata.guarantee
@@ -64,9 +68,19 @@ def recheck_guarantees(
             "Of the labelled images none is referred. Missed ones are a share of all images of the class: "
             "label referred ones as well, by the same random choice."
         )
-    return [
+    results = [
         _rechecked(limit, found, metadata, record, is_joint=is_joint, console=console) for limit in limits
     ]
+    if out is not None:
+        anew = write_new_guarantees(model, found, out, labels=labels.name)
+        console.print(
+            f"{out} guarantees by the {anew.units} {anew.noun} of {labels}: at best that at most "
+            f"{anew.thresholds[0][0]:g} of what it keeps are wrong. This holds if they are a random choice "
+            "of all images, and if you decided how many to label before you looked at what they said.",
+            markup=False,
+            soft_wrap=True,
+        )
+    return results
 
 
 def _rechecked(
