@@ -137,7 +137,13 @@ def _evaluate(
         {}
         if no_guarantee
         else run_guarantees(
-            job, predictors, errors, names=names, max_errors=settings.max_errors, chosen=main.name
+            job,
+            predictors,
+            errors,
+            names=names,
+            max_errors=settings.max_errors,
+            chosen=main.name,
+            costs=table,
         )
     )
     groups = judge_by.groups(data, names)
@@ -199,8 +205,14 @@ def _evaluate(
         if settings.shifted
         else {},
     )
-    shown = next(predictor for predictor in predictors if predictor.title == main.name)
-    write_evaluation(job, evaluation, judge_by.gallery(main, shown, data, settings.gallery_images), out)
+    shown, novelty = next(
+        (predictor, novelty)
+        for predictor, novelty in zip(predictors, judged.novelty, strict=True)
+        if predictor.title == main.name
+    )
+    count = settings.gallery_images
+    gallery = judge_by.gallery(main, shown, data, count, unfamiliar=novelty.unfamiliar(count))
+    write_evaluation(job, evaluation, gallery, out)
     return evaluation
 
 

@@ -171,5 +171,5 @@ def _fitted(model: HybridModel, temperature: float | None) -> dict[str, str]:
     if model.num_effective is not None:
         told["effective observations"] = f"{model.num_effective:.4g} of {model.num_data}"
     if temperature is not None:
-        told["temperature"] = f"{temperature:.4g}, fitted on the selection examples"
+        told["temperature"] = f"{temperature:.4g}, fitted on the held-out examples"
     return told

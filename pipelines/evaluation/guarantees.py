@@ -13,7 +13,14 @@ from pipelines.runs.guarantees import held_out_errors, model_source
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor
 from pipelines.scores.class_results import class_results
-from pipelines.scores.guarantees import MethodGuarantees, ReferralErrors, method_guarantees
+from pipelines.scores.cost_results import JudgedClasses, threshold_cost
+from pipelines.scores.costs import CostTable
+from pipelines.scores.guarantees import (
+    JudgedGuarantee,
+    MethodGuarantees,
+    ReferralErrors,
+    method_guarantees,
+)
 
 
 def run_guarantees(
@@ -24,6 +31,7 @@ def run_guarantees(
     names: Sequence[str],
     max_errors: Sequence[float],
     chosen: str,
+    costs: CostTable | None = None,
 ) -> dict[str, MethodGuarantees]:
     """Return what each head of a run can guarantee, by its title.
 
@@ -34,6 +42,7 @@ def run_guarantees(
         names: Names of the judged examples.
         max_errors: Errors to guarantee.
         chosen: Title of the method of which single classes are guaranteed something, too.
+        costs: What mistakes and referrals cost; None where that was not asked for.
     """
     judge_by = job.application.judge
     groups = judge_by.groups(job.data, held_out_names(job))
@@ -60,6 +69,8 @@ def run_guarantees(
             max_errors=max_errors,
             source=source,
         )
+        if costs is not None:
+            found = replace(found, rows=tuple(_with_cost(row, errors, costs) for row in found.rows))
         held_out, judged_rows = errors_held_out.held_out(groups), errors.held_out(judged_groups)
         if predictor.title == chosen and held_out and judged_rows and held_out.has_classes and max_errors:
             of_classes = class_results(
@@ -68,6 +79,15 @@ def run_guarantees(
             found = replace(found, classes=of_classes)
         guarantees[predictor.title] = found
     return guarantees
+
+
+def _with_cost(row: JudgedGuarantee, errors: ReferralErrors, costs: CostTable) -> JudgedGuarantee:
+    """Return a guarantee with the mean cost of the judged examples at its threshold."""
+    threshold = row.guarantee.threshold
+    if threshold is None:
+        return row
+    said = JudgedClasses(errors.names, errors.truth, errors.probability)
+    return replace(row, judged_cost=threshold_cost(costs, said, errors.uncertainty <= threshold))
 
 
 def guarantee_record(metrics: dict[str, Any], source: dict[str, Any]) -> GuaranteeRecord | None:

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from data_prep.errors import InputError
 from data_prep.files.entries import IMAGE_SUFFIXES
-from gpmodels.familiarity.flags import flagged
+from gpmodels.familiarity.flags import flagged, is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.sources import find_sources
 from pipelines.bundles.unreadable import UnreadableSourceError, reading, require_file
@@ -37,14 +37,21 @@ class NoveltyCollector:
     flags: bool
 
     _values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _familiarity: dict[str, float] = field(default_factory=dict)
 
-    def add(self, _example: JudgedExample, outputs: Outputs) -> None:
+    def add(self, example: JudgedExample, outputs: Outputs) -> None:
         """Add what a method predicts of an example; of maps and of several functions the mean."""
         for key in SCORE_TITLES:
             if key in outputs:
                 self._values[key].append(float(np.mean(outputs[key])))
         if self.flags:
             self._values["flagged"].append(float(np.mean(flagged(outputs[FAMILIARITY]))))
+            self._familiarity[example.name] = float(np.mean(outputs[FAMILIARITY]))
+
+    def unfamiliar(self, count: int) -> tuple[str, ...]:
+        """Return the names of the least familiar examples, as far as they are flagged."""
+        order = sorted(self._familiarity, key=lambda name: (self._familiarity[name], name))
+        return tuple(name for name in order[:count] if is_unfamiliar(self._familiarity[name]))
 
     def result(self, unknown: NoveltyCollector) -> UnfamiliarResult:
         """Return how well each score tells the examples of another collector from these."""

@@ -1,7 +1,7 @@
 """Parts of applications that give each example one class: what is learned from, judged and deployed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -302,9 +302,17 @@ class ClassJudge(Generic[DataKind]):
 
         return draw
 
-    def gallery(self, result: MethodResult, predictor: Predictor, data: DataKind, count: int) -> Gallery:
-        """Return confidently wrong and most uncertain examples."""
-        selection = select_labelled(result, count)
+    def gallery(
+        self,
+        result: MethodResult,
+        predictor: Predictor,
+        data: DataKind,
+        count: int,
+        *,
+        unfamiliar: Sequence[str] = (),
+    ) -> Gallery:
+        """Return confidently wrong, most uncertain, unfamiliar and most certain examples."""
+        selection = replace(select_labelled(result, count), unfamiliar=tuple(unfamiliar))
         images = {
             example.name: LabelledImage(
                 example.name,

@@ -22,16 +22,19 @@ class LabelledSelection:
         confidently_wrong: Wrong predictions, the highest confidence first.
         most_uncertain: The highest predictive entropy first.
         most_certain: Right predictions, the lowest predictive entropy first.
+        unfamiliar: What is unlike all that the training showed, the least familiar first.
     """
 
     confidently_wrong: tuple[str, ...]
     most_uncertain: tuple[str, ...]
     most_certain: tuple[str, ...]
+    unfamiliar: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return all names, each once."""
-        return tuple(dict.fromkeys((*self.confidently_wrong, *self.most_uncertain, *self.most_certain)))
+        kinds = (self.confidently_wrong, self.most_uncertain, self.unfamiliar, self.most_certain)
+        return tuple(dict.fromkeys(name for names in kinds for name in names))
 
 
 def select_labelled(result: MethodResult, count: int) -> LabelledSelection:
@@ -70,7 +73,7 @@ def labelled_gallery(
     *,
     judged: str = "images",
 ) -> Gallery:
-    """Return confidently wrong and most uncertain images under their headings.
+    """Return images worth looking at under their headings.
 
     Args:
         selection: Names from `select_labelled`.
@@ -85,6 +88,11 @@ def labelled_gallery(
             selection.confidently_wrong,
         ),
         (f"Most uncertain {judged}", "The highest predictive entropy.", selection.most_uncertain),
+        (
+            f"Unfamiliar {judged}",
+            "Unlike all that the training showed: predict refers them.",
+            selection.unfamiliar,
+        ),
         ("Most certain and right", "Right predictions, the lowest entropy.", selection.most_certain),
     )
     shown = {name: _gallery_image(image, class_names) for name, image in images.items()}

@@ -252,7 +252,15 @@ class LaneJudge(ClassJudge[Any]):
         """Return what draws input, truth, probability and uncertainty side by side."""
         return LanePanels(data.folder, data.manifest, names, count)
 
-    def gallery(self, result: MethodResult, predictor: Predictor, data: LaneData, count: int) -> Gallery:
+    def gallery(
+        self,
+        result: MethodResult,
+        predictor: Predictor,
+        data: LaneData,
+        count: int,
+        *,
+        unfamiliar: Sequence[str] = (),  # noqa: ARG002 - the familiarity of each pixel is on every picture
+    ) -> Gallery:
         """Return the best, worst and most uncertain images."""
         selection = select_gallery(result, count)
         images = {}

@@ -320,7 +320,15 @@ class Judge(Protocol[Data_contra]):
     def panels(self, data: Data_contra, names: Sequence[str], count: int) -> Panels:
         """Return what draws some of the examples for TensorBoard, spread evenly over their order."""
 
-    def gallery(self, result: MethodResult, predictor: Predictor, data: Data_contra, count: int) -> Gallery:
+    def gallery(
+        self,
+        result: MethodResult,
+        predictor: Predictor,
+        data: Data_contra,
+        count: int,
+        *,
+        unfamiliar: Sequence[str],
+    ) -> Gallery:
         """Return examples worth looking at, `count` of each kind, with what a method says of them.
 
         Args:
@@ -328,6 +336,7 @@ class Judge(Protocol[Data_contra]):
             predictor: The method.
             data: What is judged.
             count: Number of examples of each kind.
+            unfamiliar: Names of examples that are called unfamiliar as a whole, the least familiar first.
         """
 
 

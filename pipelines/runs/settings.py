@@ -319,7 +319,7 @@ class ExportSettings(BaseModel):
     )
     tempered: bool = Field(
         default=True,
-        description="Export the head with the temperatures fitted on the selection examples, and on their "
+        description="Export the head with the temperatures fitted on the held-out examples, and on their "
         "pools, such as images of patches.",
     )
 

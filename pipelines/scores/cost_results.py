@@ -165,6 +165,20 @@ def cost_curve(table: CostTable, said: JudgedClasses) -> tuple[FloatArray, Float
     return shares, np.asarray((kept + asked) / number)
 
 
+def threshold_cost(table: CostTable, said: JudgedClasses, kept: NDArray[np.bool_]) -> float:
+    """Return the mean cost where what is kept gets its most probable class and the rest is referred.
+
+    Args:
+        table: The costs; NaN where they do not say what it costs to refer.
+        said: What a method says of the examples.
+        kept: Which of them are kept `[N]`.
+    """
+    if not table.refers:
+        return float("nan")
+    decision = np.where(kept, said.probability.argmax(axis=1), len(table.classes))
+    return float(table.matrix[said.truth, decision].mean())
+
+
 _MEAN_COST = Score(
     "cost",
     "Mean cost",

@@ -78,11 +78,14 @@ class JudgedGuarantee:
         judged_kept: Share of the judged examples that its threshold keeps, each unit counting the
             same; NaN without a threshold.
         judged_error: Error among these; NaN where nothing is kept.
+        judged_cost: Mean cost of the judged examples, each counting the same, where those it keeps get their
+            most probable class and the others are referred; NaN without such costs.
     """
 
     guarantee: Guarantee
     judged_kept: float
     judged_error: float
+    judged_cost: float = math.nan
 
     @property
     def is_violated(self) -> bool | None:

@@ -150,6 +150,7 @@ def _guarantee(guarantees: MethodGuarantees | None) -> dict[str, object] | None:
             **{key: value for key, value in vars(row.guarantee).items() if key != "confidence"},
             "judged_kept": row.judged_kept,
             "judged_error": row.judged_error,
+            "judged_cost": row.judged_cost,
             "violated": row.is_violated,
         }
         for row in guarantees.rows

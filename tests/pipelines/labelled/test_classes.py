@@ -1,5 +1,6 @@
 """Images with one class each: weights of rare classes, what reports show, what bundles serve."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import get_args
 
@@ -102,6 +103,9 @@ def test_the_gallery_has_the_most_confident_mistakes_and_the_least_certain():
     }
     wrong, uncertain, certain = labelled_gallery(selection, images, NAMES).sections
     assert [image.name for image in certain.images] == ["2", "3"]
+    stranger = replace(selection, unfamiliar=("2",))
+    titles = [section.title for section in labelled_gallery(stranger, images, NAMES).sections]
+    assert titles[2:] == ["Unfamiliar images", "Most certain and right"]
     assert [image.name for image in wrong.images] == ["0", "1"]
     assert dict(wrong.images[0].captions)["predicted"] == "a (0.900)"
     assert dict(uncertain.images[0].captions)["true class"] == "b"

@@ -231,7 +231,7 @@ def test_the_bundle_predicts_what_the_run_does(lane_bundle, lane_run, tmp_path):
         tolerance = 0.01 if name == "label" else 1e-3
         assert np.mean(np.abs(served[name].numpy() - value.numpy())) <= tolerance, name
     told = load_metadata(lane_bundle).training_data["temperature"]
-    assert told == f"{run.temperatures['hgp']:.4g}, fitted on the selection examples"
+    assert told == f"{run.temperatures['hgp']:.4g}, fitted on the held-out examples"
     plain = load_signatures(export(lane_run, tmp_path / "plain", tempered=False))["serving_default"]
     p, tempered = plain(images=image[None])["probability"].numpy(), served["probability"].numpy()
     temperature = run.temperatures["hgp"]

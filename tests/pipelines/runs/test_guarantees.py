@@ -83,6 +83,7 @@ def job_of(names: list[str], groups: dict[str, str], *, refers_classes: bool = T
     return SimpleNamespace(
         application=SimpleNamespace(judge=judge, judge_for=None),
         data=SimpleNamespace(manifest=manifest),
+        run=SimpleNamespace(refitted_folds=0),
         splits=SimpleNamespace(selection=names),
     )
 

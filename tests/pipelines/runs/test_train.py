@@ -462,7 +462,7 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
         f"linear epoch 1: {epoch}",
         "linear: best epoch 0 (as it started), selection NLL 0.2500",
     ]
-    assert lines[-2].startswith("Temperature of the linear head, fitted on the selection examples: ")
+    assert lines[-2].startswith("Temperature of the linear head, fitted on the held-out examples: ")
     assert lines[-1].startswith(
         "Least error that the linear head can guarantee for --max-error, by the 2 images"
     )

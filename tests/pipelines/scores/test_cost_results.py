@@ -16,6 +16,7 @@ from pipelines.scores.cost_results import (
     cost_curve,
     cost_results,
     cost_sentence,
+    threshold_cost,
 )
 from pipelines.scores.costs import CostTable
 from pipelines.scores.figures import costs_figure
@@ -97,6 +98,14 @@ def test_one_group_has_no_interval():
     assert math.isnan(found.methods["HGP"].mean.lower)
     assert "no interval of one group" in cost_sentence(found, "HGP")
     assert "nan" not in cost_sentence(found, "HGP")
+
+
+def test_a_threshold_costs_what_is_kept_wrong_and_what_is_referred():
+    said = JudgedClasses(tuple("abcd"), np.array([0, 1, 1, 0]), np.tile([0.8, 0.2], (4, 1)))
+    kept = np.array([True, True, False, False])
+    assert threshold_cost(COSTS, said, kept) == pytest.approx((0 + 50 + 3 + 3) / 4)
+    assert threshold_cost(COSTS, said, ~kept) == pytest.approx((3 + 3 + 50 + 0) / 4)
+    assert math.isnan(threshold_cost(PLAIN, said, kept))
 
 
 def test_the_curve_begins_with_the_cheapest_classes_and_ends_with_referral_of_all():
