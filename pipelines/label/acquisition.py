@@ -1,19 +1,20 @@
 """Which images to ask next: those whose labels tell most of the labels of the unlabelled pool.
 
-The quantity is the expected fall of what is not known of the pool's labels, Σ_x' I(y' ; f'), where a label of x is
-learned. To second order in the posterior of the functions I(y' ; f') = ½ (C - 1) h' v', of the curvature h' of the
-softmax and the variance v' of a function (see `softmax_laplace`), and the label of x takes from v' what it takes
-in a linear model with the noise 1 / h, so that
+The quantity is the expected fall of what is not known of the pool's labels, Σ_x' I(y' ; f'), where a label of
+x is learned. To second order in the posterior of the functions I(y' ; f') = ½ (C - 1) h' v', of the curvature
+h' of the softmax and the variance v' of a function (see `softmax_laplace`), and the label of x takes from v'
+what it takes in a linear model with the noise 1 / h, so that
 
     gain(x) = ½ (C - 1) h / (1 + h v) Σ_x' h' (φᵀ S φ')²
 
 which is the variance reduction of Schein and Ungar, "Active learning for logistic regression" (2007), in the
-posterior of a Gaussian process. It is large where the model is in doubt (h), where it could learn (v) and where
-many images that are in doubt are alike (the sum): an odd image, however uncertain, tells of itself alone. Without
-labels h is the same everywhere, and the gain is that of a design of experiments: typical and spread out.
+posterior of a Gaussian process. It is large where the model is in doubt (h), where it could learn (v) and
+where many images that are in doubt are alike (the sum): an odd image, however uncertain, tells of itself
+alone. Without labels h is the same everywhere, and the gain is that of a design of experiments: typical and
+spread out.
 
-Several images are chosen one after another, each as if the earlier ones were labelled (S falls by rank one), and
-of different groups: so they differ from each other and from what is labelled already.
+Several images are chosen one after another, each as if the earlier ones were labelled (S falls by rank one),
+and of different groups: so they differ from each other and from what is labelled already.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ The kernel is that of our heads, a linear mean and a squared exponential,
 
     k(x, x') = b² + l² zᵀz' / m + s² exp(-‖z - z'‖² / (2 (r d)²))
 
-of z, the principal components of the standardised features of the whole pool, labelled or not; m is the mean of
-‖z‖² and d the median distance of two images, so that l, s and r are numbers of order 1 for any trunk. The linear
-part has as many basis functions as components; the other is Nyström's approximation from landmarks that
-k-means++ spreads over the pool (Williams and Seeger, "Using the Nyström method to speed up kernel machines",
-2001).
+of z, the principal components of the standardised features of the whole pool, labelled or not; m is the mean
+of ‖z‖² and d the median distance of two images, so that l, s and r are numbers of order 1 for any trunk. The
+linear part has as many basis functions as components; the other is Nyström's approximation from landmarks
+that k-means++ spreads over the pool (Williams and Seeger, "Using the Nyström method to speed up kernel
+machines", 2001).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class PoolBasis:
         rows = np.asarray(features, np.float32)
         if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
             raise ValueError(
-                f"features must be finite numbers [images, features] of one image or more, but found the shape "
-                f"{list(rows.shape)}{'' if np.isfinite(rows).all() else ' and values that are not finite'}."
+                "features must be finite numbers [images, features] of one image or more, but found the "
+                f"shape {list(rows.shape)}{'' if np.isfinite(rows).all() else ' and values that are not finite'}."
             )
         self.components = _principal_components(rows)
         length = np.linalg.norm(self.components, axis=1, keepdims=True)

@@ -1,9 +1,9 @@
 """Which images only judge: whole groups that a keyed hash of their names sets aside.
 
-The side of a group depends on its name and the seed alone, so a pool that grows keeps every group where it was.
-There are two exceptions, both in pools of a handful of groups: where the hash sets no group aside, or all of
-them, the one group nearest to the threshold changes its side, so that there is something to judge by and
-something to learn from.
+The side of a group depends on its name and the seed alone, so a pool that grows keeps every group where it
+was. There are two exceptions, both in pools of a handful of groups: where the hash sets no group aside, or
+all of them, the one group nearest to the threshold changes its side, so that there is something to judge by
+and something to learn from.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ JUDGING_FRACTION = 0.2
 """Share of the groups that only judge."""
 
 
-def judging_groups(
-    group: Sequence[str], seed: int, fraction: float = JUDGING_FRACTION
-) -> NDArray[np.bool_]:
+def judging_groups(group: Sequence[str], seed: int, fraction: float = JUDGING_FRACTION) -> NDArray[np.bool_]:
     """Return whether each image belongs to a group that judges and never trains.
 
     Args:

@@ -1,10 +1,10 @@
 """The learner: what the labelled images say of all others, and which image to ask next.
 
-Two designs were weighed. Laplace's approximation in the functions of the labelled images (Rasmussen and Williams,
-algorithm 3.3) needs no basis, but every step costs C n³, .3 s and more for 1,000 labels of 10 classes. In the
-weights of a fixed basis of the pool one more answer is a few conjugate gradients, and covariances of any two
-images of the pool are products of short vectors, which is what the choice of the next image is made of. This is
-the second (`softmax_laplace`, `basis`, `acquisition`).
+Two designs were weighed. Laplace's approximation in the functions of the labelled images (Rasmussen and
+Williams, algorithm 3.3) needs no basis, but every step costs C n³, .3 s and more for 1,000 labels of 10
+classes. In the weights of a fixed basis of the pool one more answer is a few conjugate gradients, and
+covariances of any two images of the pool are products of short vectors, which is what the choice of the next
+image is made of. This is the second (`softmax_laplace`, `basis`, `acquisition`).
 """
 
 from __future__ import annotations
@@ -99,11 +99,16 @@ class Learner:
         self._seed = seed
         self._lock = threading.RLock()
         self._labels = np.full(count, -1)
-        self._tuned = Tuned(FIRST_SCALES, FIRST_TEMPERATURE, None)
+        self._tuned = Tuned(FIRST_SCALES, FIRST_TEMPERATURE)
         self._values = self._basis(FIRST_SCALES)
         self._curve: Curve | None = None
         self._weights: FloatArray | None = None
         self._learn()
+
+    @property
+    def components(self) -> FloatArray:
+        """Principal components of the features that the learner sees, `[N, P]`."""
+        return self._basis.components
 
     # Answers
 
@@ -293,9 +298,7 @@ class Learner:
             probability = self._predicted().probability[judged]
             labels, curve = self._labels[judged], self._curve
             num_training = len(self._training(self._labels))
-        return judged_progress(
-            probability, labels, self._group[judged], num_training, curve, seed=self._seed
-        )
+        return judged_progress(probability, labels, self._group[judged], num_training, curve, seed=self._seed)
 
     # Within the lock
 

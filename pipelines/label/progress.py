@@ -1,11 +1,12 @@
 """What the answers have bought so far: scores on judging groups, and what further labels are expected to buy.
 
-Every interval is of 90 % by a bootstrap of whole judging groups. The learning curve is computed, not remembered,
-so that it is there after a resume too: the labelled training groups are put in a random order several times, and
-the model learns from growing shares of them. To the curve of each resample of the judging groups y(n) = a + b n^-c
-is fitted with a, b >= 0 by least squares, the best c of a few (Figueroa et al., "Predicting sample size required
-for classification performance", 2012, fit the same curve); what the resamples say of n + 50 labels is the
-uncertainty of the extrapolation. It starts from what the model of all labels reaches.
+Every interval is of 90 % by a bootstrap of whole judging groups. The learning curve is computed, not
+remembered, so that it is there after a resume too: the labelled training groups are put in a random order
+several times, and the model learns from growing shares of them. The curve y(n) = a + b n^-c with a, b >= 0 is
+fitted by least squares to what each resample of the judging groups says, with the best c of a few (Figueroa
+et al., "Predicting sample size required for classification performance", 2012, fit the same curve). What the
+resamples say of n + 50 labels is the uncertainty of the extrapolation. It starts from what the model of all
+labels reaches.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Curve(NamedTuple):
     group: IntArray
 
 
-def learning_curve(  # noqa: PLR0913 - what a model learns from and is judged by
+def learning_curve(
     values: FloatArray,
     rows: IntArray,
     judged: IntArray,
@@ -154,8 +155,8 @@ def judged_progress(
     num_groups = len(np.unique(group))
     if len(labels) < FEWEST_JUDGED or num_groups < 2:
         sentence = (
-            f"{len(labels)} images of {num_groups} groups judge so far; from {FEWEST_JUDGED} images of two groups "
-            "on the page shows how good the model is."
+            f"{len(labels)} images of {num_groups} groups judge so far; from {FEWEST_JUDGED} images of two "
+            "groups on the page shows how good the model is."
         )
         return Progress(num_training, len(labels), num_groups, None, None, None, None, None, sentence)
     weights = _group_weights(group, seed)

@@ -1,18 +1,19 @@
 """Softmax classification with a Gaussian prior on the weights of a fixed basis, by Laplace's approximation.
 
-With basis functions Φ [n, M] and weights w [M, C], every entry of which is N(0, 1) a priori, the latent functions
-f_c = Φ w_c are independent Gaussian processes with the kernel K = Φ Φᵀ. The mode of their posterior is that of
+With basis functions Φ [n, M] and weights w [M, C], every entry of which is N(0, 1) a priori, the latent
+functions f_c = Φ w_c are independent Gaussian processes with the kernel K = Φ Φᵀ. The mode of their posterior
+is that of
 
     Ψ(w) = Σ_n log softmax(f_n)[y_n] - ½ ‖w‖²
 
 which is Rasmussen and Williams, "Gaussian processes for machine learning" (2006), equation 3.33 with f = Φ w;
-its maximum is where algorithm 3.3 ends. That algorithm costs C n³ a step, 3 · 10⁹ operations for 1,000 labels of
-10 classes. Here the Newton step (3.39) is solved for in the weights by conjugate gradients, which cost n M C a
-step and start from the last weights, so that one more label is a few of them.
+its maximum is where algorithm 3.3 ends. That algorithm costs C n³ a step, 3 · 10⁹ operations for 1,000 labels
+of 10 classes. Here the Newton step (3.39) is solved for in the weights by conjugate gradients, which cost n M
+C a step and start from the last weights, so that one more label is a few of them.
 
-The posterior covariance is that of one function that stands for all: the softmax has the curvature
-W_n = diag(π_n) - π_n π_nᵀ (3.38), whose mean eigenvalue among differences of functions, the only ones that it
-sees, is h_n = (1 - Σ_c π_nc²) / (C - 1). Hence S = (I + Φᵀ diag(h) Φ)⁻¹; of two classes this is Laplace's own.
+The posterior covariance is that of one function that stands for all: the softmax has the curvature W_n =
+diag(π_n) - π_n π_nᵀ (3.38), whose mean eigenvalue among differences of functions, the only ones that it sees,
+is h_n = (1 - Σ_c π_nc²) / (C - 1). Hence S = (I + Φᵀ diag(h) Φ)⁻¹; of two classes this is Laplace's own.
 """
 
 from __future__ import annotations

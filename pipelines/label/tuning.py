@@ -1,10 +1,10 @@
 """Hyperparameters and temperature of the learner, by cross-validation over groups.
 
-Labelled images are divided into folds of whole groups. The hyperparameters are those of a few candidates whose
-posteriors give the other folds' labels the largest likelihood once a temperature T divides the logits; T is
-that of the best. Near-duplicates never stand on both sides, so that neither number is flattered by them, and no
-image that judges is looked at. The marginal likelihood would need the determinant of M C equations for each
-candidate, which is slower than these fits, and says nothing of T.
+Labelled images are divided into folds of whole groups. The hyperparameters are those of a few candidates
+whose posteriors give the other folds' labels the largest likelihood once a temperature T divides the logits;
+T is that of the best. Near-duplicates never stand on both sides, so that neither number is flattered by them,
+and no image that judges is looked at. The marginal likelihood would need the determinant of M C equations for
+each candidate, which is slower than these fits, and says nothing of T.
 """
 
 from __future__ import annotations
@@ -47,13 +47,10 @@ class Tuned(NamedTuple):
     Attributes:
         scales: Hyperparameters of the kernel.
         temperature: T, what logits are divided by.
-        left_out: Class probabilities of each labelled image by the model without its fold, `[n, C]`; None
-            where there was too little to choose by.
     """
 
     scales: Scales
     temperature: float
-    left_out: FloatArray | None
 
 
 def tune(basis: PoolBasis, rows: IntArray, labels: IntArray, group: IntArray, num_classes: int) -> Tuned:
@@ -68,9 +65,9 @@ def tune(basis: PoolBasis, rows: IntArray, labels: IntArray, group: IntArray, nu
     """
     folds = min(_FOLDS, len(np.unique(group)))
     if len(rows) < FEWEST_LABELS or folds < 2 or len(np.unique(labels)) < 2:
-        return Tuned(FIRST_SCALES, FIRST_TEMPERATURE, None)
+        return Tuned(FIRST_SCALES, FIRST_TEMPERATURE)
     parts = list(GroupKFold(folds).split(rows, groups=group))
-    best: tuple[float, Tuned] | None = None
+    best, least = Tuned(FIRST_SCALES, FIRST_TEMPERATURE), np.inf
     for scales in CANDIDATES:
         values = basis(scales)[rows]
         logits = np.zeros((len(rows), num_classes))
@@ -80,10 +77,9 @@ def tune(basis: PoolBasis, rows: IntArray, labels: IntArray, group: IntArray, nu
                 values[test] @ posterior.weights, variances(values[test], posterior.covariance)
             )
         temperature, loss = fitted_temperature(logits, labels)
-        if best is None or loss < best[0]:
-            best = loss, Tuned(scales, temperature, scipy.special.softmax(logits / temperature, axis=1))
-    assert best is not None
-    return best[1]
+        if loss < least:
+            best, least = Tuned(scales, temperature), loss
+    return best
 
 
 def fitted_temperature(logits: FloatArray, labels: IntArray) -> tuple[float, float]:
