@@ -25,24 +25,24 @@ from benchmarks.labelling.strategies import STRATEGIES
 from benchmarks.labelling.times import times
 from data_prep.files.atomic import atomic_file
 
-SEEDS = range(10)
-WRONG_SEEDS = range(5)
+DRAWS = {
+    **dict.fromkeys(("all", "ours", "random groups"), 10),
+    **dict.fromkeys(("BADGE", "TypiClust"), 5),
+    **dict.fromkeys(("entropy", "random images"), 3),
+}
+"""Draws of each strategy: seeds from 0 on."""
+
 WRONG = 0.05
-OF_WRONG = ("all", "ours", "random groups", "BADGE", "TypiClust")
-"""Strategies that are simulated with wrong answers too."""
+WRONG_DRAWS = {"all": 3, "ours": 3, "random groups": 3}
+"""Draws with that share of wrong answers."""
 
 
 def planned() -> Iterator[Run]:
     """Yield all simulated annotators, draw by draw."""
-    for seed in SEEDS:
-        for name in POOLS:
-            for strategy in ("all", *STRATEGIES):
-                if strategy != "random images" or seed in WRONG_SEEDS:
-                    yield Run(name, strategy, 0.0, seed)
-    for seed in WRONG_SEEDS:
-        for name in POOLS:
-            for strategy in OF_WRONG:
-                yield Run(name, strategy, WRONG, seed)
+    for wrong, draws in ((0.0, DRAWS), (WRONG, WRONG_DRAWS)):
+        for seed in range(max(draws.values())):
+            for name in POOLS:
+                yield from (Run(name, each, wrong, seed) for each, count in draws.items() if seed < count)
 
 
 def main() -> None:

@@ -18,7 +18,8 @@ ACCURACY_TOLERANCE = 0.02
 """An accuracy within this of that of all labels counts as reached."""
 NLL_TOLERANCE = 0.1
 """A loss within this share above that of all labels counts as reached."""
-_RESAMPLES = 500
+COMPARED = ("ours", "BADGE", "TypiClust", "entropy", "random images")
+_RESAMPLES = 200
 
 
 def labels_to(labels: FloatArray, values: FloatArray, target: float) -> float:
@@ -39,26 +40,28 @@ def labels_to(labels: FloatArray, values: FloatArray, target: float) -> float:
     return float(labels[place - 1] + step * (labels[place] - labels[place - 1]))
 
 
-def ratios(
-    curves: dict[str, FloatArray], labels: FloatArray, whole: FloatArray, tolerance: float
-) -> tuple[dict[str, float], float, float]:
-    """Return each strategy's labels relative to the reference's, the target and the reference's labels.
+def ratio(
+    curves: FloatArray, reference: FloatArray, whole: FloatArray, labels: FloatArray, tolerance: float
+) -> tuple[float, float, float]:
+    """Return a strategy's labels relative to the reference's, the target and the reference's labels.
 
     The target is the mean value of all labels less the tolerance, or what the reference reaches in the end
     where that is less. A strategy that never reaches it counts as if it did at twice the largest number.
 
     Args:
-        curves: Values by strategy, the larger the better `[seeds, K]`.
-        labels: Labels at each point `[K]`.
+        curves: Values of the strategy, the larger the better `[seeds, K]`.
+        reference: Those of the reference with the same seeds `[seeds, K]`.
         whole: Values with all labels `[seeds]`.
+        labels: Labels at each point `[K]`.
         tolerance: Of the target.
     """
-    reference = curves[REFERENCE].mean(axis=0)
-    rising = IsotonicRegression().fit_transform(labels, reference)
+    rising = IsotonicRegression().fit_transform(labels, reference.mean(axis=0))
     target = min(float(whole.mean()) - tolerance, float(rising[-1]))
-    least = 2.0 * float(labels[-1])
-    needed = {name: min(labels_to(labels, rows.mean(axis=0), target), least) for name, rows in curves.items()}
-    return {name: count / needed[REFERENCE] for name, count in needed.items()}, target, needed[REFERENCE]
+    needed = [
+        min(labels_to(labels, rows.mean(axis=0), target), 2.0 * float(labels[-1]))
+        for rows in (curves, reference)
+    ]
+    return needed[0] / needed[1], target, needed[1]
 
 
 def table(records: Iterable[Record]) -> list[dict[str, Any]]:
@@ -84,7 +87,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for wrong in sorted({row["wrong"] for row in rows}):
         for score in ("accuracy", "NLL"):
             some = [row for row in rows if row["wrong"] == wrong and row["score"] == score]
-            for name in ("ours", "entropy", "BADGE", "TypiClust", "random images"):
+            for name in COMPARED:
                 values = [_number(row.get(name)) for row in some]
                 known = np.array([value for value in values if value is not None])
                 if not len(known):
@@ -100,40 +103,47 @@ def _number(cell: str | None) -> float | None:
 
 
 def _row(by_strategy: dict[str, dict[int, list[Record]]], key: str) -> dict[str, Any] | None:
-    sign = -1.0 if key == "nll" else 1.0
-    seeds = sorted(set(by_strategy[REFERENCE]) & set(by_strategy["all"]))
-    curves: dict[str, FloatArray] = {}
-    for name, by_seed in by_strategy.items():
-        if name == "all" or not set(seeds) <= by_seed.keys() or key not in by_seed[seeds[0]][0]:
+    """Return the cells of a row; None where nothing has that score."""
+    row: dict[str, Any] = {}
+    for name in COMPARED:
+        found = _matched(by_strategy, name, key)
+        if found is None:
+            row[name] = "-"
             continue
-        shortest = min(len(by_seed[seed]) for seed in seeds)
-        curves[name] = np.array([[sign * p[key] for p in by_seed[seed][:shortest]] for seed in seeds])
-    if REFERENCE not in curves or "ours" not in curves:
+        curves, reference, whole, labels = found
+        sign = -1.0 if key == "nll" else 1.0
+        tolerance = NLL_TOLERANCE * abs(float(whole.mean())) if key == "nll" else ACCURACY_TOLERANCE
+        value, target, needed = ratio(curves, reference, whole, labels, tolerance)
+        if name == "ours":
+            row |= {"draws": len(whole), "all labels": f"{sign * whole.mean():.3f}"}
+            row |= {"to reach": f"{sign * target:.3f}", "labels of random groups": f"{needed:.0f}"}
+        rng, again = np.random.default_rng(0), []
+        for _ in range(_RESAMPLES):
+            drawn = rng.integers(len(whole), size=len(whole))
+            again.append(ratio(curves[drawn], reference[drawn], whole[drawn], labels, tolerance)[0])
+        low, high = np.percentile(again, [5, 95])
+        row[name] = f"{value:.2f} ({low:.2f} to {high:.2f})"
+    return row if row["ours"] != "-" else None
+
+
+def _matched(
+    by_strategy: dict[str, dict[int, list[Record]]], name: str, key: str
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Return curves of a strategy and of the reference, values with all labels, and labels."""
+    parts = [by_strategy.get(one, {}) for one in (name, REFERENCE, "all")]
+    seeds = sorted(
+        seed
+        for seed in set.intersection(*(set(part) for part in parts))
+        if all(key in part[seed][0] for part in parts)
+    )
+    if not seeds:
         return None
-    points = min(rows.shape[1] for rows in curves.values())
-    curves = {name: rows[:, :points] for name, rows in curves.items()}
-    labels = np.array([p["labels"] for p in by_strategy[REFERENCE][seeds[0]][:points]], float)
-    whole = np.array([sign * by_strategy["all"][seed][0][key] for seed in seeds])
-    tolerance = NLL_TOLERANCE * abs(float(whole.mean())) if key == "nll" else ACCURACY_TOLERANCE
-    ratio, target, needed = ratios(curves, labels, whole, tolerance)
-    low, high = _interval(curves, labels, whole, tolerance)
-    row: dict[str, Any] = {"draws": len(seeds), "all labels": f"{sign * whole.mean():.3f}"}
-    row |= {"to reach": f"{sign * target:.3f}", "labels of random groups": f"{needed:.0f}"}
-    row["ours"] = f"{ratio['ours']:.2f} ({low:.2f} to {high:.2f})"
-    for name in ("entropy", "BADGE", "TypiClust", "random images"):
-        row[name] = f"{ratio[name]:.2f}" if name in ratio else "-"
-    return row
-
-
-def _interval(
-    curves: dict[str, FloatArray], labels: FloatArray, whole: FloatArray, tolerance: float
-) -> tuple[float, float]:
-    """Return the 5 and 95 % points of our ratio over resamples of the draws."""
-    rng, values = np.random.default_rng(0), []
-    pair = {name: curves[name] for name in (REFERENCE, "ours")}
-    for _ in range(_RESAMPLES):
-        drawn = rng.integers(len(whole), size=len(whole))
-        resampled = {name: rows[drawn] for name, rows in pair.items()}
-        values.append(ratios(resampled, labels, whole[drawn], tolerance)[0]["ours"])
-    low, high = np.percentile(values, [5, 95])
-    return float(low), float(high)
+    points = min(len(part[seed]) for part in parts[:2] for seed in seeds)
+    sign = -1.0 if key == "nll" else 1.0
+    curves, reference = (
+        np.array([[sign * point[key] for point in part[seed][:points]] for seed in seeds])
+        for part in parts[:2]
+    )
+    whole = np.array([sign * parts[2][seed][0][key] for seed in seeds])
+    labels = np.array([point["labels"] for point in parts[1][seeds[0]][:points]], float)
+    return curves, reference, whole, labels

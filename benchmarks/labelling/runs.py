@@ -19,7 +19,8 @@ BATCH = 10
 BUDGET = 240
 REFIT_EVERY = 60
 BY_LOGISTIC_TOO = ("ours", "random groups", "all")
-"""Strategies that a logistic regression judges too."""
+"""Strategies that a logistic regression judges too, in the first draws."""
+LOGISTIC_DRAWS = 5
 JUDGED_FRACTION = 0.3
 """Share of the groups that judge: more than in use, for less chance in the scores."""
 
@@ -97,7 +98,7 @@ def _scores(
         "nll": round(-float(np.mean(own)), 5),
         "kept": round(kept_share(probability, label, np.ones(len(label))), 5),
     }
-    if run.strategy in BY_LOGISTIC_TOO:
+    if run.strategy in BY_LOGISTIC_TOO and run.seed < LOGISTIC_DRAWS:
         right = _by_logistic(learner.components, given, is_judging) == label
         scores["logistic"] = round(float(np.mean(right)), 5)
     return scores

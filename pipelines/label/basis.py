@@ -63,8 +63,8 @@ class PoolBasis:
         rows = np.asarray(features, np.float32)
         if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
             raise ValueError(
-                "features must be finite numbers [images, features] of one image or more, but found the "
-                f"shape {list(rows.shape)}{'' if np.isfinite(rows).all() else ' and values that are not finite'}."
+                "features must be finite numbers [images, features] of one image or more, but found "
+                f"{np.sum(~np.isfinite(rows))} values that are not finite in the shape {list(rows.shape)}."
             )
         self.components = _principal_components(rows)
         length = np.linalg.norm(self.components, axis=1, keepdims=True)
