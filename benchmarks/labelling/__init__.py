@@ -1,0 +1,1 @@
+"""Simulated annotators: how many labels a strategy of asking needs."""
