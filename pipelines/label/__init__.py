@@ -1,1 +1,1 @@
-"""Label images one by one: the page, what it asks next, and what the answers have bought."""
+"""A learner of labels: what to ask next, what each answer teaches, and what the answers have bought."""

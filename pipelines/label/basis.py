@@ -30,7 +30,7 @@ _JITTER = 1e-6
 BIAS = 1.0
 
 
-class Scales(NamedTuple):
+class KernelScales(NamedTuple):
     """Hyperparameters of the kernel.
 
     Attributes:
@@ -79,7 +79,7 @@ class PoolBasis:
         self._squared = _squared_distances(self.components, self._landmarks)
         self._smooth: dict[float, FloatArray] = {}
 
-    def __call__(self, scales: Scales) -> FloatArray:
+    def __call__(self, scales: KernelScales) -> FloatArray:
         """Return Φ of the whole pool `[N, M]`."""
         count = len(self.components)
         linear = self.components * (scales.linear / np.sqrt(self._mean_square))

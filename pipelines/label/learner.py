@@ -22,7 +22,7 @@ from pipelines.label.basis import PoolBasis
 from pipelines.label.division import judging_groups
 from pipelines.label.progress import Curve, Progress, judged_progress, learning_curve
 from pipelines.label.softmax_laplace import (
-    Posterior,
+    LabelPosterior,
     curvature,
     fit_posterior,
     left_out_logits,
@@ -308,7 +308,7 @@ class Learner:
 
     def _learn(self) -> None:
         rows = self._training(self._labels)
-        self._posterior: Posterior = fit_posterior(
+        self._posterior: LabelPosterior = fit_posterior(
             self._values[rows], self._labels[rows], self._num_classes, self._weights
         )
         self._weights = self._posterior.weights

@@ -35,7 +35,7 @@ _INNER_STEPS = 30
 _HALVINGS = 8
 
 
-class Posterior(NamedTuple):
+class LabelPosterior(NamedTuple):
     """Laplace's approximation.
 
     Attributes:
@@ -49,7 +49,7 @@ class Posterior(NamedTuple):
 
 def fit_posterior(
     basis: FloatArray, labels: IntArray, num_classes: int, start: FloatArray | None = None
-) -> Posterior:
+) -> LabelPosterior:
     """Return the posterior of the weights.
 
     Args:
@@ -64,7 +64,7 @@ def fit_posterior(
     precision[np.diag_indices_from(precision)] += 1.0
     inverse, _ = scipy.linalg.lapack.dpotri(scipy.linalg.cholesky(precision, lower=True), lower=1)
     covariance = np.tril(inverse) + np.tril(inverse, -1).T
-    return Posterior(weights, covariance)
+    return LabelPosterior(weights, covariance)
 
 
 def fit_weights(
@@ -119,7 +119,7 @@ def variances(basis: FloatArray, covariance: FloatArray) -> FloatArray:
     return np.einsum("nm,nm->n", basis @ covariance, basis)
 
 
-def left_out_logits(basis: FloatArray, labels: IntArray, posterior: Posterior) -> FloatArray:
+def left_out_logits(basis: FloatArray, labels: IntArray, posterior: LabelPosterior) -> FloatArray:
     """Return the predicted logits of each labelled image without its own label, `[n, C]`.
 
     The label of image i is taken from the Gaussian approximation: with e_i the unit vector of its class the

@@ -17,20 +17,20 @@ import scipy.special
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from pipelines.label.basis import PoolBasis, Scales
+from pipelines.label.basis import KernelScales, PoolBasis
 from pipelines.label.softmax_laplace import fit_posterior, predicted_logits, variances
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
-FIRST_SCALES = Scales(linear=3.0, smooth=3.0, length=1.5)
+FIRST_SCALES = KernelScales(linear=3.0, smooth=3.0, length=1.5)
 FIRST_TEMPERATURE = 0.7
 CANDIDATES = (
     FIRST_SCALES,
-    Scales(linear=1.0, smooth=1.0, length=1.5),
-    Scales(linear=1.0, smooth=3.0, length=1.0),
-    Scales(linear=6.0, smooth=3.0, length=1.5),
-    Scales(linear=3.0, smooth=8.0, length=1.0),
+    KernelScales(linear=1.0, smooth=1.0, length=1.5),
+    KernelScales(linear=1.0, smooth=3.0, length=1.0),
+    KernelScales(linear=6.0, smooth=3.0, length=1.5),
+    KernelScales(linear=3.0, smooth=8.0, length=1.0),
 )
 FEWEST_LABELS = 20
 """Labelled training images from which on there is something to choose by."""
@@ -49,7 +49,7 @@ class Tuned(NamedTuple):
         temperature: T, what logits are divided by.
     """
 
-    scales: Scales
+    scales: KernelScales
     temperature: float
 
 
