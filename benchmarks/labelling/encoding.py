@@ -33,7 +33,7 @@ from pipelines.trunks.settings import TrunkSettings
 
 NETWORK = "efficientnet_lite0"
 SIDE = 160
-"""Side in pixels of the images that the trunk sees, at which the trunk is fast."""
+"""Side in pixels of the images that the trunk sees."""
 
 
 def make_pool(name: str, data: Path, cache: Path) -> Pool:
