@@ -26,14 +26,13 @@ from benchmarks.labelling.times import times
 from data_prep.files.atomic import atomic_file
 
 DRAWS = {
-    **dict.fromkeys(("all", "ours", "random groups"), 10),
-    **dict.fromkeys(("BADGE", "TypiClust"), 5),
+    **dict.fromkeys(("all", "ours", "random groups", "BADGE", "TypiClust"), 10),
     **dict.fromkeys(("entropy", "random images"), 3),
 }
 """Draws of each strategy: seeds from 0 on."""
 
 WRONG = 0.05
-WRONG_DRAWS = {"all": 3, "ours": 3, "random groups": 3}
+WRONG_DRAWS = dict.fromkeys(("all", "ours", "random groups", "BADGE", "TypiClust"), 3)
 """Draws with that share of wrong answers."""
 
 

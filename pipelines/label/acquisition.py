@@ -1,17 +1,19 @@
 """Which images to ask next: those whose labels tell most of the labels of the unlabelled pool.
 
-The quantity is the expected fall of what is not known of the pool's labels, Σ_x' I(y' ; f'), where a label of
-x is learned. To second order in the posterior of the functions I(y' ; f') = ½ (C - 1) h' v', of the curvature
-h' of the softmax and the variance v' of a function (see `softmax_laplace`), and the label of x takes from v'
-what it takes in a linear model with the noise 1 / h, so that
+The quantity is the expected fall of the variance of the functions at the pool's images, which counts the more
+the likelier the model is wrong there. A label of x takes from the variance v' of a function at x' what it
+takes in a linear model with the noise 1 / h, of the curvature h of the softmax (see `softmax_laplace`), so
+that
 
-    gain(x) = ½ (C - 1) h / (1 + h v) Σ_x' h' (φᵀ S φ')²
+    gain(x) = h / (1 + h v) Σ_x' e' (φᵀ S φ')²,    e' = 1 - max_c p(c | x')
 
 which is the variance reduction of Schein and Ungar, "Active learning for logistic regression" (2007), in the
-posterior of a Gaussian process. It is large where the model is in doubt (h), where it could learn (v) and
-where many images that are in doubt are alike (the sum): an odd image, however uncertain, tells of itself
-alone. Without labels h is the same everywhere, and the gain is that of a design of experiments: typical and
-spread out.
+posterior of a Gaussian process. With h' in place of e' it is to second order the fall of the information Σ_x'
+I(y' ; f') = ½ (C - 1) Σ_x' h' v' that functions and labels share; e' sees the variance v' as well as the
+mean, and needed fewer labels (docs/results/labelling.md). The gain is large where the model is in doubt (h),
+where it could learn (v) and where many images that it may be wrong about are alike (the sum): an odd image,
+however uncertain, tells of itself alone. Without labels h and e' are the same everywhere, and the gain is
+that of a design of experiments: typical and spread out.
 
 Several images are chosen one after another, each as if the earlier ones were labelled (S falls by rank one),
 and of different groups: so they differ from each other and from what is labelled already.
@@ -24,23 +26,6 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
-
-
-def information_gains(
-    basis: FloatArray, curvature: FloatArray, covariance: FloatArray, of_interest: FloatArray
-) -> FloatArray:
-    """Return the gain of each image, up to the factor ½ (C - 1), `[N]`.
-
-    Args:
-        basis: Φ of the pool `[N, M]`.
-        curvature: h of each image `[N]`.
-        covariance: S `[M, M]`.
-        of_interest: How much each image's label is of interest `[N]`; 0 for a label that is known.
-    """
-    weighted = np.sqrt(np.maximum(curvature * of_interest, 0.0))[:, None] * basis
-    seen = basis @ covariance
-    total = np.einsum("nm,nm->n", seen @ (weighted.T @ weighted), seen)
-    return curvature * total / (1.0 + curvature * np.einsum("nm,nm->n", seen, basis))
 
 
 def choose_informative(
@@ -59,12 +44,12 @@ def choose_informative(
         basis: Φ of the pool `[N, M]`.
         curvature: h of each image `[N]`.
         covariance: S `[M, M]`.
-        of_interest: How much each image's label is of interest `[N]`.
+        of_interest: e', how much the variance at each image counts `[N]`, 0 or more.
         allowed: Which images may be chosen `[N]`.
         group: Number of the group of each image `[N]`; no second one of a group while there are others.
         count: How many.
     """
-    weighted = np.sqrt(np.maximum(curvature * of_interest, 0.0))[:, None] * basis
+    weighted = np.sqrt(of_interest)[:, None] * basis
     interest = weighted.T @ weighted
     seen = basis @ covariance
     variance = np.einsum("nm,nm->n", seen, basis)

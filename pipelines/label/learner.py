@@ -325,7 +325,8 @@ class Learner:
     def _informative(self, allowed: NDArray[np.bool_], count: int) -> IntArray:
         """Return rows to learn from."""
         predicted = self._predicted()
-        of_interest = np.where(self._judging, 0.0, 1.0)
+        # Judging images stand for the future ones too, but the choice must not look at them.
+        of_interest = np.where(self._judging, 0.0, 1.0 - predicted.probability.max(axis=1))
         return choose_informative(
             self._values,
             curvature(scipy.special.softmax(predicted.mean, axis=1)),
