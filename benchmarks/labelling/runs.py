@@ -111,6 +111,5 @@ def _by_logistic(
     known = given >= 0
     if len(np.unique(given[known])) < 2:
         return np.full(int(is_judging.sum()), given[known][0])
-    scaled = components / np.sqrt(np.mean(np.sum(components**2, axis=1)) / 10.0)
-    machine = LogisticRegression(C=0.1, max_iter=200, tol=1e-3).fit(scaled[known], given[known])
-    return np.asarray(machine.predict(scaled[is_judging]), np.intp)
+    machine = LogisticRegression(C=1.0, max_iter=200, tol=1e-3).fit(components[known], given[known])
+    return np.asarray(machine.predict(components[is_judging]), np.intp)

@@ -1,19 +1,17 @@
 """Which images to ask next: those whose labels tell most of the labels of the unlabelled pool.
 
-The quantity is the expected fall of the variance of the functions at the pool's images, which counts the more
-the likelier the model is wrong there. A label of x takes from the variance v' of a function at x' what it
-takes in a linear model with the noise 1 / h, of the curvature h of the softmax (see `softmax_laplace`), so
-that
+The quantity is the expected fall of what is not known of the pool's labels, Σ_x' I(y' ; f'), where a label of
+x is learned. To second order in the posterior of the functions I(y' ; f') = ½ (C - 1) h' v', of the curvature
+h' of the softmax and the variance v' of a function (see `softmax_laplace`), and the label of x takes from v'
+what it takes in a linear model with the noise 1 / h, so that up to the factor ½ (C - 1)
 
-    gain(x) = h / (1 + h v) Σ_x' e' (φᵀ S φ')²,    e' = 1 - max_c p(c | x')
+    gain(x) = h / (1 + h v) Σ_x' h' (φᵀ S φ')²
 
 which is the variance reduction of Schein and Ungar, "Active learning for logistic regression" (2007), in the
-posterior of a Gaussian process. With h' in place of e' it is to second order the fall of the information Σ_x'
-I(y' ; f') = ½ (C - 1) Σ_x' h' v' that functions and labels share; e' sees the variance v' as well as the
-mean, and needed fewer labels (docs/results/labelling.md). The gain is large where the model is in doubt (h),
-where it could learn (v) and where many images that it may be wrong about are alike (the sum): an odd image,
-however uncertain, tells of itself alone. Without labels h and e' are the same everywhere, and the gain is
-that of a design of experiments: typical and spread out.
+posterior of a Gaussian process. It is large where the model is in doubt (h), where it could learn (v) and
+where many images that are in doubt are alike (the sum): an odd image, however uncertain, tells of itself
+alone. Without labels h is the same everywhere, and the gain is that of a design of experiments: typical and
+spread out. Other weights than h' in the sum needed more labels (docs/results/labelling.md).
 
 Several images are chosen one after another, each as if the earlier ones were labelled (S falls by rank one),
 and of different groups: so they differ from each other and from what is labelled already.
@@ -44,7 +42,7 @@ def choose_informative(
         basis: Φ of the pool `[N, M]`.
         curvature: h of each image `[N]`.
         covariance: S `[M, M]`.
-        of_interest: e', how much the variance at each image counts `[N]`, 0 or more.
+        of_interest: h', how much the variance at each image counts `[N]`, 0 or more.
         allowed: Which images may be chosen `[N]`.
         group: Number of the group of each image `[N]`; no second one of a group while there are others.
         count: How many.

@@ -2,13 +2,14 @@
 
 The kernel is that of our heads, a linear mean and a squared exponential,
 
-    k(x, x') = b² + l² zᵀz' / m + s² exp(-‖z - z'‖² / (2 (r d)²))
+    k(x, x') = b² + l² zᵀz' + s² exp(-‖z - z'‖² / (2 (r d)²))
 
-of z, the principal components of the standardised features of the whole pool, labelled or not; m is the mean
-of ‖z‖² and d the median distance of two images, so that l, s and r are numbers of order 1 for any trunk. The
-linear part has as many basis functions as components; the other is Nyström's approximation from landmarks
-that k-means++ spreads over the pool (Williams and Seeger, "Using the Nyström method to speed up kernel
-machines", 2001).
+of z, the principal components of the standardised features of the whole pool, labelled or not, divided by
+their length: how strongly a trunk answers to an image says little of its class, and images of large features
+would be asked for first. d is the median distance of two images, so that l, s and r are numbers of order 1
+for any trunk. The linear part has as many basis functions as components; the other is Nyström's approximation
+from landmarks that k-means++ spreads over the pool (Williams and Seeger, "Using the Nyström method to speed
+up kernel machines", 2001).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class KernelScales(NamedTuple):
     """Hyperparameters of the kernel.
 
     Attributes:
-        linear: l, standard deviation of the linear part of an average image.
+        linear: l, standard deviation of the linear part.
         smooth: s, standard deviation of the squared exponential.
         length: r, its length in median distances.
     """
@@ -52,8 +53,7 @@ class PoolBasis:
         seed: Seed of the landmarks.
 
     Attributes:
-        components: z of each image `[N, P]`.
-        unit: The same divided by their length, float32 `[N, P]`, for similarities.
+        components: z of each image `[N, P]`, of length 1.
 
     Raises:
         ValueError: There is no image, or a feature is not finite.
@@ -66,12 +66,10 @@ class PoolBasis:
                 "features must be finite numbers [images, features] of one image or more, but found "
                 f"{np.sum(~np.isfinite(rows))} values that are not finite in the shape {list(rows.shape)}."
             )
-        self.components = _principal_components(rows)
-        length = np.linalg.norm(self.components, axis=1, keepdims=True)
-        self.unit = (self.components / np.maximum(length, 1e-9)).astype(np.float32)
+        found = _principal_components(rows)
+        self.components = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
         rng = np.random.default_rng(seed)
         some = self.components[rng.permutation(len(rows))[:_LOOKED_AT]]
-        self._mean_square = max(float(np.mean(np.sum(self.components**2, axis=1))), 1e-12)
         distances = _squared_distances(some[:300], some[:300])
         self._distance = max(float(np.sqrt(np.median(distances))), 1e-6)
         count = min(LANDMARKS, len(some))
@@ -82,14 +80,14 @@ class PoolBasis:
     def __call__(self, scales: KernelScales) -> FloatArray:
         """Return Φ of the whole pool `[N, M]`."""
         count = len(self.components)
-        linear = self.components * (scales.linear / np.sqrt(self._mean_square))
+        linear = scales.linear * self.components
         return np.hstack(
             [np.full((count, 1), BIAS), linear, scales.smooth * self._smooth_part(scales.length)]
         )
 
-    def similarity(self, row: int, others: NDArray[np.intp]) -> NDArray[np.float32]:
+    def similarity(self, row: int, others: NDArray[np.intp]) -> FloatArray:
         """Return the cosine similarity of an image to others `[len(others)]`."""
-        return self.unit[others] @ self.unit[row]
+        return self.components[others] @ self.components[row]
 
     def _smooth_part(self, length: float) -> FloatArray:
         """Return basis functions of the squared exponential of variance 1 `[N, landmarks]`."""

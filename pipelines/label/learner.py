@@ -107,7 +107,7 @@ class Learner:
 
     @property
     def components(self) -> FloatArray:
-        """Principal components of the features that the learner sees, `[N, P]`."""
+        """Principal components of the features, of length 1, which the learner sees, `[N, P]`."""
         return self._basis.components
 
     # Answers
@@ -190,7 +190,7 @@ class Learner:
             rows = self._training(self._labels)
         if len(np.unique(self._group[rows])) < _FEWEST_GROUPS:
             return np.full(len(self._labels), np.nan)
-        unit, group = self._basis.unit, self._group[rows]
+        unit, group = self._basis.components, self._group[rows]
         strange = 1.0 - (unit @ unit[rows].T).max(axis=1)
         among = unit[rows] @ unit[rows].T
         held_out = 1.0 - np.where(group[:, None] == group[None], -np.inf, among).max(axis=1)
@@ -288,7 +288,7 @@ class Learner:
             free = np.flatnonzero((self._labels < 0) & ~self._judging)
         if not len(rows):
             return np.zeros(0, np.intp)
-        similarity = (self._basis.unit[free] @ self._basis.unit[rows].T).max(axis=1)
+        similarity = (self._basis.components[free] @ self._basis.components[rows].T).max(axis=1)
         return free[np.argsort(similarity, kind="stable")[:count]]
 
     def progress(self) -> Progress:
@@ -325,13 +325,12 @@ class Learner:
     def _informative(self, allowed: NDArray[np.bool_], count: int) -> IntArray:
         """Return rows to learn from."""
         predicted = self._predicted()
-        # Judging images stand for the future ones too, but the choice must not look at them.
-        of_interest = np.where(self._judging, 0.0, 1.0 - predicted.probability.max(axis=1))
+        doubt = curvature(scipy.special.softmax(predicted.mean, axis=1))
         return choose_informative(
             self._values,
-            curvature(scipy.special.softmax(predicted.mean, axis=1)),
+            doubt,
             self._posterior.covariance,
-            of_interest,
+            np.where(self._judging, 0.0, doubt),  # the choice must not be made for those that judge
             allowed=allowed,
             group=self._group,
             count=count,

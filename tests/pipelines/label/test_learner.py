@@ -204,7 +204,7 @@ def test_familiarity_is_the_conformal_share_by_groups(pool, taught):
     """In slow loops: images of the row's own group never count among the labelled ones' neighbours."""
     labelled, judging = rows_of(taught, pool)
     rows = labelled[~judging[labelled]]
-    unit = taught._basis.unit.astype(float)
+    unit = taught._basis.components
     group = np.array(pool.group)
     held_out = {}
     for row in rows:
