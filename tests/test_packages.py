@@ -43,10 +43,7 @@ ROOMS = {
             {"labelled"},
             {"trunks"},
         ),
-        {
-            *("lane", "classify", "sonar", "video", "histopathology", "cells", "survival"),
-            *("explore", "label", "watch"),
-        },
+        {"lane", "classify", "sonar", "video", "histopathology", "cells", "survival", "explore", "watch"},
         {"cli"},
     ),
 }

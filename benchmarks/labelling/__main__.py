@@ -1,4 +1,4 @@
-"""How many labels the learner of `pipelines.label` needs, with simulated annotators, and how fast it answers.
+"""How many labels an active learner needs, with simulated annotators, and how fast it answers.
 
     python -m benchmarks.labelling --data FOLDER --work out/labelling --out benchmarks/results/labelling
     python -m benchmarks.labelling --times --out benchmarks/results/labelling_times

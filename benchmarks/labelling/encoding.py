@@ -115,7 +115,7 @@ def _tissue(data: Path, _cache: Path) -> Pool:
 
 
 def _digits(data: Path, _cache: Path) -> Pool:
-    """1,400 handwritten digits, about 1,000 of which may be asked for; each is a group of its own."""
+    """Return 1,400 handwritten digits, each in a group of its own; strategies may ask for about 1,000."""
     with np.load(data / "mnist" / "mnist.npz") as arrays:
         images, label = arrays["x_train"], arrays["y_train"]
     rows = np.random.default_rng(0).permutation(len(images))[:1400]
@@ -124,7 +124,6 @@ def _digits(data: Path, _cache: Path) -> Pool:
 
 
 def _of_arrays(images: NDArray[np.uint8], label: NDArray[Any], group: NDArray[Any]) -> Pool:
-
     features = features_of_images(_trunk((SIDE, SIDE)), images, None)
     return Pool(features, label.astype(np.int64), group.astype(np.int64))
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.labelling.learning.division import judging_groups
+from benchmarks.labelling.learning.learner import Learner
+from benchmarks.labelling.learning.progress import kept_share
 from benchmarks.labelling.pools import Pool
 from benchmarks.labelling.strategies import STRATEGIES, Turn
-from pipelines.label.division import judging_groups
-from pipelines.label.learner import Learner
-from pipelines.label.progress import kept_share
 
 BATCH = 10
 """Images that are asked for before the learner learns again; one at a time would cost ten times as much."""
@@ -107,7 +107,7 @@ def _scores(
 def _by_logistic(
     components: NDArray[np.float64], given: NDArray[np.intp], is_judging: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """Return what a logistic regression of the labelled images says of the judging ones."""
+    """Return the classes of the judging images by a logistic regression on the labelled images."""
     known = given >= 0
     if len(np.unique(given[known])) < 2:
         return np.full(int(is_judging.sum()), given[known][0])

@@ -49,7 +49,7 @@ class NoveltyCollector:
             self._familiarity[example.name] = float(np.mean(outputs[FAMILIARITY]))
 
     def unfamiliar(self, count: int) -> tuple[str, ...]:
-        """Return the names of the least familiar examples, as far as they are flagged."""
+        """Return the names of at most `count` examples that are flagged as unfamiliar, least familiar first."""
         order = sorted(self._familiarity, key=lambda name: (self._familiarity[name], name))
         return tuple(name for name in order[:count] if is_unfamiliar(self._familiarity[name]))
 

@@ -170,8 +170,8 @@ def threshold_cost(table: CostTable, said: JudgedClasses, kept: NDArray[np.bool_
 
     Args:
         table: The costs; NaN where they do not say what it costs to refer.
-        said: What a method says of the examples.
-        kept: Which of them are kept `[N]`.
+        said: Classes and predicted probabilities of the examples.
+        kept: Which examples are kept `[N]`.
     """
     if not table.refers:
         return float("nan")

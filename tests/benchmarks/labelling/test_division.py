@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipelines.label.division import judging_groups
+from benchmarks.labelling.learning.division import judging_groups
 
 
 def names(count):

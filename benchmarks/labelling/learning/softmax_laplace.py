@@ -1,6 +1,6 @@
 """Softmax classification with a Gaussian prior on the weights of a fixed basis, by Laplace's approximation.
 
-With basis functions Φ [n, M] and weights w [M, C], every entry of which is N(0, 1) a priori, the latent
+With basis functions Φ [n, M] and weights w [M, C] that have independent N(0, 1) priors, the latent
 functions f_c = Φ w_c are independent Gaussian processes with the kernel K = Φ Φᵀ. The mode of their posterior
 is that of
 

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from pipelines.label.division import judging_groups
-from pipelines.label.learner import Learner
+from benchmarks.labelling.learning.division import judging_groups
+from benchmarks.labelling.learning.learner import Learner
 
 
 def learner_of(pool, **kwargs):
@@ -216,6 +216,7 @@ def test_familiarity_is_the_conformal_share_by_groups(pool, taught):
         assert taught.familiarity()[row] == pytest.approx((1 + share) / (len(held_out) + 1), abs=0.02)
 
 
+@pytest.mark.slow
 def test_answers_during_a_refit_are_not_lost(pool):
     learner = answered(pool, 30)
     stop = threading.Event()

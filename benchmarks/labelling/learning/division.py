@@ -1,9 +1,9 @@
 """Which images only judge: whole groups that a keyed hash of their names sets aside.
 
 The side of a group depends on its name and the seed alone, so a pool that grows keeps every group where it
-was. There are two exceptions, both in pools of a handful of groups: where the hash sets no group aside, or
-all of them, the one group nearest to the threshold changes its side, so that there is something to judge by
-and something to learn from.
+was. There is one exception, in pools of a handful of groups: where the hash puts all groups on one side, the
+group whose hash is nearest to the threshold changes sides, so that there is something to judge by and
+something to learn from.
 """
 
 from __future__ import annotations

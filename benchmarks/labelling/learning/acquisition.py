@@ -11,7 +11,7 @@ which is the variance reduction of Schein and Ungar, "Active learning for logist
 posterior of a Gaussian process. It is large where the model is in doubt (h), where it could learn (v) and
 where many images that are in doubt are alike (the sum): an odd image, however uncertain, tells of itself
 alone. Without labels h is the same everywhere, and the gain is that of a design of experiments: typical and
-spread out. Other weights than h' in the sum needed more labels (docs/results/labelling.md).
+spread out.
 
 Several images are chosen one after another, each as if the earlier ones were labelled (S falls by rank one),
 and of different groups: so they differ from each other and from what is labelled already.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipelines.label.progress import (
+from benchmarks.labelling.learning.progress import (
     FEWEST_JUDGED,
     Curve,
     judged_progress,

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 import scipy.special
 
-from pipelines.label.basis import PoolBasis
-from pipelines.label.tuning import CANDIDATES, FIRST_SCALES, FIRST_TEMPERATURE, fitted_temperature, tune
+from benchmarks.labelling.learning.basis import PoolBasis
+from benchmarks.labelling.learning.tuning import (
+    CANDIDATES,
+    FIRST_SCALES,
+    FIRST_TEMPERATURE,
+    fitted_temperature,
+    tune,
+)
 
 
 def test_few_labels_change_nothing(pool):

@@ -17,11 +17,11 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.label.acquisition import choose_informative
-from pipelines.label.basis import PoolBasis
-from pipelines.label.division import judging_groups
-from pipelines.label.progress import Curve, Progress, judged_progress, learning_curve
-from pipelines.label.softmax_laplace import (
+from benchmarks.labelling.learning.acquisition import choose_informative
+from benchmarks.labelling.learning.basis import PoolBasis
+from benchmarks.labelling.learning.division import judging_groups
+from benchmarks.labelling.learning.progress import Curve, Progress, judged_progress, learning_curve
+from benchmarks.labelling.learning.softmax_laplace import (
     LabelPosterior,
     curvature,
     fit_posterior,
@@ -29,7 +29,7 @@ from pipelines.label.softmax_laplace import (
     predicted_logits,
     variances,
 )
-from pipelines.label.tuning import FIRST_SCALES, FIRST_TEMPERATURE, Tuned, tune
+from benchmarks.labelling.learning.tuning import FIRST_SCALES, FIRST_TEMPERATURE, Tuned, tune
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -42,7 +42,7 @@ _FEWEST_GROUPS = 5
 
 
 class _Predicted(NamedTuple):
-    """What the posterior says of the whole pool."""
+    """Predictions of the posterior for the whole pool."""
 
     mean: FloatArray
     variance: FloatArray
@@ -219,7 +219,7 @@ class Learner:
         return tuple((int(rows[one]), float(similarity[one])) for one in order)
 
     def alike(self, row: int, count: int = 20) -> IntArray:
-        """Return unlabelled training rows like one, of which the model predicts the same class.
+        """Return unlabelled training rows that resemble a row and get the same predicted class.
 
         Args:
             row: Of the image, which is not among them.
@@ -265,7 +265,7 @@ class Learner:
         """Return labelled training rows whose label the model without them doubts, the worst first.
 
         Args:
-            count: How many at most; only images are listed of which another class is likelier.
+            count: Largest number of rows. Images whose label is the most probable class are left out.
         """
         with self._lock:
             rows = self._training(self._labels)
