@@ -33,6 +33,7 @@ from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
 from pipelines.classify.application import CLASSIFY
 from pipelines.classify.settings import TrainSettings
+from pipelines.labelled.settings import LabelledRun
 from pipelines.runs.train import train
 from pipelines.scores.class_guarantees import Limit, ReferralRule, joint_guarantee
 from pipelines.scores.guarantees import ReferralErrors
@@ -150,20 +151,28 @@ def halves(errors: ReferralErrors, group_of: Mapping[str, str], seed: int) -> tu
 
 def of_images(subject: str, data: Path) -> tuple[dict[str, ReferralErrors], dict[str, str]]:
     """Train a run on four images of ten; return what its methods predict of the others, and their groups."""
-    console = Console(quiet=True)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         images, table = IMAGE_SUBJECTS[subject](data, work)
         prepare_classify(images, work / "prepared", ClassifyPrepareSettings(test_fraction=0.6), table=table)
-        train(
-            CLASSIFY,
-            TrainSettings(),
-            data=work / "prepared",
-            out=work / "run",
-            resume=False,
-            console=console,
-        )
-        return errors_of_test_part(CLASSIFY, work / "run", work / "prepared", console)
+        return trained_on_images(work, TrainSettings(out_of_fold=False))[1:]
+
+
+def trained_on_images(
+    work: Path, settings: TrainSettings
+) -> tuple[LabelledRun, dict[str, ReferralErrors], dict[str, str]]:
+    """Train a run in `work/run` on `work/prepared`.
+
+    Args:
+        work: Folder with the prepared data.
+        settings: Settings of the training.
+
+    Returns:
+        The run, what its methods predict of the test part, and the groups of that.
+    """
+    console, data, out = Console(quiet=True), work / "prepared", work / "run"
+    run = train(CLASSIFY, settings, data=data, out=out, resume=False, console=console)
+    return (run, *errors_of_test_part(CLASSIFY, out, data, console))
 
 
 def main() -> None:

@@ -23,22 +23,18 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold
 
-from benchmarks.class_guarantees import IMAGE_SUBJECTS
+from benchmarks.class_guarantees import IMAGE_SUBJECTS, trained_on_images
 from benchmarks.common import host, write_results
-from benchmarks.guarantees import errors_of_test_part
 from data_prep.classify.prepare import prepare_classify
 from data_prep.classify.settings import ClassifyPrepareSettings
 from gpmodels.registry import head_family
-from pipelines.classify.application import CLASSIFY
 from pipelines.classify.settings import TrainSettings
 from pipelines.runs.description import head_folder
 from pipelines.runs.folds import NUM_FOLDS
 from pipelines.runs.predictors import tempered_title
-from pipelines.runs.train import train
 from pipelines.scores.guarantee_thresholds import SelectiveErrors, referral_threshold
 from pipelines.scores.held_out import HELD_OUT, read_held_out
 
@@ -177,21 +173,16 @@ def counted(data: str, head: str, draws: int, found: list[Outcome]) -> Iterator[
 
 def trained(subject: str, data: Path, seed: int, *, out_of_fold: bool) -> tuple[str, list[Outcome], float]:
     """Train on 150 images of a set; return the named head, what came of guarantees, and its NLL."""
-    console = Console(quiet=True)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         images, table = IMAGE_SUBJECTS[subject](data, work)
         number = sum(1 for _ in images.rglob("*.[jp][pn]g"))
         prepare = ClassifyPrepareSettings(test_fraction=1.0 - 150.0 / number, seed=seed)
         prepare_classify(images, work / "prepared", prepare, table=table)
-        settings = TrainSettings(out_of_fold=out_of_fold, seed=seed)
-        run = train(
-            CLASSIFY, settings, data=work / "prepared", out=work / "run", resume=False, console=console
-        )
+        run, by_method, groups = trained_on_images(work, TrainSettings(out_of_fold=out_of_fold, seed=seed))
         if run.choice is None:
             raise ValueError("the run has chosen no head")
         head = run.choice.head
-        by_method, groups = errors_of_test_part(CLASSIFY, work / "run", work / "prepared", console)
         judged = by_method[tempered_title(head_family(head).title)]
         held_out = read_held_out(head_folder(work / "run", head) / HELD_OUT)
     shown = judged.by(groups, "images")

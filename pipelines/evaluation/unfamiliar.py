@@ -14,7 +14,7 @@ from rich.progress import track
 
 from data_prep.errors import InputError
 from data_prep.files.entries import IMAGE_SUFFIXES
-from gpmodels.familiarity.flags import flagged, is_unfamiliar
+from gpmodels.familiarity.flags import flagged, is_unfamiliar, pooled_familiarity
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.bundles.sources import find_sources
 from pipelines.bundles.unreadable import UnreadableSourceError, reading, require_file
@@ -46,10 +46,13 @@ class NoveltyCollector:
                 self._values[key].append(float(np.mean(outputs[key])))
         if self.flags:
             self._values["flagged"].append(float(np.mean(flagged(outputs[FAMILIARITY]))))
-            self._familiarity[example.name] = float(np.mean(outputs[FAMILIARITY]))
+            familiarity = outputs[FAMILIARITY]
+            self._familiarity[example.name] = (
+                float(familiarity) if familiarity.ndim == 0 else pooled_familiarity(familiarity)
+            )
 
     def unfamiliar(self, count: int) -> tuple[str, ...]:
-        """Return the names of at most `count` examples that are flagged as unfamiliar, least familiar first."""
+        """Return the names of at most `count` examples flagged as unfamiliar, the least familiar first."""
         order = sorted(self._familiarity, key=lambda name: (self._familiarity[name], name))
         return tuple(name for name in order[:count] if is_unfamiliar(self._familiarity[name]))
 

@@ -309,7 +309,7 @@ class ClassJudge(Generic[DataKind]):
         data: DataKind,
         count: int,
         *,
-        unfamiliar: Sequence[str] = (),
+        unfamiliar: Sequence[str],
     ) -> Gallery:
         """Return confidently wrong, most uncertain, unfamiliar and most certain examples."""
         selection = replace(select_labelled(result, count), unfamiliar=tuple(unfamiliar))

@@ -8,7 +8,14 @@ import numpy as np
 from gpmodels.familiarity.flags import is_unfamiliar
 from pipelines.bundles.metadata import FAMILIARITY
 from pipelines.scores.pictures import OTHER_COLOUR, TRUE_COLOUR, Outputs, Picture, enlarged, probability_bars
-from pipelines.scores.report import Gallery, GalleryImage, LegendEntry, Panel, gallery_sections
+from pipelines.scores.report import (
+    UNFAMILIAR_TEXT,
+    Gallery,
+    GalleryImage,
+    LegendEntry,
+    Panel,
+    gallery_sections,
+)
 from pipelines.scores.results import MethodResult
 from pipelines.scores.tables import format_number
 from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
@@ -90,7 +97,7 @@ def labelled_gallery(
         (f"Most uncertain {judged}", "The highest predictive entropy.", selection.most_uncertain),
         (
             f"Unfamiliar {judged}",
-            "Unlike all that the training showed: predict refers them.",
+            UNFAMILIAR_TEXT,
             selection.unfamiliar,
         ),
         ("Most certain and right", "Right predictions, the lowest entropy.", selection.most_certain),

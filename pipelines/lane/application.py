@@ -1,7 +1,7 @@
 """The parts of the pedestrian-lane application: every pixel of a photograph is lane or background."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -259,10 +259,10 @@ class LaneJudge(ClassJudge[Any]):
         data: LaneData,
         count: int,
         *,
-        unfamiliar: Sequence[str] = (),  # noqa: ARG002 - the familiarity of each pixel is on every picture
+        unfamiliar: Sequence[str],
     ) -> Gallery:
-        """Return the best, worst and most uncertain images."""
-        selection = select_gallery(result, count)
+        """Return the best, worst, most uncertain and unfamiliar images."""
+        selection = replace(select_gallery(result, count), unfamiliar=tuple(unfamiliar))
         images = {}
         for name, image, mask, _ in lane_records(data.folder, data.manifest, selection.names):
             maps = predictor.outputs(image)

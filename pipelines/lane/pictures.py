@@ -15,7 +15,14 @@ from gpmodels.familiarity.flags import flagged
 from pipelines.scores import pictures as overlays
 from pipelines.scores.definitions import AnyFloatArray, FloatArray
 from pipelines.scores.pictures import Picture
-from pipelines.scores.report import Gallery, GalleryImage, LegendEntry, Panel, gallery_sections
+from pipelines.scores.report import (
+    UNFAMILIAR_TEXT,
+    Gallery,
+    GalleryImage,
+    LegendEntry,
+    Panel,
+    gallery_sections,
+)
 from pipelines.scores.results import MethodResult
 from pipelines.scores.segmentation import overlap_measures, pixel_confusion
 from pipelines.scores.tables import format_number
@@ -30,16 +37,18 @@ class GallerySelection:
         best: Highest F-measure first, among images with lane in the truth.
         worst: Lowest F-measure first.
         most_uncertain: Highest mean predictive entropy first.
+        unfamiliar: What is unlike all that the training showed, the least familiar first.
     """
 
     best: tuple[str, ...]
     worst: tuple[str, ...]
     most_uncertain: tuple[str, ...]
+    unfamiliar: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return all names, each once."""
-        return tuple(dict.fromkeys((*self.best, *self.worst, *self.most_uncertain)))
+        return tuple(dict.fromkeys((*self.best, *self.worst, *self.most_uncertain, *self.unfamiliar)))
 
 
 def select_gallery(result: MethodResult, count: int = 3) -> GallerySelection:
@@ -86,7 +95,7 @@ class LaneImage:
 
 
 def lane_gallery(selection: GallerySelection, images: Mapping[str, LaneImage]) -> Gallery:
-    """Return the best, worst and most uncertain images under their headings.
+    """Return images worth looking at under their headings.
 
     Args:
         selection: Names from `select_gallery`.
@@ -96,6 +105,7 @@ def lane_gallery(selection: GallerySelection, images: Mapping[str, LaneImage]) -
         ("Best images", "The highest F-measures, among images that have a lane.", selection.best),
         ("Worst images", "The lowest F-measures.", selection.worst),
         ("Most uncertain images", "The highest mean predictive entropy.", selection.most_uncertain),
+        ("Unfamiliar images", UNFAMILIAR_TEXT, selection.unfamiliar),
     )
     shown = {name: gallery_image(image) for name, image in images.items()}
     return Gallery(gallery_sections(kinds, shown), _legend())

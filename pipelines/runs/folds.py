@@ -58,13 +58,14 @@ def num_folds_of(job: Job[Any, Any, Any], model: HybridModel) -> int:
     return NUM_FOLDS if is_small else 0
 
 
-def untrained_folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataKind, SettingsKind, RunKind]]:
-    """Return the jobs on the folds of a run as they are before their training; none where it has none.
-
-    The test part of each is its fold, the selection part is that of the run.
+def fold_splits(job: Job[Any, Any, Any]) -> list[Splits]:
+    """Return the parts of each fold of a run: its test part is the fold, its selection part that of the run.
 
     Args:
         job: Job on the run and the prepared folder that it is trained with.
+
+    Returns:
+        The parts in the order of the folds; empty for a run without folds.
     """
     if not job.run.refitted_folds:
         return []
@@ -73,39 +74,48 @@ def untrained_folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataK
     labels = {example.name: example.label for example in examples}
     shares = (1.0 / job.run.refitted_folds,) * job.run.refitted_folds
     part_of = stratified_parts(groups, labels, shares, job.settings.seed)
-    folds = []
-    for number in range(job.run.refitted_folds):
-        left_out = tuple(name for name in job.splits.train if part_of[name] == number)
-        kept = tuple(name for name in job.splits.train if part_of[name] != number)
-        splits = Splits(train=kept, selection=job.splits.selection, test=left_out)
-        steps = job.application.inputs.steps_per_epoch(job.settings, len(kept))
-        folds.append(
-            replace(
-                job,
-                run=new_run(job.application, job.data, splits, steps),
-                folder=job.folder / "folds" / str(number + 1),
-                opened=(job.data, splits),
-            )
+    return [
+        Splits(
+            train=tuple(name for name in job.splits.train if part_of[name] != number),
+            selection=job.splits.selection,
+            test=tuple(name for name in job.splits.train if part_of[name] == number),
         )
-    return folds
+        for number in range(job.run.refitted_folds)
+    ]
+
+
+def untrained_folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataKind, SettingsKind, RunKind]]:
+    """Return a job for each fold of a run, with a run that has not begun; arguments as of `fold_splits`."""
+    application, steps_of = job.application, job.application.inputs.steps_per_epoch
+    return [
+        replace(
+            fold,
+            run=new_run(application, fold.data, fold.splits, steps_of(job.settings, len(fold.splits.train))),
+        )
+        for fold in _folds(job)
+    ]
 
 
 def trained_folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataKind, SettingsKind, RunKind]]:
-    """Return the jobs on the trained folds of a run; none where it has none.
-
-    Args:
-        job: Job on the run and the prepared folder that it is trained with.
+    """Return a job for each fold of a run, with its trained run; arguments as of `fold_splits`.
 
     Raises:
         InputError: The description of a fold is missing or damaged.
     """
-    kind = job.application.run
-    return [replace(fold, run=load_run(fold.folder, kind)) for fold in untrained_folds(job)]
+    return [replace(fold, run=load_run(fold.folder, job.application.run)) for fold in _folds(job)]
+
+
+def _folds(job: Job[DataKind, SettingsKind, RunKind]) -> list[Job[DataKind, SettingsKind, RunKind]]:
+    """Return the jobs on the folders and parts of the folds, still with the run of the whole."""
+    return [
+        replace(job, folder=job.folder / "folds" / str(number), opened=(job.data, splits))
+        for number, splits in enumerate(fold_splits(job), 1)
+    ]
 
 
 def held_out_names(job: Job[Any, Any, Any]) -> tuple[str, ...]:
     """Return the examples that judge the heads of a run: the selection part, then those of each fold."""
-    return (*job.splits.selection, *(name for fold in untrained_folds(job) for name in fold.splits.test))
+    return (*job.splits.selection, *(name for splits in fold_splits(job) for name in splits.test))
 
 
 def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> SelectedPoints:

@@ -31,10 +31,12 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
         job: The run with its data; its description grows.
         is_whole: Whether it is a run of its own, and not a part of one: then it is measured how familiar an
             input is to each head, and what each can guarantee.
+        is_fold: Whether it trains the heads of a run without one fold of the examples, see
+            `pipelines.runs.folds`.
     """
 
     def __init__(self, job: Job[DataKind, SettingsKind, RunKind]) -> None:
-        self.job, self.is_whole = job, True
+        self.job, self.is_whole, self.is_fold = job, True, False
         self._losses: dict[str, GroupLosses] = {}  # of each head on the held-out examples
 
     def _print_contribution(

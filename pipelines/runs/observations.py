@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpmodels import HybridModel
 from gpmodels.statistics.effective_sample import design_effect, intraclass_correlation, residuals_of
+from pipelines.runs.job import Job
 
 POINTS_PER_EXAMPLE = 500
 """Most points of an example, for example pixels of an image, whose residuals are kept."""
@@ -43,6 +44,32 @@ class Grouped:
 
     batches: tf.data.Dataset
     groups: Sequence[str]
+
+
+def effective_observations(job: Job[Any, Any, Any], pretrained: HybridModel) -> tuple[float | None, str]:
+    """Return how many observations the training points of a run are worth, and what to say of it.
+
+    Args:
+        job: Job on the run, with its data.
+        pretrained: The network with the trained linear head.
+
+    Returns:
+        N_eff, None where nothing tells it, and a sentence.
+    """
+    training, held_out = Grouped(job.batches("train"), job.groups("train")), None
+    if job.splits.selection:
+        held_out = Grouped(job.batches("selection"), job.groups("selection"))
+    found = count_observations(pretrained, training, held_out, seed=job.settings.seed)
+    if found is None:
+        return None, (
+            "All training examples are of one group, so nothing tells how much they repeat each other: "
+            f"the heads count all {job.run.num_data} points. Prepare groups, or give a number."
+        )
+    # Labelled points may be a few more or less than N, which a run counts before it reads them.
+    return found.effective / found.points * job.run.num_data, (
+        f"Effective observations: {found.points} points of {found.groups} groups are worth "
+        f"{found.effective:.1f} (correlation within a group {found.correlation:.3f})"
+    )
 
 
 def count_observations(

@@ -29,7 +29,7 @@ from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, make_head, make_model
-from pipelines.runs.observations import Grouped, count_observations
+from pipelines.runs.observations import effective_observations
 from pipelines.runs.resume import continued_run, new_run, require_shareable, stage_settings
 from pipelines.runs.sources import open_sources, with_transfer_heads
 from pipelines.runs.training_digests import LEARNED_NAME, write_learned
@@ -152,7 +152,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         replicas: Replicas | None = None,
         cluster: Cluster | None = None,
     ) -> None:
-        self.replicas, self.is_fold = replicas, False
+        self.replicas = replicas
         self.application, self.resume = application, resume
         settings = with_transfer_heads(settings)
         opened = application.inputs.encoded(application.inputs.open(data), settings, None, console, cluster)
@@ -263,8 +263,8 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         else:
             job.run.save(job.folder)
         if self.is_whole and job.splits.selection:
-            few = () if self.job.run.refitted_folds else selection_warnings(len(job.splits.selection))
-            for warning in few:
+            num_selected = len(job.splits.selection)
+            for warning in () if self.job.run.refitted_folds else selection_warnings(num_selected):
                 job.say(f"Warning: {warning}")
             job.say(possible_guarantee(self.job), soft_wrap=True)
 
@@ -274,9 +274,6 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         for number, fold in enumerate(folds, 1):
             self.job.say(f"Heads that do not see fold {number} of {len(folds)}")
             member = self._member(replace(fold, console=Console(quiet=True)), is_fold=True)
-            member.steps_per_epoch = fold.application.inputs.steps_per_epoch(
-                fold.settings, len(fold.splits.train)
-            )
             if self.resume and (fold.folder / RUN).exists():
                 member.job = replace(member.job, run=continued_run(member.job, None))
             member.train()
@@ -285,6 +282,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         """Return the training of a part of the run: a fold, or a member of its ensemble."""
         member = copy.copy(self)
         member.job, member.is_whole, member.is_fold, member._losses = job, False, is_fold, {}
+        member.steps_per_epoch = self.application.inputs.steps_per_epoch(job.settings, len(job.splits.train))
         return member
 
     def _checked_model(self) -> HybridModel:
@@ -369,22 +367,9 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         if wanted != "auto":
             self._update_run(num_effective=None if wanted == "all" else wanted)
             return
-        training, held_out = Grouped(job.batches("train"), job.groups("train")), None
-        if job.splits.selection:
-            held_out = Grouped(job.batches("selection"), job.groups("selection"))
-        found = count_observations(pretrained, training, held_out, seed=job.settings.seed)
-        if found is None:
-            job.say(
-                "All training examples are of one group, so nothing tells how much they repeat each other: "
-                f"the heads count all {job.run.num_data} points. Prepare groups, or give a number."
-            )
-            return
-        # Labelled points may be a few more or less than N, which a run counts before it reads them.
-        self._update_run(num_effective=found.effective / found.points * job.run.num_data)
-        job.say(
-            f"Effective observations: {found.points} points of {found.groups} groups are worth "
-            f"{found.effective:.1f} (correlation within a group {found.correlation:.3f})"
-        )
+        effective, sentence = effective_observations(job, pretrained)
+        self._update_run(num_effective=effective)
+        job.say(sentence)
 
     def train_head(self, name: str, model: HybridModel) -> None:
         """Train a head with the network; a GP head starts where the features lie (thesis algorithm 4)."""
@@ -480,9 +465,11 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         finally:
             progress.close()
         self._update_run(seconds={**job.run.seconds, name: round(state.seconds, 1)})
+        measure = "NLL" if schedule.monitored == NLL else "loss"
+        if state.epochs_done < schedule.epochs:
+            job.say(f"{name}: stopped early, after {schedule.patience} epochs without a lower {measure}")
         if state.best is not None:
             start = "" if state.best_epoch else " (as it started)"
-            measure = "NLL" if schedule.monitored == NLL else "loss"
             job.say(f"{name}: best epoch {state.best_epoch}{start}, selection {measure} {state.best:.4f}")
 
     def _hooks(self, name: str, model: HybridModel) -> list[EpochHook]:

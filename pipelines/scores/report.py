@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -115,6 +116,10 @@ class Gallery:
 
     sections: tuple[GallerySection, ...] = ()
     legend: tuple[LegendEntry, ...] = ()
+
+
+UNFAMILIAR_TEXT: Final = "Unlike all that the training showed: predict refers them."
+"""What a report says of unfamiliar examples."""
 
 
 def gallery_sections(

@@ -255,7 +255,6 @@ def train_stage(
         state = _as_chief(state, replication)
     while state.epochs_done < settings.epochs:
         if 0 < settings.patience <= state.epochs_done - state.best_epoch:
-            LOGGER.info("Stopping early: %d epochs without a lower NLL", settings.patience)
             break
         started = time.perf_counter()
         numbers = _one_epoch(model, state.epochs_done, data, _remedy(folder, settings), callbacks, twin)

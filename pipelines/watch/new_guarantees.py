@@ -67,7 +67,10 @@ def write_new_guarantees(
         binomial=given.binomial,
         thresholds=given.table,
     )
-    told = f"{given.units} labelled {given.noun} of {labels}, not the held-out part of the training"
+    missing = [name for name in metadata.sha256 if not (model / name).is_file()]
+    if missing:
+        raise InputError(f"{model}: {missing[0]} is missing. Restore the bundle, or export the model again.")
+    source = f"{given.units} labelled {given.noun} of {labels}, not the held-out part of the training"
     with atomic_folder(out) as folder:
         for name in metadata.sha256:
             target = folder / name
@@ -77,7 +80,7 @@ def write_new_guarantees(
         changed = metadata.model_copy(
             update={
                 "guarantee": record,
-                "training_data": {**metadata.training_data, "guarantees by": told},
+                "training_data": {**metadata.training_data, "guarantees by": source},
                 "sha256": {**metadata.sha256, HELD_OUT: file_sha256(folder / HELD_OUT)},
             }
         )

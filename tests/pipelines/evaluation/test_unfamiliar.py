@@ -19,5 +19,13 @@ def test_the_least_familiar_come_first_and_only_flagged_ones_count():
     assert collected(flags=True).unfamiliar(1) == ("stranger",)
 
 
+def test_a_map_counts_as_predict_counts_it():
+    """Twice the median of its pixels, not their mean."""
+    collector = NoveltyCollector(flags=True)
+    collector.add(SimpleNamespace(name="map"), {"familiarity": np.array([[0.001, 0.001], [0.9, 0.001]])})
+    collector.add(SimpleNamespace(name="usual"), {"familiarity": np.array([[0.001, 0.006], [0.006, 0.9]])})
+    assert collector.unfamiliar(2) == ("map",)
+
+
 def test_a_method_that_can_call_nothing_unfamiliar_shows_nothing():
     assert collected(flags=False).unfamiliar(3) == ()

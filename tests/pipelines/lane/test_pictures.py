@@ -1,5 +1,7 @@
 """Which images the report of a lane evaluation shows."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from pipelines.lane.pictures import select_gallery
@@ -28,6 +30,7 @@ def test_gallery_shows_the_best_with_lane_the_worst_and_the_most_uncertain():
     assert gallery.worst == ("missed", "half")
     assert gallery.most_uncertain == ("missed", "half")
     assert gallery.names == ("perfect", "half", "missed")
+    assert replace(gallery, unfamiliar=("empty",)).names == ("perfect", "half", "missed", "empty")
 
 
 def test_gallery_takes_what_there_is():

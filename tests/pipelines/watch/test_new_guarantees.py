@@ -87,6 +87,14 @@ def test_nothing_is_written_where_nothing_can_be_guaranteed(place, tmp_path):
     assert not (tmp_path / "anew").exists()
 
 
+def test_a_bundle_that_lacks_a_file_is_named(place, bundle, tmp_path):
+    (bundle / "variables" / "data").unlink()
+    done = recheck(place, labels(), entropy=ENTROPY, out=tmp_path / "anew")
+    assert done.exit_code == 2
+    assert "variables/data is missing. Restore the bundle" in done.output
+    assert not (tmp_path / "anew").exists()
+
+
 @pytest.mark.usefixtures("bundle")
 def test_no_folder_is_overwritten(place, tmp_path):
     (tmp_path / "anew").mkdir()
