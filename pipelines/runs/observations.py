@@ -46,7 +46,7 @@ class Grouped:
     groups: Sequence[str]
 
 
-def effective_observations(job: Job[Any, Any, Any], pretrained: HybridModel) -> tuple[float | None, str]:
+def observations_of_run(job: Job[Any, Any, Any], pretrained: HybridModel) -> tuple[float | None, str]:
     """Return how many observations the training points of a run are worth, and what to say of it.
 
     Args:

@@ -29,7 +29,7 @@ from pipelines.runs.head_records import HeadRecords
 from pipelines.runs.head_start import start_in_run
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, make_head, make_model
-from pipelines.runs.observations import effective_observations
+from pipelines.runs.observations import observations_of_run
 from pipelines.runs.resume import continued_run, new_run, require_shareable, stage_settings
 from pipelines.runs.sources import open_sources, with_transfer_heads
 from pipelines.runs.training_digests import LEARNED_NAME, write_learned
@@ -367,7 +367,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         if wanted != "auto":
             self._update_run(num_effective=None if wanted == "all" else wanted)
             return
-        effective, sentence = effective_observations(job, pretrained)
+        effective, sentence = observations_of_run(job, pretrained)
         self._update_run(num_effective=effective)
         job.say(sentence)
 

@@ -454,12 +454,13 @@ def test_what_a_user_sees(lane_data, tmp_path, monkeypatch):
     epoch = "loss 0.5000, selection loss 0.2500, NLL 0.2000, accuracy 0.9000, F-measure 0.8000, ECE 0.0100 *"
     assert lines[0].startswith("Warning: So few selection examples (2) leave the best epochs")
     assert lines[2].startswith("2 images are held out: if all of them are right, they can guarantee")
-    explained, *stages = lines[3:8]
+    explained, *stages = lines[3:9]
     assert explained.endswith(" 2 to choose the best epoch: * marks the lowest selection NLL until then")
     assert stages == [
         f"pretraining epoch 1: {epoch}",
         "pretraining: best epoch 1, selection NLL 0.2500",
         f"linear epoch 1: {epoch}",
+        "linear: stopped early, after 10 epochs without a lower NLL",
         "linear: best epoch 0 (as it started), selection NLL 0.2500",
     ]
     assert lines[-2].startswith("Temperature of the linear head, fitted on the held-out examples: ")
