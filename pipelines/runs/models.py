@@ -116,9 +116,21 @@ def make_head(
 
 
 def make_model(
-    name: str, application: Application[Any, SettingsKind, RunKind], settings: SettingsKind, run: RunKind
+    name: str,
+    application: Application[Any, SettingsKind, RunKind],
+    settings: SettingsKind,
+    run: RunKind,
+    *,
+    head: Head | None = None,
 ) -> HybridModel:
-    """Return an untrained, built model: the application's network with a head; arguments as `make_head`.
+    """Return an untrained, built model: the application's network with a head.
+
+    Args:
+        name: Name of the family.
+        application: Application of the run.
+        settings: Settings of the run.
+        run: Description of the run.
+        head: A head of that family that `make_head` has made; None makes one.
 
     Raises:
         ValueError: The network or the head does not go with the settings or the data.
@@ -131,7 +143,8 @@ def make_model(
         network = make_network(settings, run)
     if not network.built:
         network.build(parts.input_shape(run))
-    head = make_head(name, application, settings, run, on_fixed_features=not network.trainable_weights)
+    if head is None:
+        head = make_head(name, application, settings, run, on_fixed_features=not network.trainable_weights)
     model = HybridModel(
         network,
         head,

@@ -178,21 +178,16 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
                 opened=(opened, splits),
             )
         )
-        self._require_heads()
+        self._require_observations()
         self._print_warnings()
         if resume and (out / RUN).exists():
             self.job = replace(self.job, run=continued_run(self.job, former))
         if replicas is not None:
             require_shareable(self.job, replicas, resume=resume)
 
-    def _require_heads(self) -> None:
-        """Raise `InputError` where a head does not go with the settings or the data."""
+    def _require_observations(self) -> None:
+        """Raise `InputError` where more effective observations are wanted than there are training points."""
         job = self.job
-        try:
-            for name in job.settings.heads:
-                make_head(name, self.application, job.settings, job.run)
-        except ValueError as error:
-            raise self._not_trainable(error) from error
         wanted = job.settings.effective_observations
         if not isinstance(wanted, str) and wanted > job.run.num_data:
             raise InputError(
@@ -286,7 +281,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
         return member
 
     def _checked_model(self) -> HybridModel:
-        """Return the untrained network with the linear head, after every head was built for its features.
+        """Return the untrained network with the linear head, and build every other head for its features.
 
         Raises:
             InputError: The network or a head does not go with the data; the last head would refuse it only
@@ -298,17 +293,23 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             joint = model.network.compute_output_shape(parts.input_shape(job.run))
             columns = parts.view_columns(job.settings, job.run) or {}
             by_view = (None, max((view.stop for view in columns.values()), default=0))
+            is_fixed = not model.network.trainable_weights
+            self._heads = {}
             for name in job.settings.heads:
+                if head_family(name).starts_network:
+                    continue  # the model's own
                 apart = head_family(name).needs_views and parts.by_view is not None
-                head = make_head(name, self.application, job.settings, job.run)
+                head = make_head(name, self.application, job.settings, job.run, on_fixed_features=is_fixed)
                 head.build(by_view if apart else joint)
+                self._heads[name] = head
         except ValueError as error:
             raise self._not_trainable(error) from error
         return model
 
     def _model_on(self, name: str, pretrained: HybridModel) -> HybridModel:
         """Return a head on the pretrained network, untrained but for what it takes from the linear head."""
-        model = make_model(name, self.application, self.job.settings, self.job.run)
+        job = self.job
+        model = make_model(name, self.application, job.settings, job.run, head=self._heads.pop(name))
         model.network.set_weights(pretrained.network.get_weights())
         if head_family(name).continues_linear:
             model.head.copy_weights(pretrained.head)

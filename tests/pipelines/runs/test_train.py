@@ -19,14 +19,16 @@ from data_prep.lane.settings import LaneAugmentation, LanePrepareSettings
 from data_prep.prepared.manifest import file_sha256, load_manifest
 from data_prep.splits.divide import manifest_splits
 from gpmodels import HybridModel, LinearHead
+from gpmodels.heads.base import Head
 from gpmodels.statistics.effective_sample import effective_fraction
 from pipelines.errors import TrainingDiverged
 from pipelines.evaluation.warnings import evaluation_warnings, group_warnings, head_epochs
 from pipelines.lane.application import LANE
 from pipelines.lane.settings import LaneRun, TrainSettings
+from pipelines.runs import models
 from pipelines.runs import train as head_training
 from pipelines.runs.description import load_run
-from pipelines.runs.models import load_model
+from pipelines.runs.models import load_model, make_head
 from pipelines.runs.train import HeadTraining
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.scores.results import much_selected_warnings, selection_warnings
@@ -183,6 +185,20 @@ def test_every_head_starts_from_the_pretrained_network(stages, lane_data, tmp_pa
         assert settings == StageSettings(
             2, SETTINGS.head_epoch_learning_rate, 3, learning_rate_setting="head_epoch_learning_rate"
         )
+
+
+@pytest.mark.usefixtures("stages")
+def test_a_training_makes_each_head_once(lane_data, tmp_path, monkeypatch):
+    made = []
+
+    def counted(name: str, *arguments: Any, **options: Any) -> Head:
+        made.append(name)
+        return make_head(name, *arguments, **options)
+
+    for module in (models, head_training):
+        monkeypatch.setattr(module, "make_head", counted)
+    small_training(lane_data, tmp_path / "run", heads=("linear", "svgp"), head_steps=0).train()
+    assert sorted(made) == ["linear", "svgp"]
 
 
 def test_the_linear_head_goes_on_with_its_pretrained_weights(stages, lane_data, tmp_path, monkeypatch):
