@@ -43,7 +43,10 @@ ROOMS = {
             {"labelled"},
             {"trunks"},
         ),
-        {"lane", "classify", "sonar", "video", "histopathology", "cells", "survival", "explore", "watch"},
+        {
+            *("lane", "classify", "sonar", "video", "histopathology", "cells", "survival"),
+            *("explore", "watch", "label"),
+        },
         {"cli"},
     ),
 }

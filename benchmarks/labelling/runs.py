@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.labelling.learning.division import judging_groups
-from benchmarks.labelling.learning.learner import Learner
-from benchmarks.labelling.learning.progress import kept_share
 from benchmarks.labelling.pools import Pool
 from benchmarks.labelling.strategies import STRATEGIES, Turn
+from pipelines.label.learning.division import judging_groups
+from pipelines.label.learning.learner import Learner
+from pipelines.label.learning.progress import kept_share
 
 BATCH = 10
 """Images that are asked for before the learner learns again; one at a time would cost ten times as much."""

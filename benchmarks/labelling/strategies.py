@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.labelling.learning.learner import Learner
+from pipelines.label.learning.learner import Learner
 
 IntArray = NDArray[np.intp]
 

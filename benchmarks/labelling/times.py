@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.labelling.learning.learner import Learner
+from pipelines.label.learning.learner import Learner
 
 _REPEATS = 20
 _SIZES = ((1_000, 200, 3), (10_000, 1_000, 10))

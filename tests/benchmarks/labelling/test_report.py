@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from benchmarks.labelling.learning.division import judging_groups
-from benchmarks.labelling.learning.learner import Learner
 from benchmarks.labelling.pools import Pool
 from benchmarks.labelling.report import labels_to, ratio, summary, table
 from benchmarks.labelling.runs import BATCH, Run, simulate
 from benchmarks.labelling.strategies import STRATEGIES, Turn
+from pipelines.label.learning.division import judging_groups
+from pipelines.label.learning.learner import Learner
 
 LABELS = np.arange(10.0, 110.0, 10.0)
 

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from benchmarks.labelling.learning.division import judging_groups
-from benchmarks.labelling.learning.learner import Learner
+from pipelines.label.learning.division import judging_groups
+from pipelines.label.learning.learner import Learner
 
 
 def learner_of(pool, **kwargs):

@@ -17,11 +17,11 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
-from benchmarks.labelling.learning.acquisition import choose_informative
-from benchmarks.labelling.learning.basis import PoolBasis
-from benchmarks.labelling.learning.division import judging_groups
-from benchmarks.labelling.learning.progress import Curve, Progress, judged_progress, learning_curve
-from benchmarks.labelling.learning.softmax_laplace import (
+from pipelines.label.learning.acquisition import choose_informative
+from pipelines.label.learning.basis import PoolBasis
+from pipelines.label.learning.division import judging_groups
+from pipelines.label.learning.progress import Curve, Progress, judged_progress, learning_curve
+from pipelines.label.learning.softmax_laplace import (
     LabelPosterior,
     curvature,
     fit_posterior,
@@ -29,7 +29,7 @@ from benchmarks.labelling.learning.softmax_laplace import (
     predicted_logits,
     variances,
 )
-from benchmarks.labelling.learning.tuning import FIRST_SCALES, FIRST_TEMPERATURE, Tuned, tune
+from pipelines.label.learning.tuning import FIRST_SCALES, FIRST_TEMPERATURE, Tuned, tune
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

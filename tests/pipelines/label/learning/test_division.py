@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.labelling.learning.division import judging_groups
+from pipelines.label.learning.division import judging_groups
 
 
 def names(count):

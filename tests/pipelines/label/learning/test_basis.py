@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.labelling.learning.basis import BIAS, KernelScales, PoolBasis
+from pipelines.label.learning.basis import BIAS, KernelScales, PoolBasis
 
 
 @pytest.mark.parametrize("shape", [(40, 12), (12, 40)])

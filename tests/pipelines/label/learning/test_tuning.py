@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from benchmarks.labelling.learning.basis import PoolBasis
-from benchmarks.labelling.learning.tuning import (
+from pipelines.label.learning.basis import PoolBasis
+from pipelines.label.learning.tuning import (
     CANDIDATES,
     FIRST_SCALES,
     FIRST_TEMPERATURE,

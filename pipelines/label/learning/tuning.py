@@ -17,8 +17,8 @@ import scipy.special
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from benchmarks.labelling.learning.basis import KernelScales, PoolBasis
-from benchmarks.labelling.learning.softmax_laplace import fit_posterior, predicted_logits, variances
+from pipelines.label.learning.basis import KernelScales, PoolBasis
+from pipelines.label.learning.softmax_laplace import fit_posterior, predicted_logits, variances
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

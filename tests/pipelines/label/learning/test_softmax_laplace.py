@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from benchmarks.labelling.learning.softmax_laplace import (
+from pipelines.label.learning.softmax_laplace import (
     curvature,
     fit_posterior,
     fit_weights,

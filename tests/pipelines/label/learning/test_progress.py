@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.labelling.learning.progress import (
+from pipelines.label.learning.progress import (
     FEWEST_JUDGED,
     Curve,
     judged_progress,

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
-from benchmarks.labelling.learning.softmax_laplace import fit_posterior, predicted_logits, variances
+from pipelines.label.learning.softmax_laplace import fit_posterior, predicted_logits, variances
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

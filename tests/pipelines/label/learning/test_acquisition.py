@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.labelling.learning.acquisition import choose_informative
+from pipelines.label.learning.acquisition import choose_informative
 
 
 def problem(seed=0, count=20, width=5):

@@ -1,1 +1,0 @@
-"""The learner that is measured: what it asks next, how it learns from an answer, what the labels bought."""
