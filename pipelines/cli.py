@@ -93,9 +93,10 @@ APPLICATIONS = (
 
 def own_commands() -> Commands:
     """Import the commands with settings that belong to no application."""
-    from pipelines.explore.commands import COMMANDS  # noqa: PLC0415 - with all of its settings
+    from pipelines.explore import commands as explore  # noqa: PLC0415 - with all of its settings
+    from pipelines.label import commands as label  # noqa: PLC0415 - with all of its settings
 
-    return COMMANDS
+    return {**explore.COMMANDS, **label.COMMANDS}
 
 
 def demo(

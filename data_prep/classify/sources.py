@@ -62,15 +62,25 @@ def find_images(
 
 
 def read_image_table(
-    images: Path, table: Path, *, judged_alone: bool = False
+    images: Path, table: Path, *, judged_alone: bool = False, is_labelled: bool = True
 ) -> tuple[list[ImageSource], list[Skipped]]:
-    """Read the images, classes, groups and splits of a table; arguments and results as `find_images`."""
+    """Read the images, classes, groups and splits of a table; arguments and results as `find_images`.
+
+    Args:
+        images: Folder from which the paths of the table go.
+        table: The CSV file.
+        judged_alone: As for `find_images`.
+        is_labelled: Whether each image has a class; else the column and any class of it may be missing, and
+            is then the empty text.
+    """
+    columns = ("image", "class", "group", "split")
+    required = columns[: 1 + is_labelled]
     rows = read_table(
         table,
-        ("image", "class"),
-        ("group", "split"),
+        required,
+        columns[len(required) :],
         aliases={"image": FILE_ALIASES, "class": CLASS_ALIASES},
-        remedy="Further columns may be group and split.",
+        remedy=f"Further columns may be {', '.join(columns[len(required) : -1])} and split.",
     )
     if not rows:
         raise InputError(f"{table}: has no rows. Expected one for each image: image,class.")
@@ -78,14 +88,14 @@ def read_image_table(
     found: dict[str, list[tuple[int, ImageSource]]] = {}
     skipped: list[Skipped] = []
     for line, row in rows.items():
-        source = _source(images, table, line, row, sides)
+        source = _source(images, table, line, row, sides, is_labelled=is_labelled)
         if isinstance(source, Skipped):
             skipped.append(source)
         else:
             found.setdefault(source.name, []).append((line, source))
     sources = list(_of_one_row(found, table, skipped))
     classes = {source.class_name for source in sources}
-    if len(classes) < (1 if judged_alone else 2):
+    if is_labelled and len(classes) < (1 if judged_alone else 2):
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{table}: {len(sources)} images of {len(classes)} classes can be used; expected two classes at "
@@ -95,12 +105,19 @@ def read_image_table(
 
 
 def _source(
-    images: Path, table: Path, line: int, row: Mapping[str, str], sides: Mapping[str, Side]
+    images: Path,
+    table: Path,
+    line: int,
+    row: Mapping[str, str],
+    sides: Mapping[str, Side],
+    *,
+    is_labelled: bool,
 ) -> ImageSource | Skipped:
     """Return the image of a row, or why there is none."""
     where = f"{table}, line {line}"
     file = row["image"].replace("\\", "/")
-    lacking = [column for column in ("image", "class", "group", "split") if row.get(column) == ""]
+    needed = ("image", "class", "group", "split") if is_labelled else ("image", "split")
+    lacking = [column for column in needed if row.get(column) == ""]
     if lacking:
         return Skipped(table, f"{where}: no {' and no '.join(lacking)}. Complete the row or remove it.")
     split = row.get("split", "")
@@ -120,7 +137,7 @@ def _source(
     path = _existing(images, file)
     if path is None:
         return Skipped(table, f"{where}: no file {file!r} in {images}. Correct the row or add the file.")
-    class_name = unicodedata.normalize("NFC", row["class"])
+    class_name = unicodedata.normalize("NFC", row.get("class", ""))
     name = example_name(plain.as_posix(), folders=len(plain.parts) - 1)
     return ImageSource(name, path, class_name, row.get("group"), sides.get(split))
 

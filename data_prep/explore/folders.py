@@ -1,6 +1,5 @@
 """Which images a folder holds, with a subfolder for each class or without, and each of them at one size."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,36 +9,16 @@ import numpy.typing as npt
 
 from data_prep.errors import InputError, Skipped
 from data_prep.explore.quality import Quality, measure_quality
-from data_prep.files.class_folders import is_text
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import Fit, fit_image, fit_within
+from data_prep.files.image_folders import ImageFile, list_image_files
 from data_prep.files.image_settings import KeptLevels
-from data_prep.files.images import is_image_file
-from data_prep.files.split_folders import split_folders
-from data_prep.files.unusable import unusable_entries
-from data_prep.files.walking import walked_folders
 from data_prep.prepared.preparing import Progress, require_good, run_in_rounds, without_skipped
 from data_prep.prepared.workers import Workers
 
 THUMBNAIL_SIDE = 160
 """Longest side in pixels of the picture that is kept of an image."""
-
-
-@dataclass(frozen=True)
-class ImageFile:
-    """An image file of a folder.
-
-    Attributes:
-        name: Path from the folder on.
-        path: The file.
-        class_name: First subfolder of the path, inside those of a given split such as train and test; None
-            where the folder has no subfolders of images.
-    """
-
-    name: str
-    path: Path
-    class_name: str | None
 
 
 @dataclass(frozen=True)
@@ -73,22 +52,7 @@ def find_image_files(folder: Path) -> tuple[list[ImageFile], list[Skipped]]:
     Raises:
         InputError: The folder cannot be listed, or it has no image.
     """
-    found: list[ImageFile] = []
-    skipped: list[Skipped] = []
-    parts = split_folders(folder)
-    walked = walked_folders(folder, closed=skipped)
-    files = sorted(path for _, entries in walked for path in entries)
-    images = list(filter(is_image_file, files))
-    skipped += unusable_entries(files, IMAGE_SUFFIXES, files=frozenset(images))
-    for path in images:
-        inside = path.relative_to(folder)
-        if not is_text(inside.as_posix()):
-            skipped.append(Skipped(path, f"{path}: the file name is not valid UTF-8. Rename the file."))
-            continue
-        # Composed and decomposed accents (folder names from macOS) are one class.
-        folders = inside.parts[len(parts) > 0 : -1]
-        class_name = unicodedata.normalize("NFC", folders[0]) if folders else None
-        found.append(ImageFile(inside.as_posix(), path, class_name))
+    found, skipped = list_image_files(folder)
     if not found and not skipped:
         raise InputError(
             f"{folder}: no image file found. Expected a prepared folder, or a folder of images with a suffix "

@@ -12,7 +12,7 @@ from data_prep.files.split_folders import Side, split_folders
 from data_prep.files.tables import table_number
 from data_prep.files.unusable import unusable_entries
 
-_MISSING = frozenset(
+MISSING_LABELS = frozenset(
     {"n/a", "#n/a", "na", "nan", "null", "none", "?", "missing", "unknown", "unlabelled", "unlabeled"}
 )
 """How people write that there is no label."""
@@ -108,7 +108,7 @@ def alike_names(names: Iterable[str]) -> tuple[str, ...]:
             )
             listed_names = " and ".join(map(repr, same))
             notes.append(f"the classes {listed_names} {how}. If they are one, give them one name.")
-    doubtful = {name for name in names if name.strip().casefold() in _MISSING}
+    doubtful = {name for name in names if name.strip().casefold() in MISSING_LABELS}
     remedy = "may mean that there is no label. If so, leave its images out."
     return (*notes, *(f"the class {name!r} {remedy}" for name in sorted(doubtful)))
 

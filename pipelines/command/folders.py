@@ -180,7 +180,7 @@ _ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+]+:/")
 _ANY_DATA: Final = frozenset({"explore"})
 """Steps that take other folders than prepared ones as well."""
 
-_IN_PLACE: Final = frozenset({"train", "evaluate", "predict", "features"})
+_IN_PLACE: Final = frozenset({"train", "evaluate", "predict", "features", "label"})
 """Steps whose folder grows file by file."""
 
 _DESTINATIONS: Final[dict[str, Callable[[Path, Values], None]]] = {

@@ -252,7 +252,8 @@ def _leave_checks_to_step(parameter: inspect.Parameter) -> None:
 
 def _former_settings(command: Command, values: Mapping[str, Any]) -> BaseModel | None:
     """Return the settings in the folder of a run that is to be resumed, None where there are none."""
-    if not (command.continues and values["resume"] and (values["out"] / CONFIG_NAME).is_file()):
+    is_resumed = values.get("resume", True)  # a command without that option always goes on
+    if not (command.continues and is_resumed and (values["out"] / CONFIG_NAME).is_file()):
         return None
     return load_settings(command.settings, config=values["out"] / CONFIG_NAME)
 

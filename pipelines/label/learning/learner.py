@@ -106,6 +106,11 @@ class Learner:
         self._learn()
 
     @property
+    def judging(self) -> NDArray[np.bool_]:
+        """Whether each image judges and never trains, `[N]`."""
+        return self._judging
+
+    @property
     def components(self) -> FloatArray:
         """Principal components of the features, of length 1, which the learner sees, `[N, P]`."""
         return self._basis.components
@@ -179,19 +184,26 @@ class Learner:
         with self._lock:
             return self._predicted().probability.copy()
 
-    def familiarity(self) -> FloatArray:
-        """Return how familiar each image is, `[N]`: small where it is unlike every labelled image.
+    def familiarity(self, wanted: ArrayLike | None = None) -> FloatArray:
+        """Return how familiar images are: small where one is unlike every labelled image.
 
         It is the share of labelled groups whose images are at least as unlike those of all other labelled
         groups, with one more on both sides of the fraction: the conformal p-value of
         `gpmodels.familiarity.nearest`. NaN while fewer than five groups have a labelled training image.
+
+        Args:
+            wanted: Rows of the images, `[W]`; None for all of them.
+
+        Returns:
+            Numbers between 0 and 1, `[W]` or `[N]`.
         """
         with self._lock:
             rows = self._training(self._labels)
-        if len(np.unique(self._group[rows])) < _FEWEST_GROUPS:
-            return np.full(len(self._labels), np.nan)
         unit, group = self._basis.components, self._group[rows]
-        strange = 1.0 - (unit @ unit[rows].T).max(axis=1)
+        asked = unit if wanted is None else unit[np.asarray(wanted, np.intp)]
+        if len(np.unique(group)) < _FEWEST_GROUPS:
+            return np.full(len(asked), np.nan)
+        strange = 1.0 - (asked @ unit[rows].T).max(axis=1)
         among = unit[rows] @ unit[rows].T
         held_out = 1.0 - np.where(group[:, None] == group[None], -np.inf, among).max(axis=1)
         order = np.argsort(held_out, kind="stable")

@@ -1,0 +1,49 @@
+"""The command `gpimaging label`; TensorFlow is imported when it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.command.config import load_settings
+from pipelines.command.steps import Command, StepCall
+from pipelines.label.settings import LabelSettings
+
+
+def label(
+    call: StepCall[LabelSettings],
+    images: Annotated[
+        Path, typer.Argument(metavar="IMAGES", help="Folder of images, in class folders or not.")
+    ],
+    out: Path,
+    classes: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,C", help="Names of the classes, in the order of their keys 1, 2, 3."),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Column image, and perhaps class and group.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page on this machine; 0 for a free one.")
+    ] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+) -> None:
+    """Label images on a page that asks for those that teach most; run again, it goes on."""
+    from pipelines.label import steps  # noqa: PLC0415 - imports TensorFlow
+
+    settings = call.settings
+    if classes is not None:
+        named = [name.strip() for name in classes.split(",")]
+        settings = load_settings(LabelSettings, base=settings, options={"classes": named})
+    steps.label_images(
+        settings,
+        images,
+        out,
+        table=table,
+        port=port,
+        is_browser_opened=not no_browser,
+        console=call.console,
+    )
+
+
+COMMANDS = {"label": Command(LabelSettings, label, continues=True)}

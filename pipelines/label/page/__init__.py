@@ -1,0 +1,1 @@
+"""The page: HTML, style and script, which load nothing from other places."""

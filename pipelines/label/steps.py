@@ -1,0 +1,193 @@
+"""What `gpimaging label` does: list the images, serve the page, compute features meanwhile, say what is next."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import secrets
+import shlex
+import socket
+import threading
+import webbrowser
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+
+from rich.console import Console
+
+from data_prep.errors import InputError
+from data_prep.files.tables import read_table
+from data_prep.prepared.preparing import write_skipped
+from pipelines.command.config import CONFIG_NAME, dump_settings
+from pipelines.command.console import show_table
+from pipelines.label.answers import LABELS, REVIEW, Answers
+from pipelines.label.encoding import PoolEncoder
+from pipelines.label.pool import Pool, find_pool
+from pipelines.label.session import Session
+from pipelines.label.settings import LabelSettings
+from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk
+
+_SIDE = (LARGE_ENOUGH, LARGE_ENOUGH)
+_LOG = logging.getLogger(__name__)
+
+
+def label_images(
+    settings: LabelSettings,
+    images: Path,
+    out: Path,
+    *,
+    table: Path | None = None,
+    port: int = 0,
+    is_browser_opened: bool = True,
+    console: Console,
+) -> None:
+    """Serve the page until Ctrl-C, then say which commands come next.
+
+    Args:
+        settings: Of the step.
+        images: Folder of images.
+        out: Folder of the labels, which goes on where it is there.
+        table: CSV file with the column image, and perhaps class and group.
+        port: On which the server listens; 0 for any that is free.
+        is_browser_opened: Whether the page opens in the browser.
+        console: For what a person is to know.
+
+    Raises:
+        InputError: An input cannot be used, the server is not installed, or the port is taken.
+    """
+    require_server()
+    label_pool(
+        find_pool(images, settings, table=table),
+        settings,
+        out,
+        port=port,
+        is_browser_opened=is_browser_opened,
+        console=console,
+    )
+
+
+def label_pool(
+    pool: Pool,
+    settings: LabelSettings,
+    out: Path,
+    *,
+    port: int = 0,
+    is_browser_opened: bool = True,
+    console: Console,
+) -> None:
+    """Serve the page for a pool; see `label_images`."""
+    from pipelines.label.server import HOST, make_server  # noqa: PLC0415 - the extra may be missing
+
+    out.mkdir(parents=True, exist_ok=True)
+    answers = Answers(out)
+    classes = tuple(dict.fromkeys((*settings.classes, *pool.classes, *answers.classes())))
+    settings = settings.model_copy(update={"classes": classes})
+    trunk = loaded_trunk(settings, settings.weights, _SIDE)
+    with (
+        closing(Session(pool, classes, answers, seed=settings.seed)) as session,
+        closing(_listening(HOST, port)) as listening,
+    ):
+        dump_settings(settings, out / CONFIG_NAME)
+        write_skipped(out, pool.skipped)
+        encoder = PoolEncoder(trunk, out, settings.fit, pool.levels)
+        encoding = threading.Thread(target=_encode, args=(session, encoder), name="features", daemon=True)
+        encoding.start()
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(16)
+        address = f"http://{HOST}:{port}/{token}/"
+        left_out = f"; {len(pool.skipped)} files cannot be used (skipped.csv)" if pool.skipped else ""
+        console.print(
+            f"{len(pool.images)} images{left_out}. Label them at {address} (Ctrl-C ends).",
+            markup=False,
+            soft_wrap=True,
+        )
+        if is_browser_opened:
+            threading.Timer(1.0, webbrowser.open, [address]).start()
+        _serve(make_server(session, token=token, port=port, who=_user()), listening)
+        session.close()
+        encoding.join()
+    _show_next(pool, out, console)
+
+
+def require_server() -> None:
+    """Raise `InputError` where the extra of the server is not installed."""
+    try:
+        import starlette  # noqa: F401, PLC0415
+        import uvicorn  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise InputError(
+            "The page needs a server that is not installed. Install it with `pip install 'gpimaging[label]'`."
+        ) from error
+
+
+def _user() -> str:
+    """Return the name that the user has on this machine; empty where the system knows none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise InputError(
+            f"--port {port}: cannot be listened on ({error.strerror}). Give another one, or none for any that "
+            "is free."
+        ) from error
+    return listening
+
+
+def _serve(app: object, listening: socket.socket) -> None:
+    """Answer requests until Ctrl-C."""
+    import uvicorn  # noqa: PLC0415 - the extra may be missing
+
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    with suppress(KeyboardInterrupt):  # which uvicorn raises again when all is answered
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _encode(session: Session, encoder: PoolEncoder) -> None:
+    paths = [image.path for image in session.pool.images]
+    try:
+        encoded = encoder.encode(paths, on_done=session.encoded, is_stopped=lambda: session.is_closed)
+    except InputError as error:
+        session.fail(str(error))
+        _LOG.warning("%s Images come in a random order, and nothing is predicted.", error)
+        return
+    if encoded is not None:
+        session.learn_from(encoded)
+
+
+def _show_next(pool: Pool, out: Path, console: Console) -> None:
+    """Say what was labelled and how a model is trained from it."""
+    labels = out / LABELS
+    counts = Counter(row["class"] for row in read_table(labels, ("image", "class")).values())
+    review = len(read_table(out / REVIEW, ("image", "answer")))
+    show_table(
+        console,
+        f"Labels in {labels}",
+        {**counts, "unsure or not usable (review.csv)": review, "images": len(pool.images)},
+    )
+    if len(counts) < 2:
+        console.print("A model needs labels of two classes. The same command goes on.", markup=False)
+        return
+    prepared, run = out / "prepared", out / "run"
+    commands = (
+        ("prepare", "--images", pool.folder, "--table", labels, "--out", prepared),
+        ("train", "--data", prepared, "--out", run, "--set", "network=efficientnet_lite0"),
+    )
+    console.print("The same command goes on. A model is trained from these labels with:", markup=False)
+    for command in commands:
+        text = shlex.join(["gpimaging", "classify", *map(str, command)])
+        console.print(f"  {text}", markup=False, soft_wrap=True)
