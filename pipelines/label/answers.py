@@ -25,7 +25,7 @@ LABELS: Final = "labels.csv"
 REVIEW: Final = "review.csv"
 
 Verdict = Literal["class", "unsure", "not usable", "undo"]
-"""What an answer says: a class, that a person cannot say, that nobody could, or that another does not count."""
+"""What an answer says: a class, that this person or nobody can say one, or that another does not count."""
 
 _Text = Annotated[str, Field(max_length=4096)]
 
@@ -162,18 +162,8 @@ class Answers:
                 if answer.tab == tab and answer.verdict != "undo" and answer.number not in self._undone
             ]
             together = [answer for answer in own if answer.when == own[-1].when]
-            self._append(
-                [
-                    {
-                        "image": answer.image,
-                        "verdict": "undo",
-                        "undoes": answer.number,
-                        "who": who,
-                        "tab": tab,
-                    }
-                    for answer in together
-                ]
-            )
+            undo = {"verdict": "undo", "who": who, "tab": tab}
+            self._append([{"image": one.image, "undoes": one.number, **undo} for one in together])
             return together
 
     def write_tables(self, known: Iterable[tuple[str, str, str]]) -> None:

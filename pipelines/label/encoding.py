@@ -1,4 +1,4 @@
-"""Features of the pool's images: computed once, while a person labels already, and kept by the files' content."""
+"""Features of the pool's images: computed once, while a person labels already, and kept by content."""
 
 from __future__ import annotations
 

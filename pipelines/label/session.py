@@ -352,7 +352,7 @@ class Session:
         if learner.judging[row]:
             return {**question, "judges": True}  # a prediction beside it would lead the answer
         if mode == "review" and not image.reason:
-            question["reason"] = self._reason(number, row, learner)
+            question["reason"] = self._reason(number)
         familiarity = float(learner.familiarity([row])[0])
         similar = [
             {**self._named([int(learned.rows[one])])[0], "similarity": likeness}
@@ -367,7 +367,7 @@ class Session:
         }
         return question
 
-    def _reason(self, number: int, row: int, learner: Learner) -> str:
+    def _reason(self, number: int) -> str:
         answer = self._standing[number]
         if answer is not None and answer.verdict == "unsure":
             return f"{answer.who or 'Somebody'} was not sure."

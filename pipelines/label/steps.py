@@ -1,4 +1,4 @@
-"""What `gpimaging label` does: list the images, serve the page, compute features meanwhile, say what is next."""
+"""What `gpimaging label` does: serve the page, compute features meanwhile, and say what comes next."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise InputError(
-            f"--port {port}: cannot be listened on ({error.strerror}). Give another one, or none for any that "
-            "is free."
+            f"--port {port}: cannot be listened on ({error.strerror}). Give another one, or none for any "
+            "that is free."
         ) from error
     return listening
 
