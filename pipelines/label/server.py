@@ -41,8 +41,8 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_PAGE: Final = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
-_MEDIA: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_PAGE: Final = {"": "page.html", **{name: name for name in ("page.css", "page.js", "icon.svg")}}
+_MEDIA: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _LONGEST_BODY: Final = 100_000
 _SMALL, _LARGE = 240, 2048
 _JPEG: Final = {_SMALL: 85, _LARGE: 95}
@@ -201,7 +201,7 @@ def _undo(session: Session, given: GivenAnswer) -> dict[str, Any]:
 async def _page(name: str, _request: Request) -> Response:
     file = _PAGE[name]
     text = files("pipelines.label.page").joinpath(file).read_text("utf-8")
-    return Response(text, media_type=_MEDIA[f".{file.rpartition('.')[2]}"])
+    return Response(text, media_type=_MEDIA[file.rpartition(".")[2]])
 
 
 async def _alike(session: Session, request: Request) -> Response:

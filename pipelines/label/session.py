@@ -176,20 +176,19 @@ class Session:
             number: Of the image.
 
         Returns:
-            `class`, its predicted class, and `images`, their numbers and names, the image first where it is
-            not one that judges; no images before the learner can say.
+            `class`, its predicted class, and `images`, their numbers and names, the image first; no images
+            before the learner can say, nor for an image that judges, whose prediction nobody is to see.
         """
         with self._lock:
             learned = self._learned
             row = -1 if learned is None else int(learned.row_of[number])
-            if learned is None or row < 0:
+            if learned is None or row < 0 or learned.learner.judging[row]:
                 return {"class": "", "images": []}
             learner = learned.learner
             found = [int(learned.rows[one]) for one in learner.alike(row, 3 * ALIKE_IMAGES)]
-            first = [] if learner.judging[row] else [number]
             free = [one for one in found if self._standing[one] is None]
             predicted = self.classes[int(learner.probability()[row].argmax())]
-            return {"class": predicted, "images": self._named([*first, *free][:ALIKE_IMAGES])}
+            return {"class": predicted, "images": self._named([number, *free][:ALIKE_IMAGES])}
 
     def progress(self) -> dict[str, Any]:
         """Return how far the labelling is, and what it has bought."""
@@ -234,7 +233,7 @@ class Session:
         Raises:
             InputError: The class or an image is unknown, or the disk does not take the answer.
         """
-        known = not class_name or class_name in self.classes
+        known = class_name in self.classes if verdict == "class" else not class_name
         if not known or not numbers or not all(0 <= number < len(self.pool.images) for number in numbers):
             raise InputError(f"{class_name[:80]!r} or {list(numbers)[:5]} is unknown. Load the page again.")
         with self._lock:

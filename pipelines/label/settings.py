@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from data_prep.files.fitting import Fit
 from data_prep.files.image_settings import LEVELS_DESCRIPTION, Levels
 from data_prep.splits.settings import SPLIT_OPTIONS, ImageSplitSettings, Seed, check_pattern
 from pipelines.trunks.settings import TrunkName
@@ -51,7 +50,7 @@ class LabelSettings(BaseModel):
         description="Images whose perceptual hashes of 64 bits differ in at most so many bits are of one "
         "group; -1 for no such search. null: 6 where no other groups are given, else no search.",
     )
-    fit: Fit = Field(
+    fit: Literal["crop", "pad"] = Field(
         default="crop",
         description='What the network sees of an image: "crop" for the largest square in the middle, "pad" '
         "for the whole image with grey borders. The page always shows all of it.",

@@ -24,6 +24,11 @@ function element(tag, className, text) {
   return made;
 }
 
+function setBusy(isBusy) {
+  state.isBusy = isBusy;
+  document.body.setAttribute("aria-busy", String(isBusy));
+}
+
 function say(text) {
   $("message").textContent = text;
   $("message").hidden = !text;
@@ -47,7 +52,7 @@ async function call(path, given) {
 
 async function exchange(path, given) {
   if (state.isBusy) return null;
-  state.isBusy = true;
+  setBusy(true);
   try {
     const found = await call(path, { mode: state.mode, who: $("who").value, ...given });
     say("");
@@ -58,7 +63,7 @@ async function exchange(path, given) {
     say(error.message);
     return null;
   } finally {
-    state.isBusy = false;
+    setBusy(false);
   }
 }
 
@@ -224,11 +229,11 @@ const isGridOpen = () => !$("grid").hidden;
 
 async function openGrid() {
   if (!state.question || state.isBusy) return;
-  state.isBusy = true;
+  setBusy(true);
   try {
     const found = await call(`alike/${state.question.number}`);
     if (!found.images.length) {
-      say("There are no images alike yet: the features are being computed, or all of them are answered.");
+      say("Nothing can be shown beside this image: it judges the model, or its features are not computed yet.");
       return;
     }
     $("grid-class").value = found.class;
@@ -240,7 +245,7 @@ async function openGrid() {
   } catch (error) {
     say(error.message);
   } finally {
-    state.isBusy = false;
+    setBusy(false);
   }
 }
 
@@ -398,7 +403,7 @@ async function start() {
     say(error.message);
     return;
   }
-  state.isBusy = false;
+  setBusy(false);
   await exchange("question", {});
 }
 
