@@ -137,7 +137,8 @@ def plan_images(
         )
     is_split = train is not None or test is not None
     distance = settings.searched_distance
-    if settings.duplicate_distance is None and (is_split or sources[0].group is not None):
+    is_divided = is_split or (sources[0].group is not None and not settings.keep_split)
+    if settings.duplicate_distance is None and is_divided:
         distance = -1
     pairs = _alike(surveyed, distance, equal=not is_split)
     # A split that is given stays as it is, but what it tears is said.

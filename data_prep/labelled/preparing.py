@@ -28,6 +28,7 @@ from data_prep.prepared.preparing import (
 )
 from data_prep.prepared.workers import Workers
 from data_prep.splits.divide import Assignment
+from data_prep.splits.kept import FormerSplit, kept_note, left_out, read_former_split, with_former_shares
 from data_prep.splits.labelled import LabelledName, assign_labelled, one_sided_classes
 from data_prep.splits.settings import SplitSettings
 
@@ -117,12 +118,14 @@ class PrepareResult(Generic[ManifestKind]):
         skipped: Files that were left out, each with the reason; also in skipped.csv.
         one_sided: Warnings, one for each class of which a side of the split has no example.
         notes: Sentences about the files that a person should know.
+        kept: What was kept of an earlier split, in a sentence, where one is kept.
     """
 
     manifest: ManifestKind
     skipped: tuple[Skipped, ...]
     one_sided: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
@@ -164,7 +167,11 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         InputError: Nothing can be used, fewer than two classes have an example, the splits cannot be made, or
             `out` cannot be written.
     """
-    skipped = list(plan.skipped)
+    skipped, former = list(plan.skipped), None
+    kept: tuple[str, ...] = ()
+    if settings.keep_split is not None:
+        former = read_former_split(settings.keep_split)
+        settings = with_former_shares(settings, former)
     for list_file, names in ((settings.train_list, plan.train), (settings.test_list, plan.test)):
         skipped += not_found(list_file, names, plan.groups.keys(), plan.skipped)
     with atomic_folder(out, overwrite=overwrite) as folder:
@@ -182,7 +189,10 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         cut = _views_kept((example for some in good for example in some), views)
         stored = _write(cut, folder, settings.examples_per_shard)
         require_good(stored, what, origin, skipped)
-        assigned = _assigned(stored, plan, settings)
+        assigned = _assigned(stored, plan, settings, former)
+        if former is not None:
+            kept = (kept_note(assigned, former),)
+            skipped += left_out([facts.name for facts, _ in stored], assigned, former)
         lost = _lost_classes(stored, assigned, plan, settings, origin, skipped)
         class_names = tuple(name for name in plan.class_names if name not in lost)
         if lost:
@@ -210,7 +220,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         )
         write_manifest(folder, manifest)
     notes = (*plan.notes, *alike_names(class_names), *_many_single(manifest))
-    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), notes)
+    return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), notes, kept)
 
 
 def _many_single(manifest: LabelledManifest) -> tuple[str, ...]:
@@ -249,12 +259,15 @@ def _write(
 
 
 def _assigned(
-    stored: Sequence[tuple[ExampleFacts, "Position"]], plan: LabelledPlan[Any], settings: SplitSettings
+    stored: Sequence[tuple[ExampleFacts, "Position"]],
+    plan: LabelledPlan[Any],
+    settings: SplitSettings,
+    former: FormerSplit | None,
 ) -> dict[str, Assignment]:
     labelled = [
         LabelledName(facts.name, facts.source, plan.groups[facts.source], facts.label) for facts, _ in stored
     ]
-    return assign_labelled(labelled, settings, plan.train, plan.test)
+    return assign_labelled(labelled, settings, plan.train, plan.test, former)
 
 
 def _lost_classes(

@@ -462,10 +462,10 @@ def given_split(
     """
     if None in sides.values():
         return lists
-    if settings.folds is not None or lists != (None, None):
+    if settings.folds is not None or settings.keep_split or lists != (None, None):
         raise InputError(
             f"{where}: gives a split itself, by folders such as train and test or by a column split, and "
-            "folds or lists are given too. Give one of them."
+            "folds, lists or a split to keep are given too. Give one of them."
         )
     train, test = (tuple(name for name, one in sides.items() if one == side) for side in ("train", "test"))
     return train or None, test or None

@@ -11,6 +11,7 @@ from data_prep.splits.divide import (
     assign_stratified_fraction,
     nothing_to_judge,
 )
+from data_prep.splits.kept import FormerSplit, assign_grown
 from data_prep.splits.settings import SplitSettings
 
 
@@ -36,6 +37,7 @@ def assign_labelled(
     settings: SplitSettings,
     train: Sequence[str] | None = None,
     test: Sequence[str] | None = None,
+    former: FormerSplit | None = None,
 ) -> dict[str, Assignment]:
     """Divide examples into folds, or into training and test.
 
@@ -44,15 +46,18 @@ def assign_labelled(
         settings: Settings with the folds, or with the share of the test and the seed.
         train: Names of the sources to train on, of the settings' list.
         test: Names of the sources to test on.
+        former: Split of an earlier folder to keep; the settings have its folds.
 
     Returns:
-        Where each example belongs, by name; examples that two lists leave out are absent.
+        Where each example belongs, by name; examples that two lists or a kept split leave out are absent.
 
     Raises:
         InputError: The groups do not allow it, or the lists contradict each other or the groups.
     """
     groups = {one.name: one.group for one in examples}
     labels = {one.name: one.label for one in examples}
+    if former is not None:
+        return assign_grown(groups, labels, settings, former)
     if settings.folds is not None:
         return assign_stratified_folds(groups, labels, settings.folds, settings.seed)
     if train is None and test is None:

@@ -24,6 +24,10 @@ SPLIT_OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "group_list": ("", "CSV with the columns file and group, to keep files together."),
     "train_list": ("", "File with one training file a line."),
     "test_list": ("", "File with one test file a line."),
+    "keep_split": (
+        "",
+        "Prepared folder of the same images before some were added; each keeps its side of the split.",
+    ),
     "test_fraction": ("", "Share of each class to judge by, without folds and lists; else {default}."),
 }
 """Options of `prepare` that are settings of the split, with placeholder and purpose."""
@@ -96,6 +100,12 @@ class SplitSettings(BaseModel):
         description="Text file with one file per line: the test examples. The others are trained on; with "
         "both lists, they are left out.",
     )
+    keep_split: Path | None = Field(
+        default=None,
+        description="Folder that `prepare` wrote before images were added: each of its examples stays on its "
+        "side of the split, new ones that are grouped with them or look nearly the same join them, and other "
+        "new ones are divided. Its folds are kept, and its test_fraction where none is given.",
+    )
     test_fraction: float = Field(
         default=0.5,
         ge=0,
@@ -113,6 +123,8 @@ class SplitSettings(BaseModel):
     @model_validator(mode="after")
     def _check_split(self) -> Self:
         require_one_split(self.folds, self.train_list, self.test_list)
+        if self.keep_split and (self.train_list or self.test_list):
+            raise ValueError("give either keep_split or lists (train_list, test_list), not both")
         return self
 
 
@@ -131,9 +143,9 @@ class ImageSplitSettings(SplitSettings):
         le=20,
         description="Files whose perceptual hashes of 64 bits differ in at most so many bits, possibly "
         "mirrored, are near-duplicates and stay together; -1 for no such search. Chains stay together too (a "
-        "like b, b like c), so that many files in a row may become one large group. Without it, 6 where none "
-        "of consecutive, group_list, group_pattern, train_list and test_list is given; where one is, no "
-        "search.",
+        "like b, b like c), so that many files in a row may become one large group. Without it, 6 with "
+        "keep_split, and where none of consecutive, group_list, group_pattern, train_list and test_list is "
+        "given; else no search.",
     )
 
     @property
@@ -141,5 +153,7 @@ class ImageSplitSettings(SplitSettings):
         """Distance in bits up to which near-duplicates are searched, -1 for no search."""
         if self.duplicate_distance is not None:
             return self.duplicate_distance
+        if self.keep_split:
+            return DUPLICATE_DISTANCE
         otherwise = self.group_list or self.group_pattern or self.train_list or self.test_list
         return -1 if otherwise or self.consecutive > 1 else DUPLICATE_DISTANCE

@@ -13,6 +13,7 @@ def stratified_parts(
     seed: int,
     *,
     largest_first: bool = True,
+    placed: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Deal groups of examples into parts so that each part has its share of each class.
 
@@ -30,6 +31,7 @@ def stratified_parts(
         largest_first: False takes the groups of a class in random order. Parts then fit their shares less
             closely, but every seed divides anew: with groups that all differ in size, the first order is
             always the same.
+        placed: Number of the part of each group that has one already.
 
     Returns:
         Number of the part of each name.
@@ -44,7 +46,9 @@ def stratified_parts(
     wanted = np.outer(shares, counts.sum(axis=0))
     usable = np.array(shares) > 0
     shuffled = np.random.default_rng(seed).permutation(len(keys))
-    part_of = np.full(len(keys), -1)
+    part_of = np.array([(placed or {}).get(key, -1) for key in keys])
+    for key in np.flatnonzero(part_of >= 0):
+        wanted[part_of[key]] -= counts[key]
     for label in np.argsort((counts > 0).sum(axis=0), kind="stable"):
         members = [key for key in shuffled if counts[key, label]]
         to_place = [key for key in members if part_of[key] < 0]

@@ -57,4 +57,8 @@ def describe_classes(
     parts += [] if num_folds is None else [f"{num_folds} folds"]
     for label, name in enumerate(result.manifest.class_names):
         parts.append(f"{name}: {counts[label]}{judged(tested[label])}")
-    return [*parts, *(f"Warning: {warning}" for warning in (*result.one_sided, *result.notes, *warnings))]
+    return [
+        *parts,
+        *result.kept,
+        *(f"Warning: {warning}" for warning in (*result.one_sided, *result.notes, *warnings)),
+    ]

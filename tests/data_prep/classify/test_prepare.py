@@ -279,7 +279,9 @@ def test_a_table_says_groups_and_splits(images, tmp_path):
 
 def test_a_split_that_is_given_twice_or_tears_a_group_is_refused(images, tmp_path):
     split = table(images, "image,class,split", ["train"] * 12 + ["test"] * 8)
-    with pytest.raises(InputError, match=r"gives a split itself, .* and folds or lists are given too"):
+    with pytest.raises(
+        InputError, match=r"gives a split itself, .* and folds, lists or a split to keep are given too"
+    ):
         prepare_classify(images, tmp_path / "out", ClassifyPrepareSettings(folds=3), table=split)
     torn = table(images, "image,class,group,split", "a" * 20, ["train"] * 12 + ["test"] * 8)
     with pytest.raises(InputError, match=r"one group on both sides \(a\)"):
