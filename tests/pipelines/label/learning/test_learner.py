@@ -53,6 +53,24 @@ def test_without_labels_it_says_nothing_and_asks_of_many_groups(pool):
     assert learner.unfamiliar(3).size == learner.suspects(3).size == 0
 
 
+def test_every_fifth_question_to_learn_from_is_of_a_random_new_group(pool, monkeypatch):
+    judging, learner = judging_groups(pool.group, 0), learner_of(pool)
+    first = np.flatnonzero(~judging)
+
+    def lowest(allowed, count):
+        return first[allowed[first]][:count]
+
+    monkeypatch.setattr(learner, "_informative", lowest)
+    asked = learner.next(20, judging)
+    random = asked[4::5]
+    others = [row for row in asked if row not in random]
+    assert others == [row for row in first if row not in random][:16]
+    assert len({pool.group[row] for row in random}) == 4
+    for row in asked[:4]:
+        learner.update(int(row), 0)
+    assert learner.next(1, judging)[0] == learner.next(1, judging)[0] != others[4]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_of_a_judging_group_ever_trains(pool, seed):
     """Whatever is said of judging images, and however it is said, what the model says stays the same."""
