@@ -1,7 +1,6 @@
 """The errors of a model on the examples, from the table that a predict step writes."""
 
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.errors import InputError
-from data_prep.files.entries import IMAGE_SUFFIXES
+from data_prep.files.name_ends import values_by_name
 from data_prep.files.tables import read_table, table_number
-from data_prep.files.videos import VIDEO_SUFFIXES
 
 _COLUMNS = ("file", "label")
 
@@ -54,7 +52,7 @@ def read_predicted(path: Path, files: Sequence[str], classes: Sequence[str] | No
         )
     wanted = {name: f"probability of {name}" for name in dict.fromkeys(classes)}
     rows = read_table(path, _COLUMNS, tuple(wanted.values()))
-    found = _by_name(path, rows.values(), files)
+    found = values_by_name(path, ((row["file"], row) for row in rows.values() if row["label"]), files)
     if not found:
         raise InputError(
             f"{path}: none of its {len(rows)} files is among the {len(files)} examples, such as {files[0]}. "
@@ -65,52 +63,6 @@ def read_predicted(path: Path, files: Sequence[str], classes: Sequence[str] | No
     error = [_error(path, row, name, row.get(wanted[name], "")) for row, name in pairs]
     labels = tuple(row.get("label", "") for row in cells)
     return Predicted(labels, np.array(error, np.float64), labels.count(""))
-
-
-def _by_name(
-    path: Path, rows: Iterable[Mapping[str, str]], files: Sequence[str]
-) -> dict[str, Mapping[str, str]]:
-    """Return the row of each example that has one.
-
-    Raises:
-        InputError: Two rows fit one example.
-    """
-    stems: dict[str, list[str]] = {}
-    for name in files:
-        stems.setdefault(_stem(name), []).append(name)
-    # A stem that several examples share says nothing: of these, whole names alone do.
-    names = {stem: same[0] for stem, same in stems.items() if len(same) == 1}
-    whole = {_slashed(name): name for name in files}
-    found: dict[str, Mapping[str, str]] = {}
-    for row in rows:
-        example = _ending(_slashed(row["file"]), whole) or _ending(_stem(row["file"]), names)
-        if example is None or not row["label"]:
-            continue
-        if example in found:
-            raise InputError(
-                f"{path}: {found[example]['file']} and {row['file']} both fit the example {example}. "
-                "Expected one row for each. Leave out the predictions of other images."
-            )
-        found[example] = row
-    return found
-
-
-def _ending(file: str, names: Mapping[str, str]) -> str | None:
-    """Return what the longest end of a path stands for, if any."""
-    parts = file.split("/")
-    ends = ("/".join(parts[start:]) for start in range(len(parts)))
-    return next((names[end] for end in ends if end in names), None)
-
-
-def _slashed(name: str) -> str:
-    return unicodedata.normalize("NFC", name.replace("\\", "/"))
-
-
-def _stem(name: str) -> str:
-    """Return a path without the suffix of an image or a video; other dots belong to names."""
-    stem, dot, suffix = _slashed(name).rpartition(".")
-    is_suffix = f".{suffix.lower()}" in IMAGE_SUFFIXES | VIDEO_SUFFIXES
-    return stem if dot and is_suffix and stem and not stem.endswith("/") else _slashed(name)
 
 
 def _error(path: Path, row: Mapping[str, str], class_name: str, probability: str) -> float:

@@ -10,12 +10,12 @@ from pipelines.command.steps import Command, StepCall
 from pipelines.label.settings import LabelSettings
 
 
-def label(
+def label(  # noqa: PLR0913, PLR0917 - all but the first are options
     call: StepCall[LabelSettings],
-    images: Annotated[
-        Path, typer.Argument(metavar="IMAGES", help="Folder of images, in class folders or not.")
-    ],
     out: Path,
+    images: Annotated[
+        Path | None, typer.Argument(metavar="IMAGES", help="Folder of images, in class folders or not.")
+    ] = None,
     classes: Annotated[
         str | None,
         typer.Option(metavar="A,B,C", help="Names of the classes, in the order of their keys 1, 2, 3."),
@@ -23,6 +23,17 @@ def label(
     table: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Column image, and perhaps class and group.")
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            help="Folder of predict, to label what it referred, or of prepare, whose labels are known.",
+        ),
+    ] = None,
+    suspects: Annotated[
+        bool, typer.Option("--suspects", help="Look again at labels that something contradicts.")
+    ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page on this machine; 0 for a free one.")
     ] = 0,
@@ -35,11 +46,11 @@ def label(
     if classes is not None:
         named = [name.strip() for name in classes.split(",")]
         settings = load_settings(LabelSettings, base=settings, options={"classes": named})
-    steps.label_images(
+    steps.require_server()
+    steps.label_pool(
+        steps.open_pool(settings, images, table=table, source=source, is_review=suspects),
         settings,
-        images,
         out,
-        table=table,
         port=port,
         is_browser_opened=not no_browser,
         console=call.console,

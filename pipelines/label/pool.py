@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from data_prep.classify.sources import read_image_table
 from data_prep.errors import InputError, Skipped
@@ -16,6 +17,10 @@ from data_prep.files.image_folders import list_image_files
 from data_prep.files.image_settings import KeptLevels
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 from pipelines.label.settings import LabelSettings
+
+Purpose = Literal["learn", "referred", "suspects"]
+"""Why images are shown: because their labels teach most; because a model left them to a person, in the order
+of the pool; or because something contradicts their labels."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class Pool:
         levels: Levels that become 0 and 255 in images of more than 8 bits per sample; None without any.
         searched_distance: Bits up to which near-duplicates are of one group, -1 for no such search; they are
             found when the images are read, with their features.
-        is_ordered: Whether the images are asked in this order; else the learner chooses.
+        purpose: Why images are shown. Groups are set aside to judge the model only where it chooses what to
+            learn from: others are not drawn at random.
         skipped: What cannot be used.
     """
 
@@ -57,7 +63,7 @@ class Pool:
     classes: tuple[str, ...] = ()
     levels: KeptLevels | None = None
     searched_distance: int = -1
-    is_ordered: bool = False
+    purpose: Purpose = "learn"
     skipped: tuple[Skipped, ...] = ()
 
 

@@ -169,7 +169,9 @@ async def _body(request: Request) -> bytes:
 
 
 def _session(who: str, session: Session, _given: GivenAnswer) -> dict[str, Any]:
-    return {"classes": session.classes, "folder": session.pool.folder.resolve().name, "who": who}
+    mode: Mode = "review" if session.pool.purpose == "suspects" else "ask"
+    folder = session.pool.folder.resolve().name
+    return {"classes": session.classes, "folder": folder, "who": who, "mode": mode}
 
 
 def _question(session: Session, given: GivenAnswer) -> dict[str, Any]:

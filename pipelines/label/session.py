@@ -124,7 +124,8 @@ class Session:
             )
             groups = joined_groups(names, [groups], same_images(encoded, pairs))
         of_rows = [groups[names[row]] for row in encoded.rows]
-        learner = Learner(encoded.features, of_rows, len(self.classes), seed=self._seed)
+        judging = None if self.pool.purpose == "learn" else np.zeros(len(of_rows), bool)
+        learner = Learner(encoded.features, of_rows, len(self.classes), seed=self._seed, is_judging=judging)
         row_of = np.full(len(names), -1)
         row_of[encoded.rows] = np.arange(len(encoded.rows))
         with self._lock:
@@ -310,12 +311,13 @@ class Session:
         ]
         if mode == "review":
             return next((number for number in self._for_review() if allowed[number]), None)
+        is_ordered = self.pool.purpose == "referred"
         for number, image in enumerate(self.pool.images):
-            is_given = image.label and not self.pool.is_ordered
-            allowed[number] &= self._standing[number] is None and not is_given
+            is_asked = bool(image.reason) if is_ordered else not image.label
+            allowed[number] &= self._standing[number] is None and is_asked
         learned = self._learned
-        if self.pool.is_ordered or learned is None:
-            order = range(len(allowed)) if self.pool.is_ordered else self._random
+        if is_ordered or learned is None:
+            order = range(len(allowed)) if is_ordered else self._random
             return next((int(number) for number in order if allowed[number]), None)
         found = learned.learner.next(1, skip=~np.array(allowed)[learned.rows])
         return int(learned.rows[found[0]]) if len(found) else None
@@ -323,14 +325,16 @@ class Session:
     def _for_review(self) -> list[int]:
         """Return doubtful labels, what nobody was sure of, and unfamiliar images, once each."""
         learned = self._learned
+        is_suspect = self.pool.purpose == "suspects"
+        given = [number for number, image in enumerate(self.pool.images) if is_suspect and image.reason]
         if learned is None:
-            return []
+            return [number for number in given if self._standing[number] is None]
         suspects = [int(learned.rows[row]) for row in learned.learner.suspects(len(learned.rows))]
         answers = self._standing
         unsure = [number for number, one in enumerate(answers) if one is not None and one.verdict == "unsure"]
         unlike = [int(learned.rows[row]) for row in learned.learner.unfamiliar(_UNFAMILIAR_FOR_REVIEW)]
         unlike = [number for number in unlike if answers[number] is None]
-        found = dict.fromkeys([*suspects, *unsure, *unlike])
+        found = dict.fromkeys([*given, *suspects, *unsure, *unlike])
         return [number for number in found if (one := answers[number]) is None or not one.is_review]
 
     def _named(self, numbers: Iterable[int]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import threading
 import webbrowser
 from collections import Counter
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -20,9 +21,11 @@ from data_prep.files.tables import read_table
 from data_prep.prepared.preparing import write_skipped
 from pipelines.command.config import CONFIG_NAME, dump_settings
 from pipelines.command.console import show_table
+from pipelines.command.folders import PREDICTIONS
 from pipelines.label.answers import LABELS, REVIEW, Answers
 from pipelines.label.encoding import PoolEncoder
 from pipelines.label.pool import Pool, find_pool
+from pipelines.label.reviewing import predicted_classes, predicted_folder, referred_first, with_prepared
 from pipelines.label.session import Session
 from pipelines.label.settings import LabelSettings
 from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk
@@ -31,39 +34,43 @@ _SIDE = (LARGE_ENOUGH, LARGE_ENOUGH)
 _LOG = logging.getLogger(__name__)
 
 
-def label_images(
+def open_pool(
     settings: LabelSettings,
-    images: Path,
-    out: Path,
+    images: Path | None,
     *,
     table: Path | None = None,
-    port: int = 0,
-    is_browser_opened: bool = True,
-    console: Console,
-) -> None:
-    """Serve the page until Ctrl-C, then say which commands come next.
+    source: Path | None = None,
+    is_review: bool = False,
+) -> Pool:
+    """Return the images, with what predictions or a prepared folder say of them.
 
     Args:
         settings: Of the step.
-        images: Folder of images.
-        out: Folder of the labels, which goes on where it is there.
+        images: Folder of images; None for the one that predictions were made of.
         table: CSV file with the column image, and perhaps class and group.
-        port: On which the server listens; 0 for any that is free.
-        is_browser_opened: Whether the page opens in the browser.
-        console: For what a person is to know.
+        source: Folder that `predict` wrote, whose referred images are labelled, or a prepared folder, whose
+            labels and groups are known.
+        is_review: Whether suspect labels are looked at again.
 
     Raises:
-        InputError: An input cannot be used, the server is not installed, or the port is taken.
+        InputError: An input cannot be used.
     """
-    require_server()
-    label_pool(
-        find_pool(images, settings, table=table),
-        settings,
-        out,
-        port=port,
-        is_browser_opened=is_browser_opened,
-        console=console,
-    )
+    predictions = source if source is not None and (source / PREDICTIONS).exists() else None
+    if predictions is not None:
+        images = images or predicted_folder(predictions)
+        classes = settings.classes or predicted_classes(predictions)
+        pool = find_pool(images, settings.model_copy(update={"classes": classes}), table=table)
+        return referred_first(pool, predictions)
+    if images is None:
+        raise InputError("IMAGES is missing: gpimaging label IMAGES. Name the folder of the images.")
+    pool = find_pool(images, settings, table=table)
+    pool = pool if source is None else with_prepared(pool, source)
+    if is_review and not any(image.label for image in pool.images):
+        raise InputError(
+            f"{images}: no image has a label that could be suspect. Give class folders, a --table with the "
+            "column class, or the prepared folder by --from."
+        )
+    return replace(pool, purpose="suspects") if is_review else pool
 
 
 def label_pool(
@@ -75,7 +82,20 @@ def label_pool(
     is_browser_opened: bool = True,
     console: Console,
 ) -> None:
-    """Serve the page for a pool; see `label_images`."""
+    """Serve the page until Ctrl-C, then say which commands come next.
+
+    Args:
+        pool: The images.
+        settings: Of the step.
+        out: Folder of the labels, which goes on where it is there.
+        port: On which the server listens; 0 for any that is free.
+        is_browser_opened: Whether the page opens in the browser.
+        console: For what a person is to know.
+
+    Raises:
+        InputError: An input cannot be used, the server is not installed, or the port is taken.
+    """
+    require_server()
     from pipelines.label.server import HOST, make_server  # noqa: PLC0415 - the extra may be missing
 
     out.mkdir(parents=True, exist_ok=True)

@@ -157,10 +157,14 @@ async function undo() {
   if (found && !found.undone) say("There is no answer of this page to take back.");
 }
 
+function setMode(mode) {
+  state.mode = mode;
+  $("mode").setAttribute("aria-pressed", String(mode === "review"));
+}
+
 function changeMode() {
   if (state.isBusy) return;
-  state.mode = state.mode === "ask" ? "review" : "ask";
-  $("mode").setAttribute("aria-pressed", String(state.mode === "review"));
+  setMode(state.mode === "ask" ? "review" : "ask");
   exchange("answer", {});
 }
 
@@ -395,6 +399,7 @@ async function start() {
   try {
     const found = await call("session");
     state.classes = found.classes;
+    setMode(found.mode);
     $("folder").textContent = found.folder;
     $("who").value = sessionStorage.getItem("who") || found.who;
     $("who").onchange = () => sessionStorage.setItem("who", $("who").value);

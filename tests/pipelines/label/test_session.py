@@ -136,7 +136,7 @@ def test_a_pool_with_an_order_is_asked_in_it(tmp_path, images):
     pool = Pool(
         images,
         tuple(PoolImage(name, images / name, name, "dark", reason) for name, reason in files),
-        is_ordered=True,
+        purpose="referred",
     )
     (tmp_path / "labels").mkdir()
     session = Session(pool, CLASSES, Answers(tmp_path / "labels"))

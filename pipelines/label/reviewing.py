@@ -1,0 +1,176 @@
+"""What a person is to look at again: what a model left to a person, and labels that something contradicts."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, Field, ValidationError
+
+from data_prep.errors import InputError
+from data_prep.files.name_ends import values_by_name
+from data_prep.files.tables import read_table, table_header, table_number
+from data_prep.labelled.near_duplicates import CONTRADICTIONS
+from data_prep.prepared.manifest import MANIFEST_NAME, read_manifest
+from pipelines.bundles.prediction_lines import probability_column
+from pipelines.command.folders import PREDICTIONS
+from pipelines.label.pool import Pool
+
+_COLUMNS: Final = ("file", "label", "predictive_entropy", "referred", "status")
+_FURTHER: Final = ("familiarity", "unfamiliar")
+
+
+def predicted_folder(predictions: Path) -> Path:
+    """Return the folder that all predicted files lie in.
+
+    Args:
+        predictions: Folder that `predict` wrote.
+
+    Raises:
+        InputError: The table cannot be read, or its files are not where it says.
+    """
+    files = [Path(row["file"]) for row in _read(predictions).values()]
+    gone = [file for file in files if not file.is_file()]
+    if gone or not files:
+        raise InputError(
+            f"{predictions / PREDICTIONS}: {gone[0] if gone else 'no file'} is not there. Give the folder of "
+            "the images: gpimaging label IMAGES --from PREDICTIONS."
+        )
+    return Path(os.path.commonpath([file.parent for file in files]))
+
+
+def predicted_classes(predictions: Path) -> tuple[str, ...]:
+    """Return the classes whose probabilities a folder of predictions has."""
+    prefix = probability_column("")
+    columns = table_header(predictions / PREDICTIONS)[0]
+    return tuple(column.removeprefix(prefix) for column in columns if column.startswith(prefix))
+
+
+def referred_first(pool: Pool, predictions: Path) -> Pool:
+    """Return a pool that asks for what a model referred, the least familiar first, then the least certain.
+
+    Args:
+        pool: The images that were predicted, and others.
+        predictions: Folder that `predict` wrote, of images that are given one class.
+
+    Raises:
+        InputError: The table cannot be read, or nothing of the pool was referred.
+    """
+    path, rows = predictions / PREDICTIONS, list(_read(predictions).values())
+    names = [image.name for image in pool.images]
+    found = values_by_name(path, ((row["file"], row) for row in rows if row["status"] == "ok"), names)
+    referred = {name: row for name, row in found.items() if _is_true(row["referred"]) or _is_unlike(row)}
+    if not referred:
+        why = "refers no image" if found else f"has no file of {pool.folder}, such as {names[0]}"
+        raise InputError(
+            f"{path}: {why}, so there is nothing to label. Expected predictions of images that are given one "
+            "class, some of them referred; videos, lanes and cells cannot be labelled here yet."
+        )
+    places = {name: place for place, name in enumerate(sorted(referred, key=lambda n: _rank(referred[n])))}
+    images = sorted(pool.images, key=lambda image: places.get(image.name, len(places)))
+    return replace(
+        pool,
+        images=tuple(
+            replace(one, reason=_reason(referred[one.name])) if one.name in places else one for one in images
+        ),
+        classes=predicted_classes(predictions),
+        purpose="referred",
+    )
+
+
+def _read(predictions: Path) -> dict[int, dict[str, str]]:
+    path = predictions / PREDICTIONS
+    remedy = "`label --from` takes predictions of images that are given one class."
+    return read_table(
+        path, _COLUMNS, (*_FURTHER, *map(probability_column, predicted_classes(predictions))), remedy=remedy
+    )
+
+
+def _is_true(cell: str) -> bool:
+    return cell.lower() == "true"
+
+
+def _is_unlike(row: Mapping[str, str]) -> bool:
+    return _is_true(row.get("unfamiliar", ""))
+
+
+def _rank(row: Mapping[str, str]) -> tuple[bool, float, float]:
+    """Return what is sorted by: unfamiliar images first, of them the least familiar, then by entropy."""
+    is_unlike = _is_unlike(row)
+    familiarity = _number(row.get("familiarity", "")) if is_unlike else 0.0
+    return not is_unlike, familiarity, -_number(row["predictive_entropy"])
+
+
+def _number(cell: str) -> float:
+    try:
+        return table_number(cell)
+    except ValueError:
+        return 0.0
+
+
+def _reason(row: Mapping[str, str]) -> str:
+    probability = row.get(probability_column(row["label"]), "")
+    certain = f" with probability {_number(probability):.2f}" if probability else ""
+    why = "It is unlike the images that the model was judged on." if _is_unlike(row) else "It is not certain."
+    return f"The model takes it for {row['label']}{certain} and leaves it to a person. {why}"
+
+
+class _PreparedImage(BaseModel):
+    name: str
+    label: int = Field(ge=0)
+    group: str
+
+
+class _PreparedImages(BaseModel):
+    """What the manifests of images with one class have in common."""
+
+    class_names: tuple[str, ...]
+    examples: tuple[_PreparedImage, ...]
+
+
+def with_prepared(pool: Pool, prepared: Path) -> Pool:
+    """Return a pool with the labels and groups of a prepared folder, and what contradicts labels as reasons.
+
+    Args:
+        pool: The images that were prepared.
+        prepared: Folder that `prepare` wrote of images with one class.
+
+    Raises:
+        InputError: The folder is no such folder, or holds other images.
+    """
+    content = read_manifest(prepared)
+    try:
+        manifest = _PreparedImages.model_validate_json(content)
+        labels = [(one.name, (manifest.class_names[one.label], one.group)) for one in manifest.examples]
+    except (ValidationError, IndexError) as error:
+        raise InputError(
+            f"{prepared / MANIFEST_NAME}: does not list images with one class each. Give a folder that "
+            "`classify prepare` or `sonar prepare` wrote of whole images."
+        ) from error
+    names = [image.name for image in pool.images]
+    found = values_by_name(prepared / MANIFEST_NAME, labels, names)
+    if not found:
+        raise InputError(
+            f"{prepared}: none of its {len(labels)} examples (such as {labels[0][0]}) is among the images of "
+            f"{pool.folder}. Give the folder of the images that were prepared."
+        )
+    contradicted = values_by_name(prepared / CONTRADICTIONS, _contradictions(prepared).items(), names)
+    images = []
+    for image in pool.images:
+        label, group = found.get(image.name, (image.label, image.group))
+        reason = contradicted.get(image.name, "")
+        images.append(replace(image, label=label, group=group, reason=reason))
+    return replace(pool, images=tuple(images), classes=manifest.class_names)
+
+
+def _contradictions(prepared: Path) -> dict[str, str]:
+    """Return what is to be said of each example that looks like one of another class."""
+    path = prepared / CONTRADICTIONS
+    rows = read_table(path, ("file", "class", "other file", "other class")) if path.exists() else {}
+    reasons: dict[str, str] = {}
+    for row in rows.values():
+        for one, other in (("", "other "), ("other ", "")):
+            text = f"It looks the same as {row[f'{other}file']}, which is labelled {row[f'{other}class']}."
+            reasons.setdefault(row[f"{one}file"], text)
+    return reasons
