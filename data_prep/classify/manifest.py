@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.prepared.manifest import LabelledManifest
 
 
@@ -15,7 +15,6 @@ class ClassifyManifest(LabelledManifest):
         default="classify", description="The application the folder was prepared for."
     )
     levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
-    kinds: ImageKinds = Field(default=(), description=KINDS_DESCRIPTION)
     notes: tuple[str, ...] = Field(
         default=(), description="What a person should know of the images, such as two labels of one image."
     )

@@ -16,7 +16,7 @@ from data_prep.files.class_folders import class_folder_names
 from data_prep.files.depth import find_levels, read_at_levels
 from data_prep.files.fitting import mostly_cut_off
 from data_prep.files.identical import pixel_digest, require_different
-from data_prep.files.image_settings import ImageKinds, KeptLevels
+from data_prep.files.image_settings import KeptLevels
 from data_prep.files.kinds import is_grey
 from data_prep.files.split_folders import split_note
 from data_prep.labelled.near_duplicates import (
@@ -71,13 +71,11 @@ class ImagePlan:
     Attributes:
         labelled: Images, classes and groups.
         levels: Levels that become 0 and 255 in images of more than 8 bits per sample; None without any.
-        kinds: What all images are.
         notes: Whole sentences about the images.
     """
 
     labelled: LabelledPlan[SurveyedImage]
     levels: KeptLevels | None
-    kinds: ImageKinds
     notes: tuple[str, ...]
 
 
@@ -165,8 +163,7 @@ def plan_images(
         *mostly_cut_off({one.source.name: one.size for one in surveyed}, settings.size, settings.fit),
         *_told_by_colours(surveyed),
     )
-    kinds = found.kinds(are_all_grey=all(one.is_grey for one in surveyed))
-    return ImagePlan(plan, found.range, kinds, notes)
+    return ImagePlan(plan, found.range, notes)
 
 
 def _told_by_colours(surveyed: Sequence[SurveyedImage]) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def prepare_classify(
         origin=images,
         prepare_source=partial(prepare_image, levels=plan.levels),
         make_manifest=lambda fields: ClassifyManifest(
-            size=settings.size, levels=plan.levels, kinds=plan.kinds, notes=plan.notes, **fields
+            size=settings.size, levels=plan.levels, notes=plan.notes, **fields
         ),
         file_of=lambda image: image.source.path,
         jobs=jobs,

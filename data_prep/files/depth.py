@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -23,8 +23,6 @@ from data_prep.files.entries import DICOM_SUFFIXES
 from data_prep.files.image_settings import (
     FULL,
     LARGEST_LEVEL,
-    ImageKind,
-    ImageKinds,
     KeptLevels,
     LevelRange,
     Levels,
@@ -62,17 +60,10 @@ class FoundLevels:
         range: The levels that become 0 and 255, or where these come from; None where no image has more than 8
             bits per sample.
         notes: Sentences about it, where there are such images, and about what is not read of the files.
-        are_all_deep: Whether all images have more than 8 bits per sample.
     """
 
     range: KeptLevels | None = None
     notes: tuple[str, ...] = ()
-    are_all_deep: bool = False
-
-    def kinds(self, *, are_all_grey: bool) -> ImageKinds:
-        """Return what all images of the set are, as a manifest keeps it."""
-        known = {"grey": are_all_grey, "deep": self.are_all_deep}
-        return tuple(kind for kind in get_args(ImageKind) if known[kind])
 
 
 def find_levels(files: Iterable[Path], setting: Levels, *, only_wide: bool = False) -> FoundLevels:
@@ -91,7 +82,7 @@ def find_levels(files: Iterable[Path], setting: Levels, *, only_wide: bool = Fal
     if not spans:
         return FoundLevels(notes=dropped)
     chosen = _chosen_range(spans, setting)
-    return FoundLevels(chosen, (_range_note(spans, chosen, setting), *dropped), len(spans) == len(files))
+    return FoundLevels(chosen, (_range_note(spans, chosen, setting), *dropped))
 
 
 def outside_levels(files: Sequence[Path], levels: KeptLevels | None, *, only_wide: bool = False) -> list[str]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.class_folders import alike_names
+from data_prep.files.kinds import kinds_of
 from data_prep.files.tables import write_table
 from data_prep.labelled.near_duplicates import CONTRADICTIONS, Contradiction
 from data_prep.labelled.views import Views, stack_views, write_views
@@ -210,6 +211,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         manifest = make_manifest(
             {
                 "class_names": class_names,
+                "kinds": kinds_of(map(file_of, plan.sources)),
                 "num_folds": settings.folds,
                 "settings": settings.model_dump(mode="json"),
                 "num_examples": len(examples),

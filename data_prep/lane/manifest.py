@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from data_prep.files.image_settings import KEPT_DESCRIPTION, KINDS_DESCRIPTION, ImageKinds, KeptLevels
+from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
 from data_prep.lane.masks import LaneCoding
 from data_prep.prepared.manifest import Example, Manifest
 
@@ -24,7 +24,6 @@ class LaneManifest(Manifest):
     )
     coding: LaneCoding = Field(description="How mask levels became labels.")
     levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
-    kinds: ImageKinds = Field(default=(), description=KINDS_DESCRIPTION)
     examples: tuple[LaneExample, ...] = Field(description="The examples in the order of their names.")
 
     def describe_examples(self) -> str:

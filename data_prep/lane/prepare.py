@@ -10,7 +10,7 @@ from data_prep.files.atomic import atomic_folder
 from data_prep.files.depth import find_levels
 from data_prep.files.identical import pixel_digest, require_different
 from data_prep.files.image_settings import ImageKinds, KeptLevels
-from data_prep.files.kinds import is_grey
+from data_prep.files.kinds import kinds_of
 from data_prep.files.orientation import turned_apart
 from data_prep.files.pairing import Pair, find_pairs
 from data_prep.lane.manifest import LaneExample, LaneManifest
@@ -124,8 +124,7 @@ def prepare_lane(
             file_of=lambda pair: pair.image,
         )
         digests: list[bytes] = []
-        greys: list[bool] = []
-        good = _looked_at(without_skipped((result for _, result in results), skipped), digests, greys)
+        good = _with_digests(without_skipped((result for _, result in results), skipped), digests)
         stored = _write(good, folder, settings.examples_per_shard)
         examples = [example for example, _ in stored]
         require_good(examples, _PAIR, masks, skipped)
@@ -133,8 +132,8 @@ def prepare_lane(
         require_different(digests, images)
         assignments = _assign([example.name for example in examples], settings, train, test)
         write_skipped(folder, skipped)
-        levels = found_levels.range, found_levels.kinds(are_all_grey=all(greys))
-        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, *levels)
+        kept = found_levels.range, kinds_of(pair.image for pair in pairs)
+        manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, *kept)
         write_manifest(folder, manifest)
     return LanePrepareResult(
         manifest=manifest,
@@ -187,13 +186,10 @@ def _survey(
     return readable, choose_coding(masks, counts, settings.lane_values, settings.ignore_values)
 
 
-def _looked_at(
-    pairs: Iterable[PreparedPair], digests: list[bytes], greys: list[bool]
-) -> Iterator[PreparedPair]:
-    """Yield the same pairs, and keep a digest of each image and whether it is grey."""
+def _with_digests(pairs: Iterable[PreparedPair], digests: list[bytes]) -> Iterator[PreparedPair]:
+    """Yield the same pairs, and keep a digest of each image."""
     for pair in pairs:
         digests.append(pixel_digest(pair.image))
-        greys.append(is_grey(pair.image))
         yield pair
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import refuse_existing
+from data_prep.files.image_settings import KINDS_DESCRIPTION, ImageKinds
 
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION: Literal[1] = 1
@@ -59,6 +60,7 @@ class Manifest(BaseModel):
     application: str = Field(description="The application the folder was prepared for.")
     class_names: tuple[str, ...] = Field(description="Name of each class, in the order of the labels.")
     size: tuple[int, int] = Field(description="Height and width in pixels of the prepared images.")
+    kinds: ImageKinds = Field(default=(), description=KINDS_DESCRIPTION)
     num_folds: int | None = Field(default=None, description="Number of folds, or None for a fixed split.")
     settings: dict[str, Any] = Field(description="The settings of `prepare`, as given.")
     num_examples: int = Field(gt=0, description="Number of examples.")

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from data_prep.errors import InputError
+from data_prep.files.image_settings import ImageKinds
 from data_prep.files.json_files import read_json
 from pipelines.bundles.guarantees import GuaranteeRecord
 from pipelines.command.folders import METADATA, require_bundle
@@ -58,7 +59,8 @@ class Metadata(BaseModel):
     """Contents of `metadata.json`.
 
     `sha256` has the checksum of every file that must not change. `preprocessing_settings` describe what
-    `predict` does to an image before the graph takes it; they are empty if it does nothing. `guarantee` has
+    `predict` does to an image before the graph takes it; they are empty if it does nothing. `kinds` say
+    what all images of the training were. `guarantee` has
     thresholds of referral; None where its run held out nothing to make any by. `pool_temperature` is that of
     what `predict` averages over several inputs of the graph, as an image's patches, see
     `pipelines.scores.pool_calibration`; None where there is none, as in earlier versions. `predict` decides
@@ -75,6 +77,7 @@ class Metadata(BaseModel):
     network_size: tuple[int, int]
     preprocessing: str
     preprocessing_settings: dict[str, Any] = {}
+    kinds: ImageKinds = ()
     signatures: dict[str, SignatureDescription]
     versions: dict[str, str]
     training_data: dict[str, Any]

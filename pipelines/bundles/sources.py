@@ -134,19 +134,29 @@ def print_outside_levels(
     console: Console,
     *,
     only_wide: bool = False,
-    kinds: ImageKinds = (),
 ) -> None:
-    """Warn of images that the range of levels of the training does not suit, or of another kind.
+    """Warn of images that the range of levels of the training does not suit.
 
     Args:
         sources: What was predicted; videos are passed over.
         levels: The levels that became 0 and 255 in the training, see `data_prep.files.depth`.
         console: Where it is said.
         only_wide: As for `data_prep.files.depth.outside_levels`.
-        kinds: What all images of the training were.
     """
     files = [source.path for source in sources if not source.is_video]
-    for warning in (*outside_levels(files, levels, only_wide=only_wide), *unlike_kinds(files, kinds)):
+    for warning in outside_levels(files, levels, only_wide=only_wide):
+        console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
+
+
+def print_unlike_kinds(sources: Sequence[Source], kinds: ImageKinds, console: Console) -> None:
+    """Warn of images, videos and sequences that are not of the kind of all images of the training.
+
+    Args:
+        sources: What was predicted.
+        kinds: What all images of the training were.
+        console: Where it is said.
+    """
+    for warning in unlike_kinds([source.path for source in sources], kinds):
         console.print(f"Warning: {warning}", markup=False, soft_wrap=True)
 
 

@@ -17,7 +17,7 @@ from pipelines.bundles.prediction import Line, open_bundle, predict_sources
 from pipelines.bundles.prediction_lines import ClassPredictionLine
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.remote import on_cluster
-from pipelines.bundles.sources import Source, find_sources, print_unsearched
+from pipelines.bundles.sources import Source, find_sources, print_unlike_kinds, print_unsearched
 from pipelines.command.referral import ReferralSettings
 
 Predictor = TypeVar("Predictor", bound=Callable[..., Any])
@@ -147,5 +147,6 @@ class PredictStep(Generic[Predictor, Line]):
             ),
             write_more=lambda done: self.write_more(done, out, metadata, rules),
         )
+        print_unlike_kinds(sources, metadata.kinds, console)
         self.finish(FinishedPrediction(predictor, sources, lines, out, console, cluster))
         return lines

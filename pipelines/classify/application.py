@@ -44,7 +44,7 @@ def require_fit(data: ClassifyData, model: Path, run: ClassifyRun) -> None:
 
 def _preprocessing(data: ClassifyData) -> ImagePreprocessing:
     fit = ClassifyPrepareSettings.model_validate(data.manifest.settings).fit
-    return ImagePreprocessing(fit=fit, levels=data.manifest.levels, kinds=data.manifest.kinds)
+    return ImagePreprocessing(fit=fit, levels=data.manifest.levels)
 
 
 def fitting_server(model: HybridModel, run: ClassifyRun) -> Server:

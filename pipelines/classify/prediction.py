@@ -123,7 +123,7 @@ def make_predictor(
 def _finish(done: FinishedPrediction[ImagePredictor, ImagePrediction]) -> None:
     """Say which images are unlike those of the training; write the contact sheet."""
     images = done.predictor.images
-    print_outside_levels(done.sources, images.levels, done.console, kinds=images.kinds)
+    print_outside_levels(done.sources, images.levels, done.console)
     extents = {line.file: (line.height, line.width) for line in done.lines if line.height and line.width}
     for warning in mostly_cut_off(extents, done.predictor.size, images.fit):
         done.console.print(f"Warning: {warning}", markup=False, soft_wrap=True)

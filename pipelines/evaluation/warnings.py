@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from data_prep.prepared.manifest import Manifest
 from pipelines.runs.description import head_folder
 from pipelines.runs.ensemble import trained_members
 from pipelines.runs.job import Job
@@ -50,6 +51,24 @@ def seen_warnings(num_seen: int, num_judged: int, judged: str) -> tuple[str, ...
     warning = (
         f"{num_seen} of the {num_judged} {judged} hold what training was fitted to or chose its best epoch "
         "by: the numbers flatter the model. Judge others, or the test part of the folder it was trained with."
+    )
+    return (warning,)
+
+
+def kind_warnings(run: HeadRun, manifest: Manifest) -> tuple[str, ...]:
+    """What to say where judged images are not grey, or not deep, as all of the training were.
+
+    Args:
+        run: The run.
+        manifest: Of the judged folder; one that was prepared before kinds were kept says nothing.
+    """
+    lacking = [kind for kind in run.kinds if kind not in manifest.kinds]
+    if not lacking or "kinds" not in manifest.model_fields_set:
+        return ()
+    what = {"grey": "grey", "deep": "of more than 8 bits per sample"}
+    warning = (
+        f"All images of the training were {' and '.join(what[kind] for kind in lacking)}, and not all of "
+        "the judged ones are: the numbers also say how the model does on another kind of image."
     )
     return (warning,)
 

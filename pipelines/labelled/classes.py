@@ -427,6 +427,7 @@ class ClassDeployment(Generic[SettingsKind, RunKind]):
             network_size=run.size,
             preprocessing=f"Inside the graph: {self.inside(run)} To be done before: {self.preprocessing}",
             preprocessing_settings=self.settings(run),
+            kinds=run.kinds,
             signatures=self.signatures(run, family.has_single_latent(task)),
             versions=current_versions(),
             training_data={

@@ -116,7 +116,7 @@ def pixel_facts(data: LaneData, splits: Splits) -> dict[str, Any]:
     """Return what a run knows of its pixels: N is the number of labelled training pixels."""
     train = set(splits.train)
     pixels = sum(e.labelled_pixels for e in data.manifest.examples if e.name in train)
-    return {"num_data": pixels, "levels": data.manifest.levels, "kinds": data.manifest.kinds}
+    return {"num_data": pixels, "levels": data.manifest.levels}
 
 
 # Network
@@ -298,7 +298,7 @@ def rendered_scene(run: LaneRun, _network: keras.Model) -> Picture:
 
 def lane_preprocessing(run: LaneRun) -> dict[str, Any]:
     """Return how images became those of the training."""
-    return LanePreprocessing(levels=run.levels, kinds=run.kinds).model_dump(exclude_defaults=True)
+    return LanePreprocessing(levels=run.levels).model_dump(exclude_defaults=True)
 
 
 LANE: Application[LaneData, TrainSettings, LaneRun] = Application(

@@ -302,7 +302,7 @@ def make_predictor(
 def _finish(done: FinishedPrediction[LanePredictor, LanePrediction]) -> None:
     """Say which images are unlike those of the training, and how fast this process was."""
     images = done.predictor.images
-    print_outside_levels(done.sources, images.levels, done.console, kinds=images.kinds)
+    print_outside_levels(done.sources, images.levels, done.console)
     if (speed := done.predictor.speed()) is not None:
         done.console.print(speed, markup=False)
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data_prep.errors import InputError
 from data_prep.files.atomic import atomic_file
+from data_prep.files.image_settings import ImageKinds
 from data_prep.files.json_files import read_json
 from pipelines.command.folders import RUN, require_run
 
@@ -40,6 +41,7 @@ class RunDescription(BaseModel):
         application: E.g. `"lane"`.
         size: Height and width of the network's images.
         num_data: N, training points that count.
+        kinds: What all prepared images are.
         batch_norm_momentum: Of the network.
         heads: Trained heads, in the order of the report.
         temperature: Of the linear head, fitted on the selection data; None before it is fitted.
@@ -53,6 +55,7 @@ class RunDescription(BaseModel):
     schema_version: int = SCHEMA_VERSION
     application: str
     size: tuple[int, int]
+    kinds: ImageKinds = ()
     num_data: int = Field(ge=1, lt=2**63)
     batch_norm_momentum: float
     heads: tuple[str, ...] = ()

@@ -64,6 +64,7 @@ def new_run(
     return application.run(
         application=application.name,
         size=data.manifest.size,
+        kinds=data.manifest.kinds,
         batch_norm_momentum=momentum_for(steps_per_epoch),
         counts={part: len(getattr(splits, part)) for part in ("train", "selection", "test")},
         manifest_sha256=data.sha256,

@@ -15,7 +15,13 @@ from pipelines.bundles.line_rules import rules_for
 from pipelines.bundles.prediction import open_bundle, predict_sources
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.remote import on_cluster
-from pipelines.bundles.sources import Source, find_sources, print_outside_levels, print_unsearched
+from pipelines.bundles.sources import (
+    Source,
+    find_sources,
+    print_outside_levels,
+    print_unlike_kinds,
+    print_unsearched,
+)
 from pipelines.sonar.detection import (
     DETECTION,
     THRESHOLDS,
@@ -81,6 +87,7 @@ def predict(
         remote=remote,
     )
     print_outside_levels(sources, predictor.snapshots.levels, console, only_wide=True)
+    print_unlike_kinds(sources, metadata.kinds, console)
     print_found(lines, settings, console)
     print_taken_for_snapshots(predictor, lines, console)
     if judge is not None:

@@ -60,6 +60,7 @@ def test_sequences_become_candidates(wells: Path, annotations: Path, tmp_path: P
     result = prepare_cells(wells, annotations, out, changed(train_list=None, first_frame=0))
     manifest = load_manifest(out, CellsManifest)
     assert manifest == result.manifest
+    assert manifest.kinds == ("grey",)
     assert (manifest.class_names, manifest.size) == (("none", "apoptosis", "mitosis"), (52, 156))
     assert (manifest.views, manifest.extractor) == (VIEWS, EXTRACTOR)
     assert manifest.candidate_settings == CandidateSettings()

@@ -1,13 +1,13 @@
-"""Images that are not of the kind of all images of a training."""
+"""Images, videos and sequences that are not of the kind of all images of a training."""
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
-from data_prep.files.depth import find_levels
-from data_prep.files.kinds import is_grey, unlike_kinds
+from data_prep.files.kinds import is_grey, kinds_of, unlike_kinds
 
 
 @pytest.fixture
@@ -48,8 +48,28 @@ def test_eight_bits_are_named_for_a_model_of_deep_images(files: list[Path]) -> N
 
 
 def test_a_set_is_of_a_kind_if_all_its_images_are(files: list[Path]) -> None:
-    assert find_levels(files[5:6], "auto").kinds(are_all_grey=True) == ("grey", "deep")
-    assert find_levels(files[:6], "auto").kinds(are_all_grey=False) == ()
+    assert kinds_of(files[5:]) == ("grey", "deep")  # what cannot be read says nothing
+    assert kinds_of(files[:3]) == ("grey",)
+    assert kinds_of(files[:6]) == kinds_of(files[6:]) == kinds_of([]) == ()
+
+
+def test_a_sequence_is_of_the_kind_of_its_frames_and_a_video_of_some(
+    files: list[Path], tmp_path: Path
+) -> None:
+    sequences = {name: tmp_path / name for name in ("grey", "colours")}
+    for folder, file in zip(sequences.values(), (files[0], files[3]), strict=True):
+        folder.mkdir()
+        file.rename(folder / file.name)
+    black, green = np.zeros((2, 32, 32, 3), np.uint8), np.zeros((32, 32, 3), np.uint8)
+    green[..., 1] = 200
+    for name, last in (("night.avi", black[1]), ("day.avi", green)):
+        writer = cv2.VideoWriter(str(tmp_path / name), cv2.VideoWriter.fourcc(*"MJPG"), 25.0, (32, 32))
+        for frame in [black[0]] * 25 + [last]:
+            writer.write(frame)
+        writer.release()
+    assert kinds_of([sequences["grey"], tmp_path / "night.avi"]) == ("grey",)
+    (said,) = unlike_kinds([*sequences.values(), tmp_path / "night.avi", tmp_path / "day.avi"], ("grey",))
+    assert said.startswith("2 of 4 files have colours (colours), ")
 
 
 @pytest.mark.parametrize(("tint", "grey"), [(0, True), (4, True), (9, False)])

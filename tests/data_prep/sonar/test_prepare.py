@@ -89,6 +89,7 @@ def test_class_folders_become_snapshots(class_folders: Path, tmp_path: Path) -> 
     manifest = load_manifest(out, SonarManifest)
     assert manifest == result.manifest
     assert (manifest.class_names, manifest.size, manifest.num_examples) == (("mine", "rock"), (8, 8), 12)
+    assert manifest.kinds == ("grey",)
     assert len(list(out.glob("*.tfrecord"))) == 3
     sides = Counter((example.label, example.split) for example in manifest.examples)
     assert sides == {(0, "train"): 4, (0, "test"): 4, (1, "train"): 2, (1, "test"): 2}

@@ -57,6 +57,7 @@ def test_folders_become_clips(videos: Path, tmp_path: Path) -> None:
     result = prepare_video(videos, out, changed(examples_per_shard=7))
     manifest = load_manifest(out, VideoManifest)
     assert manifest == result.manifest
+    assert manifest.kinds == ("grey",)
     assert (manifest.class_names, manifest.shape) == (("High jump", "Walk"), (4, 8, 8, 3))
     assert manifest.num_examples == 18
     assert len(list(out.glob("*.tfrecord"))) == 3

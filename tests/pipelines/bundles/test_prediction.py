@@ -386,6 +386,7 @@ def without_bundle(monkeypatch) -> None:
                 least_familiarity=None,
                 signatures={},
                 preprocessing_settings={},
+                kinds=(),
             ),
         ),
     )

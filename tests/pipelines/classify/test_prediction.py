@@ -12,7 +12,7 @@ from rich.console import Console
 
 from data_prep.files.fitting import fit_image
 from pipelines.bundles.line_rules import LineRules
-from pipelines.bundles.sources import Source, print_outside_levels
+from pipelines.bundles.sources import Source, print_outside_levels, print_unlike_kinds
 from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError
 from pipelines.classify.contact_sheet import SHEET_NAME, ContactSheet
@@ -151,11 +151,20 @@ def test_the_sheet_costs_the_table_nothing(tmp_path):
 
 
 def test_images_of_another_kind_than_the_trainings_are_named(tmp_path):
-    """Colours, where all were grey, and 8 bits, where all had more; and a long one that is cut."""
+    """Colours, where all were grey, and 8 bits, where all had more; in all applications alike."""
     Image.fromarray(np.eye(9, dtype=np.uint8)[..., None] * np.array([9, 99, 0], np.uint8)).save(
         tmp_path / "colours.png"
     )
-    images = ImagePreprocessing(fit="crop", levels=(0, 4095), kinds=("grey", "deep"))
+    console = Console(record=True, width=200)
+    print_unlike_kinds([Source(tmp_path / "colours.png", "colours")], ("grey", "deep"), console)
+    said = console.export_text()
+    assert "1 of 1 images have colours (colours.png)" in said
+    assert "1 of 1 images have 8 bits per sample (colours.png)" in said
+
+
+def test_a_long_image_that_is_mostly_cut_off_is_named(tmp_path):
+    Image.new("RGB", (9, 9)).save(tmp_path / "colours.png")
+    images = ImagePreprocessing(fit="crop", levels=(0, 4095))
     console = Console(record=True, width=200)
     done = FinishedPrediction(
         replace(predictor(sheet_images=0), images=images),
@@ -167,6 +176,4 @@ def test_images_of_another_kind_than_the_trainings_are_named(tmp_path):
     )
     CLASSIFY_PREDICTION.finish(done)
     said = console.export_text()
-    assert "1 of 1 images have colours (colours.png)" in said
-    assert "1 of 1 images have 8 bits per sample (colours.png)" in said
     assert "1 of 1 images lose more than half of their area (a.png: 90%)" in said

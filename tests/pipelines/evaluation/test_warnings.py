@@ -6,7 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.evaluation.warnings import chance_warnings, unfamiliar_warnings, unfinished_warnings
+from data_prep.prepared.manifest import Manifest
+from pipelines.evaluation.warnings import (
+    chance_warnings,
+    kind_warnings,
+    unfamiliar_warnings,
+    unfinished_warnings,
+)
 from pipelines.scores.classification import classification_record
 from pipelines.scores.results import classification_result
 
@@ -20,6 +26,17 @@ def test_heads_that_an_unfinished_training_lacks_are_named():
     (warning,) = unfinished_warnings(job("linear"))
     assert warning.startswith("The training of run is not finished: svgp, hgp of 3 heads are missing.")
     assert unfinished_warnings(job("linear", "svgp", "hgp")) == ()
+
+
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [({"kinds": ()}, True), ({"kinds": ("grey",)}, False), ({}, False)],
+    ids=["colours", "grey", "of an earlier version"],
+)
+def test_judged_images_of_another_kind_are_named(kept, says):
+    run = SimpleNamespace(kinds=("grey",))
+    warnings = kind_warnings(run, Manifest.model_construct(**kept))
+    assert [text[:36] for text in warnings] == ["All images of the training were grey"] * says
 
 
 def test_an_auroc_of_few_images_of_another_kind_is_called_rough():
