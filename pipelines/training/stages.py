@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
@@ -449,7 +450,7 @@ def load_checkpoint(model: HybridModel, path: Path) -> None:
     """Load the weights of a checkpoint into a model, and its optimiser's state if both have one.
 
     Raises:
-        InputError: The file is missing, damaged, or belongs to another model.
+        InputError: The file is missing, damaged, or belongs to another model, or a weight is not finite.
     """
     try:
         model.load_weights(path)
@@ -458,6 +459,15 @@ def load_checkpoint(model: HybridModel, path: Path) -> None:
             f"{path} cannot be loaded into this model ({error}). Expected a checkpoint of the same network "
             "and head. Use the settings it was trained with, or train again."
         ) from error
+    optimizer = getattr(model, "optimizer", None)  # only a compiled model has one
+    kept = [*model.variables, *(() if optimizer is None else optimizer.variables)]
+    bad = [weight.path for weight in kept if not np.isfinite(np.asarray(weight)).all()]
+    if bad:
+        raise InputError(
+            f"{path} holds NaN or infinity in {len(bad)} weights, such as {bad[0]}, and predicts nothing. "
+            f"Expected finite numbers. Remove the folder {path.parent} and train with --resume: that "
+            "stage is trained anew."
+        )
 
 
 def _remedy(folder: Path, settings: StageSettings) -> str:

@@ -350,6 +350,23 @@ def test_a_checkpoint_that_does_not_fit_is_refused(monkeypatch, tmp_path, damage
         load_checkpoint(model, path)
 
 
+@pytest.mark.parametrize("where", ["head", "network", "optimiser"])
+def test_a_checkpoint_with_nan_is_refused_with_the_remedy(tmp_path, where):
+    """A head that predicts NaN, or whose factorisation fails, would be met only later."""
+    model = make_model("hgp")
+    model.compile(optimizer=keras.optimizers.Adam())
+    model.optimizer.build(model.trainable_variables)
+    spoilt = {
+        "head": model.head.trainable_variables,
+        "network": model.network.trainable_variables,
+        "optimiser": [one for one in model.optimizer.variables if one.dtype == "float32"],
+    }[where][-1]
+    spoilt.assign(np.full(spoilt.shape, np.nan))
+    model.save_weights(tmp_path / BEST)
+    with pytest.raises(InputError, match=rf"{BEST} holds NaN .* Remove the folder {tmp_path} and train with"):
+        load_checkpoint(model, tmp_path / BEST)
+
+
 @pytest.mark.parametrize("part", [pytest.param("weights", marks=pytest.mark.slow), "state"])
 def test_a_full_disk_keeps_the_last_checkpoint(monkeypatch, tmp_path, part):
     scripted(monkeypatch, [3.0, 2.0])
