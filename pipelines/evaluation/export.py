@@ -109,6 +109,7 @@ def export(
         overwrite=overwrite,
     )
     _print_guarantee(job, guarantee, enclosed, settings)
+    _print_lacking(job, guarantee, held_out=keeps_held_out, familiarity=deployed.familiarity is not None)
     if deployed.familiarity is not None and not is_unfamiliar(deployed.familiarity.least):
         job.say(
             f"The bundle calls nothing unfamiliar: its familiarity is of {deployed.familiarity.num_groups} "
@@ -123,6 +124,25 @@ def export(
         f"The {head} head{_why(job, head, settings)} is written as a bundle to {out}. Check it with: {check}",
         soft_wrap=True,
     )
+
+
+def _print_lacking(
+    job: Job[Any, Any, Any], guarantee: GuaranteeRecord | None, *, held_out: bool, familiarity: bool
+) -> None:
+    """Say what the run keeps no file of, so that the bundle lacks it, and what to do."""
+    has_selection = job.run.counts["selection"] > 0
+    lacking = {
+        f"{HELD_OUT}, by which predict keeps limits of single classes, shares and sets of classes": (
+            guarantee is not None and guarantee.units > 0 and not held_out
+        ),
+        "familiarity, by which predict names what is unlike the training": not familiarity,
+    }
+    for what in (what for what, is_lacking in lacking.items() if is_lacking and has_selection):
+        job.say(
+            f"Warning: the run keeps no {what}: the bundle has none. Continue the training with --resume, "
+            "which computes it, and export again.",
+            soft_wrap=True,
+        )
 
 
 def _print_guarantee(

@@ -237,7 +237,7 @@ def load_familiarity(folder: Path) -> Familiarity | None:
             side = int(json.loads(metadata.get("neighbourhood", "1")))  # not in files of earlier versions
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read ({error}). Expected the familiarity of a head. Remove it, and bundles "
-            "and evaluations will have none, or train the head again."
+            f"{path} cannot be read ({error}). Expected the familiarity of a head. Remove it, and "
+            "continue the training with --resume, which measures it again."
         ) from error
     return Familiarity(**arrays, of_inputs=of_inputs, neighbourhood=side)

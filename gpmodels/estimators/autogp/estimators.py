@@ -37,6 +37,7 @@ from gpmodels.estimators.sparse.temperature import (
     temperature_by_folds,
     tempered_log_probabilities,
 )
+from gpmodels.heads.conjugate import SitePair
 from gpmodels.heads.gp import GPHead, Points
 from gpmodels.statistics.paired_difference import paired_gain
 from gpmodels.units.counts import is_count
@@ -189,6 +190,9 @@ class _AutoGP(ConjugateEstimator):
 
     def _before_leaving_out(self, engine: Engine, rows: Rows) -> None:
         """Solve the posterior, which the held-out rows may have preferred as it was held."""
+        refit_posterior_by_chunks(engine, rows)
+
+    def _solve_without(self, engine: Engine, rows: Rows, _points: Points, _sites: SitePair | None) -> None:
         refit_posterior_by_chunks(engine, rows)
 
     def _may_replace_start(self) -> MayReplaceStart:
@@ -413,13 +417,13 @@ class AutoGPClassifier(_AutoGP, LeavesOneOutClassifier, _GPClassifier):  # the f
         """Return the temperature that left-out rows ask for, which count as the rows of the fit did."""
         return best_temperature(logs, classes, weight * (self.effective_observations_ / weight.sum()))
 
-    def _left_out_log_probabilities(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
+    def _left_out_log_probabilities(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> FloatArray:
         """Return log p_c of each row by what the others say.
 
         Where the fit kept another posterior than the solved one, which this is of, the model's temperature
         is not for it, and it is at the temperature that the left-out rows ask for.
         """
-        logs = self._left_out(X, y, sample_weight, self._log_probabilities_of)
+        logs = self._left_out(X, y, sample_weight, groups, self._log_probabilities_of)
         if self.temperature != "auto" or self.posterior_is_solved_:
             return tempered_log_probabilities(logs, self.temperature_)
         labels = column_or_1d(y)

@@ -463,6 +463,7 @@ def test_an_export_says_which_head_it_took_and_that_few_held_out_groups_flag_not
     assert (
         "The hgp head, which the run chose (--set head=linear takes another), is written as a bundle" in said
     )
+    assert "the run keeps no" not in said
 
 
 @pytest.mark.slow
@@ -484,7 +485,12 @@ def test_a_run_of_an_earlier_version_is_exported_as_it_was(lane_run, tmp_path):
 def test_runs_of_earlier_versions_make_bundles_without_familiarity(lane_run, tmp_path):
     run = Path(shutil.copytree(lane_run, tmp_path / "run"))
     (run / "heads" / "hgp" / "familiarity.safetensors").unlink()
-    bundle = export(run, tmp_path / "bundle")
+    (run / "heads" / "hgp" / "held_out.npz").unlink()
+    console = Console(file=StringIO(), width=200)
+    bundle = tmp_path / "bundle"
+    export_run(LANE, ExportSettings(), model=run, out=bundle, metrics=None, overwrite=False, console=console)
+    for lacking in ("held_out.npz", "familiarity"):
+        assert f"Warning: the run keeps no {lacking}, by which predict " in console.file.getvalue()
     assert "familiarity" not in load_metadata(bundle).signatures["serving_default"].outputs
     assert verify_bundle(bundle).worst <= 1e-3
 

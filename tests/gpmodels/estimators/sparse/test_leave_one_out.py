@@ -5,7 +5,14 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from gpmodels import DFGPClassifier, HGPClassifier, HGPRegressor, SVGPClassifier, SVGPRegressor
+from gpmodels import (
+    AutoGPClassifier,
+    DFGPClassifier,
+    HGPClassifier,
+    HGPRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+)
 from gpmodels.heads.gp import Points
 from gpmodels.heads.linear_layer import linear_layer_of
 
@@ -63,6 +70,51 @@ def test_equals_the_posterior_solved_without_the_row():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_group_is_left_out_as_a_whole():
+    """As q solved without its rows and a layer that has not seen them; the fitted weights stay."""
+    rng = np.random.default_rng(1)
+    group = np.repeat(np.arange(8), 5)
+    x = rng.normal(size=(8, 2))[group] + 0.1 * rng.normal(size=(40, 2))
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=8)[group]
+    model = SVGPRegressor(**SMALL, effective_observations="all").fit(x, y)
+    before = model.predict(x)
+    left_out = model.leave_one_out(x, y, groups=group)
+    np.testing.assert_array_equal(model.predict(x), before)
+    engine = model._trained_engine()
+    scaled, targets = (x - model.input_mean_) / model.input_scale_, model._targets(y)
+    logits = linear_layer_of(engine.head, scaled, targets, np.ones(40), group).logits
+    points = engine.points(scaled, targets, (group != 3).astype(float), logits)
+    engine.set_best_posterior(points)
+    own = Points(*(None if part is None else part[group == 3] for part in points))
+    density = engine.head.log_predictive_density(engine.head.latent_at(own), own.y).numpy()
+    np.testing.assert_allclose(left_out[group == 3], density - np.log(model.target_scale_), atol=1e-7)
+    assert left_out.mean() < model.leave_one_out(x, y).mean() - 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [SVGPClassifier, HGPClassifier, AutoGPClassifier])
+def test_a_group_with_a_wrong_label_is_listed_if_it_is_left_out(kind):
+    model = kind(num_inducing=20, max_iterations=40, random_state=0)
+    rng = np.random.default_rng(0)
+    group, centre, wrong = np.repeat(np.arange(30), 6), rng.normal(size=(30, 4)), [3, 11, 20]
+    x = centre[group] + 0.05 * rng.normal(size=(180, 4))
+    label = (centre[:, 0] > 0.0).astype(int)
+    label[wrong] = 1 - label[wrong]
+    model.fit(x, label[group], groups=group)
+    alone = model.suspicious_labels(x, label[group])
+    listed = model.suspicious_labels(x, label[group], groups=group)
+    assert np.isin(group[listed], wrong).sum() >= 12 > np.isin(group[alone], wrong).sum()
+
+
+def test_groups_that_cannot_be_left_out_are_refused(iris):
+    model = HGPClassifier(num_experts=2, e_step="soft", **{**SMALL, "max_iterations": 2}).fit(*iris)
+    with pytest.raises(NotImplementedError, match="cannot be solved without a group"):
+        model.leave_one_out(*iris, groups=np.arange(150) // 5)
+    with pytest.raises(ValueError, match="groups must hold the group of each of the 150 rows"):
+        model.leave_one_out(*iris, groups=np.arange(3))
+
+
 def test_a_column_of_labels_and_some_of_the_rows(iris):
     model = SVGPClassifier(**SMALL).fit(*iris)
     column = iris[1][:, None]
