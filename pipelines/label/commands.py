@@ -21,7 +21,11 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
         typer.Option(metavar="A,B,C", help="Names of the classes, in the order of their keys 1, 2, 3."),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Column image, and perhaps class and group.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Column image, and perhaps class and group; or an export of Label Studio (.json).",
+        ),
     ] = None,
     source: Annotated[
         Path | None,
@@ -34,6 +38,13 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
     suspects: Annotated[
         bool, typer.Option("--suspects", help="Look again at labels that something contradicts.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json|FOLDER",
+            help="Write the labels for Label Studio, or as class folders, instead of opening the page.",
+        ),
+    ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page on this machine; 0 for a free one.")
     ] = 0,
@@ -46,9 +57,14 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
     if classes is not None:
         named = [name.strip() for name in classes.split(",")]
         settings = load_settings(LabelSettings, base=settings, options={"classes": named})
-    steps.require_server()
+    if export is None:
+        steps.require_server()
+    pool = steps.open_pool(settings, images, table=table, source=source, is_review=suspects)
+    if export is not None:
+        steps.export_labels(pool, settings, out, export, console=call.console)
+        return
     steps.label_pool(
-        steps.open_pool(settings, images, table=table, source=source, is_review=suspects),
+        pool,
         settings,
         out,
         port=port,

@@ -21,6 +21,7 @@ from data_prep.labelled.near_duplicates import LEAST_CORRELATION, duplicate_pair
 from data_prep.splits.groups import joined_groups
 from pipelines.label.answers import Answer, Answers, Verdict
 from pipelines.label.encoding import EncodedPool, same_images
+from pipelines.label.exchange import LabelledImage
 from pipelines.label.learning.learner import Learner
 from pipelines.label.learning.progress import Progress
 from pipelines.label.pool import Pool
@@ -208,6 +209,20 @@ class Session:
             "unreadable": len(self._unreadable),
             "learned": None if learned_so_far is None else vars(learned_so_far),
         }
+
+    def labelled_images(self) -> list[LabelledImage]:
+        """Return all images with their labels, and what the model, fitted anew, says of those without one."""
+        learned = self._learned
+        if learned is not None:
+            learned.learner.refit()
+        with self._lock:
+            found = [LabelledImage(*one, None) for one in zip(self.pool.images, self._labels, strict=True)]
+            if learned is not None:
+                probability = learned.learner.probability()
+                for row, number in enumerate(learned.rows):
+                    if not learned.learner.judging[row]:
+                        found[number] = found[number]._replace(probability=probability[row])
+        return found
 
     # Answers
 

@@ -24,6 +24,7 @@ from pipelines.command.console import show_table
 from pipelines.command.folders import PREDICTIONS
 from pipelines.label.answers import LABELS, REVIEW, Answers
 from pipelines.label.encoding import PoolEncoder
+from pipelines.label.exchange import with_label_studio, write_class_folders, write_label_studio
 from pipelines.label.pool import Pool, find_pool
 from pipelines.label.reviewing import predicted_classes, predicted_folder, referred_first, with_prepared
 from pipelines.label.session import Session
@@ -47,7 +48,7 @@ def open_pool(
     Args:
         settings: Of the step.
         images: Folder of images; None for the one that predictions were made of.
-        table: CSV file with the column image, and perhaps class and group.
+        table: CSV file with the column image, and perhaps class and group, or an export of Label Studio.
         source: Folder that `predict` wrote, whose referred images are labelled, or a prepared folder, whose
             labels and groups are known.
         is_review: Whether suspect labels are looked at again.
@@ -63,7 +64,10 @@ def open_pool(
         return referred_first(pool, predictions)
     if images is None:
         raise InputError("IMAGES is missing: gpimaging label IMAGES. Name the folder of the images.")
-    pool = find_pool(images, settings, table=table)
+    if table is not None and table.suffix.lower() == ".json":
+        pool = with_label_studio(find_pool(images, settings), table)
+    else:
+        pool = find_pool(images, settings, table=table)
     pool = pool if source is None else with_prepared(pool, source)
     if is_review and not any(image.label for image in pool.images):
         raise InputError(
@@ -98,18 +102,11 @@ def label_pool(
     require_server()
     from pipelines.label.server import HOST, make_server  # noqa: PLC0415 - the extra may be missing
 
-    out.mkdir(parents=True, exist_ok=True)
-    answers = Answers(out)
-    classes = tuple(dict.fromkeys((*settings.classes, *pool.classes, *answers.classes())))
-    settings = settings.model_copy(update={"classes": classes})
-    trunk = loaded_trunk(settings, settings.weights, _SIDE)
+    session, encoder = _open_session(pool, settings, out)
     with (
-        closing(Session(pool, classes, answers, seed=settings.seed)) as session,
+        closing(session),
         closing(_listening(HOST, port)) as listening,
     ):
-        dump_settings(settings, out / CONFIG_NAME)
-        write_skipped(out, pool.skipped)
-        encoder = PoolEncoder(trunk, out, settings.fit, pool.levels)
         encoding = threading.Thread(target=_encode, args=(session, encoder), name="features", daemon=True)
         encoding.start()
         port = listening.getsockname()[1]
@@ -127,6 +124,42 @@ def label_pool(
         session.close()
         encoding.join()
     _show_next(pool, out, console)
+
+
+def _open_session(pool: Pool, settings: LabelSettings, out: Path) -> tuple[Session, PoolEncoder]:
+    """Begin or go on in a folder of labels."""
+    out.mkdir(parents=True, exist_ok=True)
+    answers = Answers(out)
+    classes = tuple(dict.fromkeys((*settings.classes, *pool.classes, *answers.classes())))
+    settings = settings.model_copy(update={"classes": classes})
+    trunk = loaded_trunk(settings, settings.weights, _SIDE)
+    session = Session(pool, classes, answers, seed=settings.seed)
+    dump_settings(settings, out / CONFIG_NAME)
+    write_skipped(out, pool.skipped)
+    return session, PoolEncoder(trunk, out, settings.fit, pool.levels)
+
+
+def export_labels(pool: Pool, settings: LabelSettings, out: Path, target: Path, *, console: Console) -> None:
+    """Write the labels for another program, and what the model expects of the other images.
+
+    Args:
+        pool: The images.
+        settings: Of the step.
+        out: Folder of the labels.
+        target: File of tasks for Label Studio, ending in .json, or a folder of class folders to make.
+        console: For what a person is to know.
+
+    Raises:
+        InputError: An input cannot be used, or the target cannot be written.
+    """
+    session, encoder = _open_session(pool, settings, out)
+    with closing(session):
+        if target.suffix.lower() == ".json":
+            _encode(session, encoder)
+            write_label_studio(target, session.labelled_images(), session.classes)
+        else:
+            write_class_folders(target, session.labelled_images())
+    console.print(f"{target} written.", markup=False, soft_wrap=True)
 
 
 def require_server() -> None:
