@@ -138,11 +138,11 @@ def require_of_this_machine(out: Path) -> None:
 
 
 def _sources(values: Values) -> Iterator[tuple[str, Path]]:
-    """Yield the option and the path of everything that is read, except prepared folders and models."""
+    """Yield the option and the path of everything that is read, but for prepared folders and models."""
     for name, value in values.items():
-        option = "input" if name in {"inputs", "more_inputs"} else name.replace("_", "-")
+        option = "input" if name in {"inputs", "more_inputs"} else name.rstrip("_").replace("_", "-")
         paths = value if isinstance(value, list) else [value]
-        if option not in {"data", "model", "out"}:
+        if option not in {"data", "export", "model", "out"}:
             yield from ((option, path) for path in paths if isinstance(path, Path))
 
 

@@ -27,7 +27,7 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
             help="Column image, and perhaps class and group; or an export of Label Studio (.json).",
         ),
     ] = None,
-    source: Annotated[
+    from_: Annotated[
         Path | None,
         typer.Option(
             "--from",
@@ -59,7 +59,7 @@ def label(  # noqa: PLR0913, PLR0917 - all but the first are options
         settings = load_settings(LabelSettings, base=settings, options={"classes": named})
     if export is None:
         steps.require_server()
-    pool = steps.open_pool(settings, images, table=table, source=source, is_review=suspects)
+    pool = steps.open_pool(settings, images, table=table, source=from_, is_review=suspects)
     if export is not None:
         steps.export_labels(pool, settings, out, export, console=call.console)
         return
