@@ -9,12 +9,13 @@ from typing import Final
 from pydantic import BaseModel, Field, ValidationError
 
 from data_prep.errors import InputError
+from data_prep.files.json_files import read_json
 from data_prep.files.name_ends import values_by_name
 from data_prep.files.tables import read_table, table_header, table_number
 from data_prep.labelled.near_duplicates import CONTRADICTIONS
 from data_prep.prepared.manifest import MANIFEST_NAME, read_manifest
 from pipelines.bundles.prediction_lines import probability_column
-from pipelines.command.folders import PREDICTIONS
+from pipelines.command.folders import METADATA, PREDICTIONS, RUN
 from pipelines.label.pool import Pool
 
 _COLUMNS: Final = ("file", "label", "predictive_entropy", "referred", "status")
@@ -114,6 +115,30 @@ def _reason(row: Mapping[str, str]) -> str:
     certain = f" with probability {_number(probability):.2f}" if probability else ""
     why = "It is unlike the images that the model was judged on." if _is_unlike(row) else "It is not certain."
     return f"The model takes it for {row['label']}{certain} and leaves it to a person. {why}"
+
+
+class _Trained(BaseModel):
+    """What the descriptions of a run and of a bundle have in common."""
+
+    class_names: tuple[str, ...]
+
+
+def trained_classes(model: Path) -> tuple[str, ...] | None:
+    """Return the classes of a run or a bundle; None where the folder is neither.
+
+    Args:
+        model: Folder.
+
+    Raises:
+        InputError: What describes it is damaged.
+    """
+    described = next((model / name for name in (METADATA, RUN) if (model / name).exists()), None)
+    if described is None:
+        return None
+    try:
+        return _Trained.model_validate(read_json(described)).class_names
+    except (OSError, ValueError) as error:
+        raise InputError(f"{described}: names no classes. Name them with --classes instead.") from error
 
 
 class _PreparedImage(BaseModel):

@@ -26,7 +26,13 @@ from pipelines.label.answers import LABELS, REVIEW, Answers
 from pipelines.label.encoding import PoolEncoder
 from pipelines.label.exchange import with_label_studio, write_class_folders, write_label_studio
 from pipelines.label.pool import Pool, find_pool
-from pipelines.label.reviewing import predicted_classes, predicted_folder, referred_first, with_prepared
+from pipelines.label.reviewing import (
+    predicted_classes,
+    predicted_folder,
+    referred_first,
+    trained_classes,
+    with_prepared,
+)
 from pipelines.label.session import Session
 from pipelines.label.settings import LabelSettings
 from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk
@@ -49,8 +55,8 @@ def open_pool(
         settings: Of the step.
         images: Folder of images; None for the one that predictions were made of.
         table: CSV file with the column image, and perhaps class and group, or an export of Label Studio.
-        source: Folder that `predict` wrote, whose referred images are labelled, or a prepared folder, whose
-            labels and groups are known.
+        source: Folder that `predict` wrote, whose referred images are labelled, a prepared folder, whose
+            labels and groups are known, or a run or a bundle, whose classes are.
         is_review: Whether suspect labels are looked at again.
 
     Raises:
@@ -64,11 +70,17 @@ def open_pool(
         return referred_first(pool, predictions)
     if images is None:
         raise InputError("IMAGES is missing: gpimaging label IMAGES. Name the folder of the images.")
+    trained = None if source is None else trained_classes(source)
+    if trained is not None and not settings.classes:
+        settings = settings.model_copy(update={"classes": trained})
     if table is not None and table.suffix.lower() == ".json":
         pool = with_label_studio(find_pool(images, settings), table)
     else:
         pool = find_pool(images, settings, table=table)
-    pool = pool if source is None else with_prepared(pool, source)
+    if trained is not None:
+        pool = replace(pool, classes=tuple(dict.fromkeys((*trained, *pool.classes))))
+    elif source is not None:
+        pool = with_prepared(pool, source)
     if is_review and not any(image.label for image in pool.images):
         raise InputError(
             f"{images}: no image has a label that could be suspect. Give class folders, a --table with the "

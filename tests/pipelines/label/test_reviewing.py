@@ -9,7 +9,13 @@ from data_prep.errors import InputError
 from data_prep.files.tables import read_table, write_table
 from pipelines.label.answers import Answers
 from pipelines.label.pool import find_pool
-from pipelines.label.reviewing import predicted_classes, predicted_folder, referred_first, with_prepared
+from pipelines.label.reviewing import (
+    predicted_classes,
+    predicted_folder,
+    referred_first,
+    trained_classes,
+    with_prepared,
+)
 from pipelines.label.session import Session
 from pipelines.label.settings import LabelSettings
 from pipelines.label.steps import open_pool
@@ -110,6 +116,21 @@ def test_without_review_a_prepared_folder_says_what_is_labelled(images, prepared
     pool = open_pool(LabelSettings(), images, source=prepared)
     assert pool.purpose == "learn"
     assert [image.name for image in pool.images if not image.label] == ["39.png"]
+
+
+@pytest.mark.parametrize("name", ["run.json", "metadata.json"])
+def test_a_model_says_which_classes_there_are(images, tmp_path, name):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / name).write_text(json.dumps({"class_names": CLASSES, "heads": []}))
+    assert trained_classes(tmp_path / "model") == CLASSES
+    write_images(images, ["dark/1.png", "other/2.png"])
+    pool = open_pool(LabelSettings(), images, source=tmp_path / "model")
+    assert [image.name for image in pool.images if image.label] == ["dark/1.png"]
+    assert pool.classes == CLASSES
+    (tmp_path / "model" / name).write_text("[]")
+    with pytest.raises(InputError, match="names no classes"):
+        trained_classes(tmp_path / "model")
+    assert trained_classes(images) is None
 
 
 def test_what_cannot_be_reviewed_is_refused(images, prepared, tmp_path):
