@@ -2,12 +2,14 @@
 # How well a run tells images of a class that it never saw, with the linear head and the HGP on the pretrained
 # trunk. Each class is left out in turn; the seed gives split, weights and order.
 #
-#     benchmarks/left_out_classes.sh IMAGES OUT [SEED]
+#     benchmarks/left_out_classes.sh IMAGES OUT [SEED [TRAIN OPTIONS]]
 #
-# IMAGES has a folder of sonar images for each class. Prints, for each head and uncertainty, the mean AUROC with
+# IMAGES has a folder of sonar images for each class. TRAIN OPTIONS are options of `gpimaging sonar train`, such as
+# `--set mean=none` for heads without the linear layer as their mean. Prints, for each head and uncertainty, the mean AUROC with
 # which `gpimaging sonar evaluate --unfamiliar` tells the class that was left out from the test images.
 set -euo pipefail
 images=$1 out=$2 seed=${3:-5}
+shift $(($# < 3 ? $# : 3))
 
 for folder in "$images"/*/; do
     name=$(basename "$folder")
@@ -20,7 +22,7 @@ for folder in "$images"/*/; do
     done
     gpimaging sonar prepare --images "$work/images" --out "$work/prepared" --set test_fraction=0.5 --seed "$seed"
     gpimaging sonar train --data "$work/prepared" --out "$work/run" --seed "$seed" \
-        --set network=efficientnet_lite0 --set 'heads=[linear, hgp]'
+        --set network=efficientnet_lite0 --set 'heads=[linear, hgp]' "$@"
     gpimaging sonar evaluate --data "$work/prepared" --model "$work/run" --out "$work/evaluation" --unfamiliar "$folder"
     rm -rf "$work/images" "$work/prepared"
 done
