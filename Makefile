@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.gpimaging-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-changed test-slow test-benchmarks test-exhaustive lint format check docs benchmarks clean
+.PHONY: help environment demo test test-changed test-slow test-benchmarks test-exhaustive test-browser lint format check docs benchmarks clean
 
 help:
 	@echo 'make environment create .venv with the pinned versions; the other targets do that first'
@@ -18,6 +18,7 @@ help:
 	@echo 'make test-slow  the other tests: up to an hour'
 	@echo 'make test-benchmarks  the tests of what benchmarks compare with: methods of other authors'
 	@echo 'make test-exhaustive  what test-slow checks only of one estimator or head of each family'
+	@echo 'make test-browser  the page of `gpimaging label` in chromium: apt-get install chromium, pip install playwright'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make format     let ruff reformat and fix what it can'
 	@echo 'make check      lint and test'
@@ -62,6 +63,9 @@ test-benchmarks: $(STAMP)
 test-exhaustive: $(STAMP)
 	$(BIN)/python -m pytest -m exhaustive --hypothesis-profile slow $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m 'hypothesis and not slow and not exhaustive' --hypothesis-profile slow $(PYTEST_ARGS)
+
+test-browser: $(STAMP)
+	$(BIN)/python -m pytest -rs tests/pipelines/label/test_browser.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

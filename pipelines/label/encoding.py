@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -177,8 +177,3 @@ def _digest(path: Path) -> bytes:
         return hashlib.blake2b(path.read_bytes(), digest_size=_DIGEST_BYTES).digest()
     except OSError as error:
         raise InputError(f"{path}: cannot be opened ({error.strerror}).") from error
-
-
-def same_images(encoded: EncodedPool, pairs: Iterable[Sequence[int]]) -> NDArray[np.int64]:
-    """Return pairs of rows as pairs of numbers in the pool."""
-    return encoded.rows[np.asarray(list(pairs), np.intp).reshape(-1, 2)].astype(np.int64)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from data_prep.errors import InputError
 from data_prep.labelled.near_duplicates import LEAST_CORRELATION, duplicate_pairs
 from data_prep.splits.groups import joined_groups
 from pipelines.label.answers import Answer, Answers, Verdict
-from pipelines.label.encoding import EncodedPool, same_images
 from pipelines.label.exchange import LabelledImage
 from pipelines.label.learning.learner import Learner
 from pipelines.label.learning.progress import Progress
 from pipelines.label.pool import Pool
+
+if TYPE_CHECKING:
+    from pipelines.label.encoding import EncodedPool  # imports TensorFlow
 
 Mode = Literal["ask", "review"]
 """What comes next: images without a label, or labels to look at again, what is unsure and what is unlike."""
@@ -123,7 +125,7 @@ class Session:
             pairs = duplicate_pairs(
                 encoded.hashes, distance, encoded.grey, least_correlation=LEAST_CORRELATION
             )
-            groups = joined_groups(names, [groups], same_images(encoded, pairs))
+            groups = joined_groups(names, [groups], encoded.rows[pairs].astype(np.int64))
         of_rows = [groups[names[row]] for row in encoded.rows]
         judging = None if self.pool.purpose == "learn" else np.zeros(len(of_rows), bool)
         learner = Learner(encoded.features, of_rows, len(self.classes), seed=self._seed, is_judging=judging)
