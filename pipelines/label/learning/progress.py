@@ -1,12 +1,15 @@
 """What the answers have bought so far: scores on judging groups, and what further labels are expected to buy.
 
-Every interval is of 90 % by a bootstrap of whole judging groups. The learning curve is computed, not
-remembered, so that it is there after a resume too: the labelled training groups are put in a random order
-several times, and the model learns from growing shares of them. The curve y(n) = a + b n^-c with a, b >= 0 is
-fitted by least squares to what each resample of the judging groups says, with the best c of a few (Figueroa
-et al., "Predicting sample size required for classification performance", 2012, fit the same curve). What the
-resamples say of n + 50 labels is the uncertainty of the extrapolation. It starts from what the model of all
-labels reaches.
+Every interval is of 90 % by a bootstrap of whole judging groups. A bootstrap knows nothing of errors that did
+not occur: where all of G groups are right it would give 100 to 100 %. So no interval of a share ends nearer
+to 0 or 1 than the exact one where G draws all agree (Clopper and Pearson, 1934).
+
+The learning curve is computed, not remembered, so that it is there after a resume too: the labelled
+training groups are put in a random order several times, and the model learns from growing shares of them.
+The curve y(n) = a + b n^-c with a, b >= 0 is fitted by least squares to what each resample of the judging
+groups says, with the best c of a few (Figueroa et al., "Predicting sample size required for classification
+performance", 2012, fit the same curve). What the resamples say of n + 50 labels is the uncertainty of the
+extrapolation. It starts from what the model of all labels reaches.
 """
 
 from __future__ import annotations
@@ -162,14 +165,15 @@ def judged_progress(
     weights = _group_weights(group, seed)
     right = (probability.argmax(axis=1) == labels).astype(np.float64)
     losses = _losses(probability, labels)
-    accuracy, nll = _interval(_means(right, weights)), _interval(_means(losses, weights))
+    accuracy, nll = _share_interval(_means(right, weights), num_groups), _interval(_means(losses, weights))
     kept = _kept_shares(probability, labels, weights)
     kept_later = nll_later = None
     if curve is not None:
         kept_later, nll_later = _extrapolated(curve, seed)
-    sentence = _sentence(_interval(kept), kept_later, nll, nll_later)
+    kept_now = _share_interval(kept, num_groups)
+    sentence = _sentence(kept_now, kept_later, nll, nll_later)
     return Progress(
-        num_training, len(labels), num_groups, accuracy, nll, _interval(kept), kept_later, nll_later, sentence
+        num_training, len(labels), num_groups, accuracy, nll, kept_now, kept_later, nll_later, sentence
     )
 
 
@@ -232,6 +236,13 @@ def _interval(values: FloatArray) -> Interval:
     return float(values[0]), float(low), float(high)
 
 
+def _share_interval(values: FloatArray, num_groups: int) -> Interval:
+    """Return the interval of a share, whose ends are as far from 0 and 1 as so few groups must leave them."""
+    value, low, high = _interval(values)
+    unseen = 1.0 - 0.05 ** (1.0 / num_groups)
+    return value, min(low, 1.0 - unseen), max(high, unseen)
+
+
 def _kept_shares(probability: FloatArray, labels: IntArray, weights: FloatArray) -> FloatArray:
     """Return the share that could be kept by each row of weights."""
     order = np.argsort(-probability.max(axis=1), kind="stable")
@@ -267,7 +278,8 @@ def _extrapolated(curve: Curve, seed: int) -> tuple[Interval, Interval]:
         )
         for rows in (lost, nll)
     ]
-    return _interval(1.0 - later[0]), _interval(later[1])
+    num_groups = len(np.unique(curve.group))
+    return _share_interval(1.0 - later[0], num_groups), _interval(later[1])
 
 
 def _sentence(kept: Interval, kept_later: Interval | None, nll: Interval, nll_later: Interval | None) -> str:

@@ -187,6 +187,7 @@ def test_it_works_by_the_tab_key_and_buttons_have_names(open_session, serve, ope
 def test_zoom_shows_a_part_and_the_whole_again(open_session, serve, open_page):
     page = open_page(serve(open_session()).address)
     box = page.locator("#image").bounding_box()
+    assert box == page.locator("#view").bounding_box()
     for _ in range(3):
         page.keyboard.press("+")
     assert page.locator("#image").bounding_box()["width"] == pytest.approx(3.375 * box["width"])

@@ -1,9 +1,13 @@
 """The command as a whole: from a folder to labels that `prepare` takes."""
 
 import re
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
+import httpx
 import pytest
 from rich.console import Console
 from starlette.testclient import TestClient
@@ -18,6 +22,8 @@ from pipelines.label import steps
 from pipelines.label.settings import LabelSettings
 from tests.pipelines.label.small_images import CLASSES, truth
 from tests.pipelines.label.test_encoding import MadeTrunk
+
+ROOT = Path(__file__).parents[3]
 
 
 def run_label(monkeypatch, images, out, *, answers, settings=None, wait_for_features=True):
@@ -102,6 +108,23 @@ def test_slips_are_named(tmp_path, images, arguments, message, monkeypatch):
     result = command(images, "--out", tmp_path / "labels", "--no-browser", *arguments)
     assert result.exit_code == 2, result.exception
     assert message in result.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_real_command_and_says_what_comes_next(tmp_path, images):
+    out = tmp_path / "labels"
+    options = ("--out", out, "--classes", "dark,light", "--no-browser", "--set", "weights=none")
+    command = [sys.executable, "-u", "-m", "pipelines", "label", images, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        address = re.search(r"http://\S+", process.stdout.readline())[0]
+        for number, name in enumerate(("dark", "light")):
+            given = {"tab": "1", "images": [number], "verdict": "class", "class_name": name}
+            assert httpx.post(f"{address}answer", json=given).status_code == 200
+        process.send_signal(signal.SIGINT)
+        printed = process.stdout.read()
+    assert process.returncode == 0
+    assert "gpimaging classify train --data" in printed
+    assert len((out / "labels.csv").read_text().splitlines()) == 3
 
 
 def test_a_port_that_is_taken_is_named():

@@ -54,6 +54,15 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert 0.83 < held / 200 < 0.96
 
 
+def test_sixteen_right_answers_of_sixteen_are_no_proof_of_a_hundred_percent():
+    probability, labels = np.tile([0.9, 0.1], (16, 1)), np.zeros(16, int)
+    found = judged_progress(probability, labels, np.arange(16), 40, None, seed=0)
+    assert found.accuracy == pytest.approx((1.0, 0.05 ** (1 / 16), 1.0))
+    assert found.kept_now == pytest.approx((1.0, 0.05 ** (1 / 16), 1.0))
+    wrong = judged_progress(probability, labels + 1, np.arange(16), 40, None, seed=0)
+    assert wrong.accuracy == pytest.approx((0.0, 0.0, 1 - 0.05 ** (1 / 16)))
+
+
 def test_the_kept_share_is_the_longest_sure_part_with_few_errors():
     sure = np.linspace(0.99, 0.5, 40)
     probability = np.stack([sure, 1 - sure], 1)
