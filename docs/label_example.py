@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 KINDS = ("round", "ragged", "split")
@@ -44,7 +44,7 @@ def grain(kind: str, rng: np.random.Generator) -> np.ndarray:
     return np.clip(cv2.GaussianBlur(image, (0, 0), 1.2) + noise[..., None], 0, 255).astype(np.uint8)
 
 
-def answer(page: Page, count: int) -> None:
+def answer(page: Any, count: int) -> None:
     """Answer questions by keys; the names of the files say what is right."""
     for _ in range(count):
         page.locator("body[aria-busy=false]").wait_for()
@@ -57,6 +57,8 @@ def answer(page: Page, count: int) -> None:
 
 def take_pictures(address: str) -> None:
     """Answer, and take a picture of the page at 1400 and, to look at, at 400 pixels of width."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it is needed for the pictures alone
+
     with sync_playwright() as client:
         browser = client.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})

@@ -45,7 +45,8 @@ def run_label(monkeypatch, images, out, *, answers, settings=None, wait_for_feat
     console = Console(record=True, width=200, highlight=False)
     monkeypatch.setattr(steps, "loaded_trunk", lambda *_: MadeTrunk())
     monkeypatch.setattr(steps, "_serve", serve)
-    steps.label_images(settings, images, out, is_browser_opened=False, console=console)
+    pool = steps.open_pool(settings, images)
+    steps.label_pool(pool, settings, out, is_browser_opened=False, console=console)
     return console.export_text()
 
 
