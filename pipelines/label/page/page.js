@@ -67,6 +67,22 @@ async function exchange(path, given) {
   }
 }
 
+// Shows what can be said of the same image now; a key that is pressed meanwhile counts.
+async function refresh() {
+  try {
+    const { question } = await call("question", { mode: state.mode });
+    if (state.isBusy) return;
+    if (question && state.question && question.number === state.question.number) {
+      state.question = question;
+      describe(question);
+    } else {
+      await exchange("question", {});
+    }
+  } catch (error) {
+    say(error.message);
+  }
+}
+
 // The question
 
 function placeholder(image, text) {
@@ -317,7 +333,7 @@ async function showProgress() {
   showLearned(found.learned);
   if (found.ready && !state.isReady) {
     state.isReady = true;
-    exchange("question", {});
+    refresh();
   }
   if (!found.ready && !found.failure) setTimeout(showProgress, 1000);
 }
@@ -408,7 +424,7 @@ async function start() {
     say(error.message);
     return;
   }
-  setBusy(false);
+  state.isBusy = false;
   await exchange("question", {});
 }
 
