@@ -1,7 +1,9 @@
 """What is checked before the first step: numbers and shapes that contradict each other, values, arguments."""
 
+import functools
 import logging
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -11,11 +13,14 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from gpmodels.heads.base import Head
+from gpmodels.units.masked import check_unmasked
 
 LOGGER = logging.getLogger(__name__)
 
 INPUTS_NOT_FINITE = "The inputs hold NaN or infinity"
 """How the error of a training step on such inputs begins."""
+
+_REFUSED = re.compile(r"assertion failed: \[((?:Labels|Weights) must be .*?, but found)\] \[(.*?)\]")
 
 CLEARLY = 2.0
 """Factor by which the number of points may differ from `num_data` without a word."""
@@ -23,8 +28,8 @@ CLEARLY = 2.0
 Shape = Sequence[int | None]
 
 
-def check_compile(loss: Any, loss_weights: Any) -> None:
-    """Refuse a loss, which a `HybridModel` would not use.
+def check_compile(loss: Any, loss_weights: Any, jit_compile: Any = "auto") -> None:
+    """Refuse a loss, which a `HybridModel` would not use; warn of XLA, which drops its checks.
 
     Raises:
         ValueError: There is one, or weights of losses.
@@ -38,6 +43,50 @@ def check_compile(loss: Any, loss_weights: Any) -> None:
                 f"compile({name}=...) has no effect on a HybridModel, whose loss is the bound of its head: "
                 f"leave it out. To weigh classes or examples, pass class_weight or sample_weight to fit."
             )
+    if jit_compile is True:
+        LOGGER.warning(
+            "compile(jit_compile=True): XLA leaves out the checks of labels, weights and inputs that are not "
+            "finite, so that wrong ones train to nonsense. Train an epoch without it first."
+        )
+
+
+def check_trainable(weights: Sequence[Any]) -> None:
+    """Refuse to train a model without anything to train.
+
+    Raises:
+        ValueError: There are no trainable weights.
+    """
+    if not weights:
+        raise ValueError(
+            "Nothing is trainable, neither of the network nor of the head, so that fit has nothing to do. "
+            "Set trainable = True for the model, or for its head alone; a head of one pass needs fit_to."
+        )
+
+
+def in_one_sentence(model: Any, made: Any, name: str) -> Any:
+    """Let a step of a model refuse labels and weights in one sentence, not by the trace of a graph.
+
+    Args:
+        model: The model.
+        made: What making the step returned, which is handed on where it is no function.
+        name: Attribute of the model that Keras calls for some batches.
+    """
+    step = getattr(model, name)
+    if hasattr(step, "in_one_sentence"):
+        return made
+
+    @functools.wraps(step)
+    def said(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return step(*args, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            if (found := _REFUSED.search(error.message)) is None:
+                raise
+            raise ValueError(f"{found[1]} [{', '.join(found[2].split())}].") from None
+
+    vars(said)["in_one_sentence"] = True
+    setattr(model, name, said)
+    return said if callable(made) else made
 
 
 def check_sizes(num_data: int, num_effective: float | None, points_per_example: int | None) -> None:
@@ -71,6 +120,7 @@ def check_counts_agree(x: Any, y: Any, weight: Any) -> None:
     Raises:
         ValueError: They differ in number, or labels are texts.
     """
+    check_unmasked(x, y, weight)
     scalars = [name for name, part in (("inputs", x), ("labels", y)) if _is_list_of_numbers(part)]
     if scalars:
         raise ValueError(f"The {scalars[0]} are a list of numbers; give an array, such as numpy.array(...).")

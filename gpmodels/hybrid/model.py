@@ -20,6 +20,8 @@ from gpmodels.hybrid.checks import (
     check_compile,
     check_counts_agree,
     check_inputs,
+    check_trainable,
+    in_one_sentence,
 )
 from gpmodels.hybrid.experts import drop_unused
 from gpmodels.hybrid.fitting import FitArguments, count_points
@@ -191,7 +193,7 @@ class HybridModel(BoundModel):
         Raises:
             ValueError: There is a loss, or weights of losses, which would not be used.
         """
-        check_compile(loss, loss_weights)
+        check_compile(loss, loss_weights, kwargs.get("jit_compile"))
         super().compile(optimizer, loss, loss_weights, *args, **kwargs)
 
     def get_compile_config(self) -> Any:
@@ -208,12 +210,14 @@ class HybridModel(BoundModel):
     def make_train_function(self, force: bool = False) -> Any:
         """Make what `fit` and `train_on_batch` call; a child that was forked too late is refused."""
         require_unforked()
-        return super().make_train_function(force)
+        if self.built:
+            check_trainable(self.trainable_variables)
+        return in_one_sentence(self, super().make_train_function(force), "train_function")
 
     def make_test_function(self, force: bool = False) -> Any:
         """Make what `evaluate` and `test_on_batch` call, likewise."""
         require_unforked()
-        return super().make_test_function(force)
+        return in_one_sentence(self, super().make_test_function(force), "test_function")
 
     def make_predict_function(self, force: bool = False) -> Any:
         """Make what `predict` and `predict_on_batch` call, likewise."""

@@ -124,7 +124,8 @@ class BoundModel(keras.Model):
         with tf.GradientTape() as tape:
             points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=True)
             expected, loss, share = self._bound_of_step(points)
-            scaled_loss = self.optimizer.scale_loss(self._scaled(share))
+            own = self._own_losses(loss.dtype)
+            scaled_loss = self.optimizer.scale_loss(self._scaled(share) + own / replicas.num_replicas())
         variables = self.trainable_variables
         gradients = tape.gradient(scaled_loss, variables)
         # A ReLU makes finite features of NaN, but no gradient.
@@ -132,7 +133,12 @@ class BoundModel(keras.Model):
         gradients = _zero_unless(tf.math.is_finite(loss), gradients)
         apply_gradients(self.optimizer, zip(gradients, variables, strict=True))
         self.head.record_assignments(points.latent, points.weights)
-        return self._update_metrics(points, expected, loss, training=True)
+        return self._update_metrics(points, expected, loss + own, training=True)
+
+    def _own_losses(self, dtype: Any) -> tf.Tensor:
+        """Return the sum of the network's own losses, of regularisers and `add_loss`; 0 without any."""
+        losses = [tf.cast(tf.reduce_sum(loss), dtype) for loss in self.network.losses]
+        return tf.add_n(losses) if losses else tf.zeros([], dtype)
 
     def _scaled(self, loss: tf.Tensor) -> tf.Tensor:
         """Return a loss in nats as a step takes it: with the slope that a dense layer's usual loss has.
@@ -153,7 +159,8 @@ class BoundModel(keras.Model):
         """Return the bound and the metrics of a batch."""
         points = self._points(*keras.utils.unpack_x_y_sample_weight(data), training=False)
         expected = self._expected(points)
-        return self._update_metrics(points, expected, self._negative_bound_per_point(expected))
+        loss = self._negative_bound_per_point(expected)
+        return self._update_metrics(points, expected, loss + self._own_losses(loss.dtype))
 
     def _points(self, x: Any, y: Any, sample_weight: Any, *, training: bool) -> _Points:
         """Return marginals, labels and weights of a batch's points, in training of a random subset."""

@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import is_regressor
 from sklearn.utils.validation import validate_data
 
 from gpmodels.estimators.fitting.engine import FloatArray
+from gpmodels.units.masked import check_unmasked
 
 _MANY_ROWS = 10  # whose weights may add up to too little
 _LEAST_TOTAL = 2.0
+_LARGEST = 1e150
 
 
 def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: Any) -> Any:
@@ -24,12 +27,21 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
 
     Raises:
         ValueError: The data are not as expected; where a value is NaN or infinite, the message names the
-            first one by its row and column, from 0. Or a label is missing, or they are texts and numbers.
+            first one by its row and column, from 0. Or a label is missing, they are texts and numbers, or
+            targets are dates; entries are masked, or too large to be squared.
     """
+    check_unmasked(x, y)
     if not isinstance(y, str):
         _require_one_kind(y)
+        if is_regressor(estimator) and np.asarray(y).dtype.kind in "mM":
+            raise ValueError(
+                "y holds dates or durations; expected numbers. Convert them to the unit that is meant, for "
+                "example by (y - y.min()) / numpy.timedelta64(1, 'D')."
+            )
     try:
-        return validate_data(estimator, x, y, **options)
+        checked = validate_data(estimator, x, y, **options)
+        _require_squares(checked if isinstance(y, str) else checked[0])
+        return checked
     except ValueError as error:
         if not any(word in str(error) for word in ("NaN", "infinity")):
             raise
@@ -39,6 +51,17 @@ def checked_rows(estimator: Any, x: Any, y: Any = "no_validation", **options: An
         found = str(error).partition("\n")[0]
         remedy = "Leave such rows out, or fill in the values, for example by sklearn.impute.SimpleImputer."
         raise ValueError(f"{found} {place} {remedy}") from error
+
+
+def _require_squares(x: Any) -> None:
+    """Refuse inputs whose squares overflow, so that the deviation of their column is infinite."""
+    if x.dtype.kind != "f" or not x.size or max(float(x.max()), -float(x.min())) < _LARGEST:
+        return
+    row, column = np.unravel_index(int(np.abs(x).argmax()), x.shape)
+    raise ValueError(
+        f"X has {x[row, column]:.3g} in row {row}, column {column}; expected at most {_LARGEST:g}, whose "
+        "square is finite. Give the column in another unit, or its logarithm."
+    )
 
 
 def warn_of_small_weights(weight: FloatArray, name: str) -> None:

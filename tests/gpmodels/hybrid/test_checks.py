@@ -196,7 +196,7 @@ def test_weights_that_are_no_weights_are_refused(wrong):
     weights = np.ones(40)
     weights[7] = wrong
     model = identity(LinearHead())
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Weights must be finite numbers from 0"):
+    with pytest.raises(ValueError, match=r"^Weights must be finite numbers from 0"):
         model.fit(X, np.arange(40) % 2, sample_weight=weights, verbose=0)
 
 
@@ -233,3 +233,65 @@ def test_num_data_of_batches_is_noticed_once(caplog):
 def test_effective_observations_above_all_are_refused():
     with pytest.raises(ValueError, match="num_effective is 50, but cannot be above num_data, 40"):
         HybridModel(keras.layers.Identity(), LinearHead(), num_data=40, num_effective=50.0)
+
+
+@pytest.mark.parametrize("labels", [[0, 2, 1, 0], [0, -1, 1, 0], [0, 0.5, 1, 1]])
+@pytest.mark.parametrize("use", ["fit", "evaluate", "validation"])
+def test_a_step_refuses_labels_in_one_sentence(labels, use):
+    """Heads that nothing places meet them in the graph, as validation and evaluation do with any head."""
+    model = identity(LinearHead())
+    x, good = np.ones((4, 2), np.float32), np.array([0, 1, 0, 1])
+    wrong = np.array(labels)
+    call = {
+        "fit": lambda: model.fit(x, wrong, verbose=0),
+        "validation": lambda: model.fit(x, good, validation_data=(x, wrong), verbose=0),
+        "evaluate": lambda: model.evaluate(x, wrong, verbose=0),
+    }[use]
+    with pytest.raises(ValueError, match=r"^Labels must be 0 or 1, but found \["):
+        call()
+
+
+def test_masked_entries_are_refused():
+    x = np.ma.masked_greater(np.arange(8.0).reshape(4, 2), 5.0)
+    with pytest.raises(ValueError, match="2 of 8 entries of an array are masked"):
+        identity().fit(x, np.array([0, 1, 0, 1]))
+
+
+def test_a_model_without_anything_to_train_is_refused():
+    model = identity(LinearHead())
+    model.build((None, 2))
+    model.trainable = False
+    with pytest.raises(ValueError, match="Nothing is trainable"):
+        model.fit(np.ones((4, 2), np.float32), np.array([0, 1, 0, 1]), verbose=0)
+
+
+def test_xla_is_said_to_leave_out_the_checks(caplog):
+    model = identity()
+    model.compile(jit_compile=False)
+    assert caplog.text == ""
+    model.compile(jit_compile=True)
+    assert "XLA leaves out the checks" in caplog.text
+
+
+class _AddsLoss(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(3.0 * tf.reduce_mean(x))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("layer", "penalty"),
+    [
+        (lambda: keras.layers.Dense(2, "relu", kernel_initializer="ones", kernel_regularizer="l2"), 0.01 * 4),
+        (_AddsLoss, 3.0),
+        (lambda: keras.layers.Dense(2), 0.0),
+    ],
+    ids=["regulariser", "add_loss", "none"],
+)
+def test_the_networks_own_losses_are_part_of_the_loss(layer, penalty):
+    model = HybridModel(keras.Sequential([layer()]), LinearHead(), num_data=4)
+    model.compile(keras.optimizers.SGD(0.0))
+    x, y = np.ones((4, 2), np.float32), np.array([0, 1, 0, 1])
+    evaluated = model.evaluate(x, y, verbose=0, return_dict=True)
+    for logs in (evaluated, model.train_on_batch(x, y, return_dict=True)):
+        assert logs["loss"] + logs["expected_log_likelihood"] == pytest.approx(penalty, abs=1e-5)

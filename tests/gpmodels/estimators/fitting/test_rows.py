@@ -86,3 +86,28 @@ def test_moments_are_weighted_and_constant_columns_keep_their_scale():
     mean, scale = weighted_moments(values, np.array([1.0, 3.0, 0.0]))
     np.testing.assert_allclose(mean, [2.5, 7.0, 1e9])
     np.testing.assert_allclose(scale, [np.sqrt(0.75), 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.ma.masked_greater(X, 9.0), [0, 1, 0, 1, 0, 1], "2 of 12 entries of an array are masked"),
+        (
+            X,
+            np.ma.masked_array([0, 1, 0, 1, 0, 1], [1, 0, 0, 0, 0, 0]),
+            "1 of 6 entries of an array are masked",
+        ),
+        (
+            X * [1.0, 1e200],
+            [0, 1, 0, 1, 0, 1],
+            r"X has 1.1e\+201 in row 5, column 1; expected at most 1e\+150",
+        ),
+        (X, np.arange(6).astype("datetime64[D]"), "y holds dates or durations; expected numbers"),
+    ],
+    ids=["masked X", "masked y", "squares overflow", "dates"],
+)
+def test_values_that_numpy_would_hand_on_are_refused(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        SVGPRegressor().fit(x, y)
+    fitted = SVGPRegressor(num_inducing=2, max_iterations=1).fit(np.ma.masked_greater(X, 99.0), X[:, 0])
+    assert np.isfinite(fitted.predict(X * 1e100)).all()
