@@ -166,27 +166,34 @@ class Answers:
             self._append([{"image": one.image, "undoes": one.number, **undo} for one in together])
             return together
 
-    def write_tables(self, known: Iterable[tuple[str, str, str]]) -> None:
+    def write_tables(self, known: Iterable[tuple[str, str, str, str]]) -> None:
         """Write `labels.csv`, which `prepare --table` takes, and `review.csv` with what has no class.
 
         Args:
-            known: Name, group and label known before of each image of the pool; the label is empty for none.
+            known: Name, group, label known before and side of the split (train or test) of each image of the
+                pool; the label is empty for none, and the side where there is no split. Only if all that are
+                labelled have a side, the table has a column split.
 
         Raises:
             InputError: A table cannot be written.
         """
-        labels, review = [], []
+        labels: list[tuple[str, ...]] = []
+        review: list[tuple[str, ...]] = []
         with self._lock:
-            for name, group, label in known:
+            for name, group, label, side in known:
                 answer = self._standing(name)
                 if answer is None:
-                    labels += [(name, label, group, "given", "")] if label else []
+                    labels += [(name, label, group, side, "given", "")] if label else []
                 elif answer.verdict == "class":
-                    labels.append((name, answer.class_name, group, answer.who, answer.when))
+                    labels.append((name, answer.class_name, group, side, answer.who, answer.when))
                 else:
                     review.append((name, answer.verdict, group, answer.who, answer.when))
             folder = self._path.parent
-            write_table(folder / LABELS, ("image", "class", "group", "who", "when"), labels)
+            columns = ["image", "class", "group", "split", "who", "when"]
+            if not all(row[3] for row in labels):  # `prepare` divides them
+                del columns[3]
+                labels = [(*row[:3], *row[4:]) for row in labels]
+            write_table(folder / LABELS, columns, labels)
             write_table(folder / REVIEW, ("image", "answer", "group", "who", "when"), review)
 
     # Within the lock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +32,7 @@ class PoolImage:
         path: The file.
         group: What it belongs to. Images of one group train together or judge together.
         label: Class that is known of it before; empty for none.
+        split: Side of the split that is known before, train or test; empty for none.
         reason: Why a person is to look at it, in a sentence; empty for an image like others.
     """
 
@@ -39,6 +40,7 @@ class PoolImage:
     path: Path
     group: str
     label: str = ""
+    split: str = ""
     reason: str = ""
 
 
@@ -117,7 +119,7 @@ def _of_table(folder: Path, table: Path) -> tuple[list[PoolImage], list[Skipped]
     for source in sources:
         label = "" if source.class_name.casefold() in MISSING_LABELS else source.class_name
         name = source.path.relative_to(folder).as_posix()
-        images.append(PoolImage(name, source.path, source.group or "", label))
+        images.append(PoolImage(name, source.path, source.group or "", label, source.split or ""))
     return images, skipped
 
 
@@ -147,8 +149,5 @@ def _grouped(images: Sequence[PoolImage], settings: LabelSettings) -> tuple[list
     if wanted.consecutive > 1:
         groupings.append(consecutive_groups(stems, wanted.consecutive))
     groups = joined_groups(stems, groupings or [{stem: stem for stem in stems}])
-    grouped = [
-        PoolImage(image.name, image.path, groups[stem], image.label, image.reason)
-        for stem, image in zip(stems, images, strict=True)
-    ]
+    grouped = [replace(image, group=groups[stem]) for stem, image in zip(stems, images, strict=True)]
     return grouped, distance

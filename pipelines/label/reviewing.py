@@ -145,6 +145,7 @@ class _PreparedImage(BaseModel):
     name: str
     label: int = Field(ge=0)
     group: str
+    split: str | None = None
 
 
 class _PreparedImages(BaseModel):
@@ -155,7 +156,7 @@ class _PreparedImages(BaseModel):
 
 
 def with_prepared(pool: Pool, prepared: Path) -> Pool:
-    """Return a pool with the labels and groups of a prepared folder, and what contradicts labels as reasons.
+    """Return a pool with labels, groups and split of a prepared folder; contradictions are reasons.
 
     Args:
         pool: The images that were prepared.
@@ -167,25 +168,27 @@ def with_prepared(pool: Pool, prepared: Path) -> Pool:
     content = read_manifest(prepared)
     try:
         manifest = _PreparedImages.model_validate_json(content)
-        labels = [(one.name, (manifest.class_names[one.label], one.group)) for one in manifest.examples]
+        known = [(one.name, (one, manifest.class_names[one.label])) for one in manifest.examples]
     except (ValidationError, IndexError) as error:
         raise InputError(
             f"{prepared / MANIFEST_NAME}: does not list images with one class each. Give a folder that "
             "`classify prepare` or `sonar prepare` wrote of whole images."
         ) from error
     names = [image.name for image in pool.images]
-    found = values_by_name(prepared / MANIFEST_NAME, labels, names)
+    found = values_by_name(prepared / MANIFEST_NAME, known, names)
     if not found:
         raise InputError(
-            f"{prepared}: none of its {len(labels)} examples (such as {labels[0][0]}) is among the images of "
+            f"{prepared}: none of its {len(known)} examples (such as {known[0][0]}) is among the images of "
             f"{pool.folder}. Give the folder of the images that were prepared."
         )
     contradicted = values_by_name(prepared / CONTRADICTIONS, _contradictions(prepared).items(), names)
     images = []
-    for image in pool.images:
-        label, group = found.get(image.name, (image.label, image.group))
-        reason = contradicted.get(image.name, "")
-        images.append(replace(image, label=label, group=group, reason=reason))
+    for found_image in pool.images:
+        image = replace(found_image, reason=contradicted.get(found_image.name, ""))
+        if image.name in found:
+            one, label = found[image.name]
+            image = replace(image, label=label, group=one.group, split=one.split or "")
+        images.append(image)
     return replace(pool, images=tuple(images), classes=manifest.class_names)
 
 

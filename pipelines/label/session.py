@@ -21,6 +21,7 @@ from data_prep.labelled.near_duplicates import LEAST_CORRELATION, duplicate_pair
 from data_prep.splits.groups import joined_groups
 from pipelines.label.answers import Answer, Answers, Verdict
 from pipelines.label.exchange import LabelledImage
+from pipelines.label.learning.division import judging_groups
 from pipelines.label.learning.learner import Learner
 from pipelines.label.learning.progress import Progress
 from pipelines.label.pool import Pool
@@ -81,6 +82,7 @@ class Session:
         self._number = {image.name: number for number, image in enumerate(pool.images)}
         self._groups = [image.group for image in pool.images]
         self._random = np.random.default_rng(seed).permutation(len(pool.images))
+        self._judging = self._judging_images(self._groups)
         self._lock = threading.RLock()
         self._shown: dict[str, tuple[int, float]] = {}
         self._num_encoded = 0
@@ -126,13 +128,19 @@ class Session:
                 encoded.hashes, distance, encoded.grey, least_correlation=LEAST_CORRELATION
             )
             groups = joined_groups(names, [groups], encoded.rows[pairs].astype(np.int64))
-        of_rows = [groups[names[row]] for row in encoded.rows]
-        judging = None if self.pool.purpose == "learn" else np.zeros(len(of_rows), bool)
-        learner = Learner(encoded.features, of_rows, len(self.classes), seed=self._seed, is_judging=judging)
+        in_order = [groups[name] for name in names]
+        judging, of_rows = self._judging_images(in_order), [in_order[row] for row in encoded.rows]
+        learner = Learner(
+            encoded.features,
+            of_rows,
+            len(self.classes),
+            seed=self._seed,
+            is_judging=judging[encoded.rows],
+        )
         row_of = np.full(len(names), -1)
         row_of[encoded.rows] = np.arange(len(encoded.rows))
         with self._lock:
-            self._groups = [groups[name] for name in names]
+            self._groups, self._judging = in_order, judging
             learner.set_labels([self._class_of(int(number)) for number in encoded.rows])
             self._learned = _Learned(learner, encoded.rows, row_of)
             self._unreadable = encoded.unreadable
@@ -299,11 +307,23 @@ class Session:
                 learned.learner.update(row, self._class_of(number))
         self._is_changed.set()
 
+    def _judging_images(self, groups: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each image judges: as the split says that is known of its group, else by a hash."""
+        if self.pool.purpose != "learn":
+            return np.zeros(len(groups), bool)
+        judging = judging_groups(groups, self._seed)
+        known = {group: one.split for group, one in zip(groups, self.pool.images, strict=True) if one.split}
+        for number, image in enumerate(self.pool.images):
+            if side := image.split or known.get(groups[number]):
+                judging[number] = side == "test"
+        return judging
+
     def _write_tables(self) -> None:
-        images = self.pool.images
-        self._answers.write_tables(
-            (image.name, group, image.label) for image, group in zip(images, self._groups, strict=True)
-        )
+        is_divided, known = self.pool.purpose == "learn", []
+        for image, group, judges in zip(self.pool.images, self._groups, self._judging, strict=True):
+            side = ("test" if judges else "train") if is_divided else image.split
+            known.append((image.name, group, image.label, side))
+        self._answers.write_tables(known)
 
     def _read_answers(self, numbers: Iterable[int]) -> None:
         for number in numbers:

@@ -10,7 +10,7 @@ import pytest
 from data_prep.errors import InputError
 from pipelines.label.answers import ANSWERS, LABELS, REVIEW, Answers
 
-KNOWN = [("a.png", "g", ""), ("b.png", "h", "old"), ('c,".png', "h", "")]
+KNOWN = [("a.png", "g", "", "test"), ("b.png", "h", "old", "train"), ('c,".png', "h", "", "train")]
 
 
 def rows(path):
@@ -143,12 +143,23 @@ def test_the_tables_hold_what_counts(tmp_path):
     answers.add(["a.png"], "not usable", tab="1")
     answers.write_tables(KNOWN)
     labels = rows(tmp_path / LABELS)
-    assert list(labels[0]) == ["image", "class", "group", "who", "when"]
-    assert [(row["image"], row["class"], row["group"], row["who"]) for row in labels] == [
-        ("b.png", "old", "h", "given"),
-        ('c,".png', "ro,se", "h", "me"),
+    assert list(labels[0]) == ["image", "class", "group", "split", "who", "when"]
+    assert [tuple(row.values())[:5] for row in labels] == [
+        ("b.png", "old", "h", "train", "given"),
+        ('c,".png', "ro,se", "h", "train", "me"),
     ]
     assert [(row["image"], row["answer"]) for row in rows(tmp_path / REVIEW)] == [("a.png", "not usable")]
+
+
+def test_without_a_side_of_each_label_the_table_has_no_split(tmp_path):
+    Answers(tmp_path).write_tables([("a.png", "g", "old", "test"), ("b.png", "h", "old", "")])
+    assert rows(tmp_path / LABELS)[0] == {
+        "image": "a.png",
+        "class": "old",
+        "group": "g",
+        "who": "given",
+        "when": "",
+    }
 
 
 def test_an_undone_correction_leaves_the_label_that_was_given(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data_prep.errors import InputError
+from data_prep.files.tables import read_table, write_table
 from pipelines.label.answers import Answers
 from pipelines.label.pool import Pool, PoolImage
 from pipelines.label.session import ALIKE_IMAGES, Session
@@ -131,11 +132,26 @@ def test_near_duplicates_are_of_one_group(open_session, images):
     assert len({session._groups[number] for number in numbers}) == 1
 
 
+def test_what_judges_is_the_test_part_of_the_table_and_keeps_a_split_that_is_known(open_session, tmp_path):
+    rows = [(f"{number:02d}.png", "dark", "test" if number < 3 else "train") for number in range(6)]
+    write_table(tmp_path / "known.csv", ("image", "class", "split"), rows)
+    session = open_session(LabelSettings(classes=CLASSES), table=tmp_path / "known.csv")
+    assert session._learned.learner.judging.tolist() == [True] * 3 + [False] * 3
+    session = open_session()
+    label_some(session, 20)
+    judging = {image.name for image, one in zip(session.pool.images, session._judging, strict=True) if one}
+    table = read_table(tmp_path / "labels" / "labels.csv", ("image", "split")).values()
+    assert {row["image"] for row in table if row["split"] == "test"} == judging & {
+        row["image"] for row in table
+    }
+    assert {row["split"] for row in table} == {"train", "test"}
+
+
 def test_a_pool_with_an_order_is_asked_in_it(tmp_path, images):
     files = [(f"{number:02d}.png", f"reason {number}") for number in (7, 3, 11)]
     pool = Pool(
         images,
-        tuple(PoolImage(name, images / name, name, "dark", reason) for name, reason in files),
+        tuple(PoolImage(name, images / name, name, "dark", reason=reason) for name, reason in files),
         purpose="referred",
     )
     (tmp_path / "labels").mkdir()
