@@ -7,8 +7,8 @@ under the strongest shift of each kind (`pipelines.scores.shifts`). Held-out ima
 other ways than those that judge (gamma, colour cast, pixels, speckle), each half of the weight, fit
 
 - one temperature T for all;
-- log T = a + b max(0, log(s / median s)), b >= 0, of the strangeness s that familiarity is made of;
-- the same of the strangeness of the trunk's early maps (mean and deviation of each channel), where noise and
+- log T = a + b max(0, log(s / median s)), b >= 0, of the distance s that familiarity is made of;
+- the same of the distance of the trunk's early maps (mean and deviation of each channel), where noise and
   blur show before the network has learned to overlook them;
 - the second rule from the held-out images as they are alone.
 
@@ -46,15 +46,16 @@ from pipelines.runs.job import Job, trained_job
 from pipelines.runs.train import train
 from pipelines.scores.calibration import calibration_counts, expected_calibration_error
 from pipelines.scores.shifts import SHIFTS, STRENGTHS, shifted
+from pipelines.scores.unfamiliar_scores import FAMILIARITY_DISTANCE
 
 SIZES = {"debris": 80, "side-scan": 80, "colon": 6, "breast": 6}
 HEADS = ("linear", "svgp", "hgp")
 RULES = (
     "as fitted by the run",
     "one T",
-    "T by strangeness",
-    "T by early strangeness",
-    "T by strangeness, unspoilt",
+    "T by distance",
+    "T by early distance",
+    "T by distance, unspoilt",
 )
 _MOST = {"debris": 100, "side-scan": 100, "colon": 12, "breast": 12}
 _TITLE = "Calibration under the strongest shift"
@@ -69,8 +70,8 @@ class Judged:
 
     Attributes:
         probability: `{method: [N, C]}`.
-        strange: Strangeness of the trunk's features `[N]`.
-        early: Strangeness of its early maps `[N]`.
+        strange: Distance of the trunk's features `[N]`.
+        early: Distance of its early maps `[N]`.
         truth: Labels `[N]`.
     """
 
@@ -147,11 +148,10 @@ class Subject:
                 np.float64
             )
             strange = [
-                float(np.mean(one["strangeness"])) for one in outputs if "strangeness" in one
+                float(np.mean(one[FAMILIARITY_DISTANCE])) for one in outputs if FAMILIARITY_DISTANCE in one
             ] or strange
         early = [
-            float(np.mean(self._early.strangeness(tf.constant(self._early_features(image)))))
-            for image in images
+            float(np.mean(self._early.distance(tf.constant(self._early_features(image))))) for image in images
         ]
         truth = np.array([int(np.ravel(one.truth)[0]) for one in examples])
         return Judged(probability, np.array(strange), np.array(early), truth)

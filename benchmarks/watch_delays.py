@@ -8,9 +8,9 @@ that. Streams are images that trained nothing, one of each group, in many random
 them they come darker, blurred or from another data set, or are of a class that was left out. No image comes
 twice, except in streams of which a share is foreign: they draw images with replacement, to be long enough.
 
-Then with simulated familiarity: held-out strangenesses are drawn anew for each stream, as are those of its
+Then with simulated familiarity: held-out distances are drawn anew for each stream, as are those of its
 images. "shift" makes each image a little less familiar (AUROC .625), or more. Grouped held-out examples have
-a strangeness that correlates by .9 within groups of 2 to 30.
+a distance that correlates by .9 within groups of 2 to 30.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Change:
     Attributes:
         name: Of the change.
         share: Of images that are changed.
-        make: Strangeness of changed images from uniform ones, in simulations.
+        make: Distance of changed images from uniform ones, in simulations.
     """
 
     name: str
@@ -113,8 +113,8 @@ def simulated(streams: int, length: int) -> list[dict[str, Any]]:
                 changed = np.arange(strange.size) >= before
                 changed &= rng.random(strange.size) < change.share
                 strange[changed] = change.make(strange[changed])
-                as_strange = held_out - np.searchsorted(reference, strange)
-                alarms.append(alarm((1 + as_strange) / (held_out + 1), held_out, rng))
+                as_far = held_out - np.searchsorted(reference, strange)
+                alarms.append(alarm((1 + as_far) / (held_out + 1), held_out, rng))
             rows.append(_row("simulated", held_out, before, change.name, delays(alarms, before, length)))
     for groups in (100, 300):
         alarms = [

@@ -57,7 +57,7 @@ def familiarity_picture(path: Path) -> None:
         axes.hist(held_out, bins, color=COLOURS[1], alpha=0.7, label="held-out images of the training")
         axes.hist(unknown, bins, color=COLOURS[2], alpha=0.7, label="images of another kind")
         axes.axvline(limit, color="#444444", linestyle="--", linewidth=1, label="familiarity 0.01")
-        axes.set(xlabel="strangeness: distance to the nearest training example", ylabel="images")
+        axes.set(xlabel="distance to the nearest training example", ylabel="images")
         axes.legend(loc="upper right")
         figure.savefig(path, metadata={"Date": None})
 

@@ -1,6 +1,6 @@
-"""How familiar an input is: the share of held-out examples that look at least as strange.
+"""How familiar an input is: the share of held-out examples that are at least as far away.
 
-The strangeness s(x) is 1 less the largest cosine similarity of x's features to those of reference examples of
+The distance s(x) is 1 less the largest cosine similarity of x's features to those of reference examples of
 the training (nearest neighbours of normalised features; Sun, Ming, Zhu and Li, "Out-of-distribution detection
 with deep nearest neighbors", 2022). Features that are given, and not learned, are divided by their root mean
 square first. The familiarity is its conformal p-value (Vovk, Gammerman and Shafer, 2005, section 2.2),
@@ -18,8 +18,8 @@ would say too much. With G groups g of n_g held-out examples it is
 which holds for an example of a new group (hierarchical conformal prediction; Lee, Barber and Willett,
 "Distribution-free inference with hierarchical data", 2023), and is never below 1 / (G + 1).
 
-Single pixels of a map are strange wherever two things meet. What is unknown is strange throughout, so that of
-maps s is averaged over a square around each pixel, of held-out pixels as of new ones.
+Single pixels of a map are far wherever two things meet. What is unknown is far throughout, so that of maps s
+is averaged over a square around each pixel, of held-out pixels as of new ones.
 """
 
 from collections.abc import Sequence
@@ -49,12 +49,12 @@ class Familiarity:
         scale: What each feature is divided by `[D]`: its root mean square over the reference examples where
             the features are given, 1 where they are learned.
         reference: Features of the reference examples, scaled, of length 1, `[R, D]`.
-        held_out: Strangeness of the held-out examples `[n]`, ascending; training examples may join them that
+        held_out: Distance of the held-out examples `[n]`, ascending; training examples may join them that
             were compared with those of other groups alone.
         of_inputs: Whether the features are what the network is given, as where these are features already,
             and not what it returns.
         groups: Number of the group of each of `held_out`, `[n]`; None where each is a group of its own.
-        neighbourhood: Side in pixels of the square over which the strangeness of maps is averaged; odd, 1 for
+        neighbourhood: Side in pixels of the square over which the distance of maps is averaged; odd, 1 for
             single pixels.
     """
 
@@ -76,67 +76,67 @@ class Familiarity:
         return 1.0 / (self.num_groups + 1.0)
 
     @check_shapes("features: [batch..., D]", "return: [batch...]")
-    def strangeness(self, features: tf.Tensor) -> tf.Tensor:
+    def distance(self, features: tf.Tensor) -> tf.Tensor:
         """Return s of feature vectors `[..., D]`, 0 to 2; of maps `[B, H, W, D]` means of squares."""
         points = unit_length(tf.cast(flatten_points(features), tf.float32) / self.scale)
         nearest = tf.reduce_max(tf.matmul(points, tf.constant(self.reference), transpose_b=True), axis=-1)
-        strange = tf.reshape(1.0 - nearest, tf.shape(features)[:-1])
-        return strange if self.neighbourhood == 1 else _averaged(strange, self.neighbourhood)
+        distance = tf.reshape(1.0 - nearest, tf.shape(features)[:-1])
+        return distance if self.neighbourhood == 1 else _averaged(distance, self.neighbourhood)
 
     @check_shapes("features: [batch..., D]", "return: [batch...]")
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
         """Return the familiarity of feature vectors `[..., D]`, in (0, 1], least if not finite."""
-        return self.of_strangeness(self.strangeness(features))
+        return self.of_distance(self.distance(features))
 
-    @check_shapes("strange: [batch...]", "return: [batch...]")
-    def of_strangeness(self, strange: tf.Tensor) -> tf.Tensor:
-        """Return the share of held-out examples that are at least as strange, by groups as given above."""
+    @check_shapes("distance: [batch...]", "return: [batch...]")
+    def of_distance(self, distance: tf.Tensor) -> tf.Tensor:
+        """Return the share of held-out examples that are at least as far away, by groups as given above."""
         # The search would put NaN first, where what is most familiar is.
-        strange = tf.where(tf.math.is_finite(strange), strange, np.inf)
-        below = tf.searchsorted(tf.constant(self.held_out), tf.reshape(strange, [-1]), side="left")
+        distance = tf.where(tf.math.is_finite(distance), distance, np.inf)
+        below = tf.searchsorted(tf.constant(self.held_out), tf.reshape(distance, [-1]), side="left")
         share = tf.gather(tf.constant(self._shares()), below)
-        return tf.ensure_shape(tf.reshape(share, tf.shape(strange)), strange.shape)
+        return tf.ensure_shape(tf.reshape(share, tf.shape(distance)), distance.shape)
 
     def calibrated(
-        self, strange: FloatArray, groups: Sequence[str] | npt.NDArray[Any] | None = None
+        self, distance: FloatArray, groups: Sequence[str] | npt.NDArray[Any] | None = None
     ) -> "Familiarity":
         """Return this familiarity with what held-out examples say of it.
 
         Args:
-            strange: Strangeness of the held-out examples `[n]`.
+            distance: Distance of the held-out examples `[n]`.
             groups: Group of each of them `[n]`; None where each is a group of its own.
 
         Raises:
-            ValueError: A strangeness is not finite.
+            ValueError: A distance is not finite.
         """
-        if not np.isfinite(strange).all():
+        if not np.isfinite(distance).all():
             raise ValueError("found a feature that is not finite; did the training diverge?")
-        order = np.argsort(strange, kind="stable")
+        order = np.argsort(distance, kind="stable")
         numbers = None
         if groups is not None:
             numbers = np.unique(groups, return_inverse=True)[1][order].astype(np.int32)
-        return replace(self, held_out=np.asarray(strange, np.float32)[order], groups=numbers)
+        return replace(self, held_out=np.asarray(distance, np.float32)[order], groups=numbers)
 
     def _shares(self) -> npt.NDArray[np.float32]:
-        """Return p where 0, 1, ..., n of the held-out examples are less strange, `[n + 1]`."""
+        """Return p where 0, 1, ..., n of the held-out examples are nearer, `[n + 1]`."""
         weight = np.ones(self.held_out.size)
         if self.groups is not None:
             _, member, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)
             weight = 1.0 / sizes[member]
-        as_strange = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
-        return ((1.0 + as_strange) / (self.num_groups + 1.0)).astype(np.float32)
+        as_far = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
+        return ((1.0 + as_far) / (self.num_groups + 1.0)).astype(np.float32)
 
 
 def refer_to(
     reference: FloatArray, *, of_inputs: bool = False, seed: int = 0, neighbourhood: int = 1
 ) -> Familiarity:
-    """Return a familiarity that knows strangeness alone: it waits for `Familiarity.calibrated`.
+    """Return a familiarity that knows the distance alone: it waits for `Familiarity.calibrated`.
 
     Args:
         reference: Features of training examples `[R, D]`; of more than `MAX_REFERENCES` a random part counts.
         of_inputs: Whether the features are what the network is given.
         seed: Seed of the choice.
-        neighbourhood: Side in pixels of the square over which the strangeness of maps is averaged.
+        neighbourhood: Side in pixels of the square over which the distance of maps is averaged.
 
     Raises:
         ValueError: A feature is not finite.
@@ -145,7 +145,7 @@ def refer_to(
         >>> rng = np.random.default_rng(0)
         >>> reference, held_out = 1 + 0.1 * rng.normal(size=(2, 99, 8)).astype(np.float32)
         >>> found = refer_to(reference)
-        >>> familiarity = found.calibrated(found.strangeness(tf.constant(held_out)).numpy())
+        >>> familiarity = found.calibrated(found.distance(tf.constant(held_out)).numpy())
         >>> float(familiarity(tf.constant([[1.0, -1, 1, -1, 1, -1, 1, -1]]))[0]).__round__(3)
         0.01
     """

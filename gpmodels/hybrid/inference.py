@@ -20,7 +20,7 @@ def inference_function(
     trunk: keras.Model | None = None,
     familiarity: Familiarity | None = None,
     moments: tuple[float, float] | None = None,
-    says_strangeness: bool = False,
+    returns_distance: bool = False,
 ) -> Callable[[Any], dict[str, tf.Tensor]]:
     """Return `inputs -> predictions` with the head folded into constants.
 
@@ -30,7 +30,7 @@ def inference_function(
         trunk: Maps what is given to the network's inputs; None where that is the same.
         familiarity: Adds an output `familiarity`; None adds nothing.
         moments: Mean and scale of real targets; None for classes.
-        says_strangeness: Also return the `strangeness` that each familiarity ranks.
+        returns_distance: Also return the `familiarity_distance` that each familiarity ranks.
     """
     latent, temperature, readout = head.for_inference(), head.prediction_temperature, head.readout()
 
@@ -49,8 +49,8 @@ def inference_function(
             outputs = in_unit_of_targets(outputs, *moments)
         if familiarity is None:
             return outputs
-        strange = familiarity.strangeness(inputs if familiarity.of_inputs else features)
-        told = {"strangeness": strange} if says_strangeness else {}
-        return {**outputs, "familiarity": familiarity.of_strangeness(strange), **told}
+        distance = familiarity.distance(inputs if familiarity.of_inputs else features)
+        told = {"familiarity_distance": distance} if returns_distance else {}
+        return {**outputs, "familiarity": familiarity.of_distance(distance), **told}
 
     return tf.autograph.experimental.do_not_convert(infer)

@@ -425,11 +425,11 @@ class HybridModel(BoundModel):
         """
         return drop_unused(self.features, self.head, data)
 
-    def inference_function(self, *, says_strangeness: bool = False) -> Any:
+    def inference_function(self, *, returns_distance: bool = False) -> Any:
         """Return `inputs -> predictions` with the head folded into constants, for a SavedModel.
 
         Args:
-            says_strangeness: Also return the `strangeness` that each familiarity ranks.
+            returns_distance: Also return the `familiarity_distance` that each familiarity ranks.
         """
         return inference_function(
             self.network,
@@ -437,7 +437,7 @@ class HybridModel(BoundModel):
             trunk=self._trunk,
             familiarity=self.familiarity,
             moments=None if self.target_mean is None else (number(self.target_mean), self.scale_of_targets()),
-            says_strangeness=says_strangeness,
+            returns_distance=returns_distance,
         )
 
     @property

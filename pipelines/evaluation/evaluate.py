@@ -20,7 +20,7 @@ from pipelines.command.folders import METRICS, require_no_evaluation
 from pipelines.evaluation.costs import judged_costs
 from pipelines.evaluation.guarantees import no_guarantee_reason, run_guarantees
 from pipelines.evaluation.shifted import require_images, shifted_results
-from pipelines.evaluation.unfamiliar import NoveltyCollector, predict_unfamiliar, read_unfamiliar
+from pipelines.evaluation.unfamiliar import UnfamiliarCollector, predict_unfamiliar, read_unfamiliar
 from pipelines.evaluation.warnings import (
     chance_warnings,
     ensemble_warnings,
@@ -44,7 +44,6 @@ from pipelines.runs.training_digests import read_learned
 from pipelines.scores.cost_results import cost_sentence
 from pipelines.scores.costs import given_costs
 from pipelines.scores.metrics import write_metrics
-from pipelines.scores.novelty import unfamiliar_sentences
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.report import Gallery, write_report
 from pipelines.scores.results import (
@@ -58,6 +57,7 @@ from pipelines.scores.results import (
 from pipelines.scores.shifts import shift_sentences
 from pipelines.scores.tables import guarantee_sentence, results_table
 from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY
+from pipelines.scores.unfamiliar_scores import unfamiliar_sentences
 
 REPORT = "report.html"
 
@@ -195,8 +195,8 @@ def _evaluate(
         unfamiliar={}
         if unknown is None
         else {
-            predictor.title: novelty.result(predict_unfamiliar(job, predictor, unknown))
-            for predictor, novelty in zip(predictors, judged.novelty, strict=True)
+            predictor.title: collected.result(predict_unfamiliar(job, predictor, unknown))
+            for predictor, collected in zip(predictors, judged.unfamiliar, strict=True)
         },
         shifted=shifted_results(
             job,
@@ -207,13 +207,13 @@ def _evaluate(
         if settings.shifted
         else {},
     )
-    shown, novelty = next(
-        (predictor, novelty)
-        for predictor, novelty in zip(predictors, judged.novelty, strict=True)
+    shown, collected = next(
+        (predictor, collected)
+        for predictor, collected in zip(predictors, judged.unfamiliar, strict=True)
         if predictor.title == main.name
     )
     count = settings.gallery_images
-    gallery = judge_by.gallery(main, shown, data, count, unfamiliar=novelty.unfamiliar(count))
+    gallery = judge_by.gallery(main, shown, data, count, unfamiliar=collected.unfamiliar(count))
     write_evaluation(job, evaluation, gallery, out)
     return evaluation
 
@@ -270,7 +270,7 @@ class JudgedMethods:
         predictors: The methods that could be judged.
         results: Scores.
         referral: Uncertainty and error of each example, for guarantees.
-        novelty: Scores that may tell unknown examples from these.
+        unfamiliar: Scores that may tell unknown examples from these.
         classes: What each said of the classes; nothing where that was not collected.
         left_out: What is wrong with the prediction of each other method, by its title.
     """
@@ -278,7 +278,7 @@ class JudgedMethods:
     predictors: tuple[Predictor, ...]
     results: tuple[MethodResult, ...]
     referral: tuple[ReferralCollector, ...]
-    novelty: tuple[NoveltyCollector, ...]
+    unfamiliar: tuple[UnfamiliarCollector, ...]
     classes: tuple[ClassCollector, ...]
     left_out: Mapping[str, str]
 
@@ -307,12 +307,12 @@ def judge_all(
     """
     judge_by = job.application.judge
     total = judge_by.count(job.data, names)
-    good: list[tuple[Predictor, MethodResult, ReferralCollector, NoveltyCollector, ClassCollector]] = []
+    good: list[tuple[Predictor, MethodResult, ReferralCollector, UnfamiliarCollector, ClassCollector]] = []
     left_out: dict[str, str] = {}
     for predictor in predictors:
         errors, scores, classes = (
             ReferralCollector(judge_by),
-            NoveltyCollector(predictor.flags),
+            UnfamiliarCollector(predictor.flags),
             ClassCollector(),
         )
         collectors: list[Collector] = [errors, scores]
@@ -336,8 +336,8 @@ def judge_all(
         good.append((predictor, result, errors, scores, classes))
     if not good:
         raise InputError(next(iter(left_out.values())))
-    judged, results, referral, novelty, said = zip(*good, strict=True)
-    return JudgedMethods(judged, results, referral, novelty, said, left_out)
+    judged, results, referral, unfamiliar, said = zip(*good, strict=True)
+    return JudgedMethods(judged, results, referral, unfamiliar, said, left_out)
 
 
 def judge(

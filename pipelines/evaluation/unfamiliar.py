@@ -22,12 +22,12 @@ from pipelines.runs.application import JudgedExample
 from pipelines.runs.job import Job
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.training_digests import input_digests
-from pipelines.scores.novelty import SCORE_TITLES, UnfamiliarResult, novelty_scores
 from pipelines.scores.pictures import Outputs
+from pipelines.scores.unfamiliar_scores import SCORE_TITLES, UnfamiliarResult, unfamiliar_scores
 
 
 @dataclass
-class NoveltyCollector:
+class UnfamiliarCollector:
     """Collects, for each example that a method predicts, the scores that may tell unknown ones.
 
     Attributes:
@@ -56,7 +56,7 @@ class NoveltyCollector:
         order = sorted(self._familiarity, key=lambda name: (self._familiarity[name], name))
         return tuple(name for name in order[:count] if is_unfamiliar(self._familiarity[name]))
 
-    def result(self, unknown: NoveltyCollector) -> UnfamiliarResult:
+    def result(self, unknown: UnfamiliarCollector) -> UnfamiliarResult:
         """Return how well each score tells the examples of another collector from these."""
         found = {key: np.array(values) for key, values in self._values.items()}
         other = {key: np.array(values) for key, values in unknown._values.items()}
@@ -65,7 +65,7 @@ class NoveltyCollector:
         ]
         return UnfamiliarResult(
             number=max(map(len, other.values())),
-            scores={key: novelty_scores(found[key], other[key]) for key in found if key != "flagged"},
+            scores={key: unfamiliar_scores(found[key], other[key]) for key in found if key != "flagged"},
             flagged_known=shares[0],
             flagged_unknown=shares[1],
         )
@@ -119,9 +119,9 @@ def read_unfamiliar(job: Job[Any, Any, Any], folder: Path, learned: frozenset[st
 
 def predict_unfamiliar(
     job: Job[Any, Any, Any], predictor: Predictor, examples: Sequence[JudgedExample]
-) -> NoveltyCollector:
+) -> UnfamiliarCollector:
     """Return the scores of a method for the examples of `read_unfamiliar`."""
-    collector = NoveltyCollector(predictor.flags)
+    collector = UnfamiliarCollector(predictor.flags)
     for example in track(
         examples,
         f"{predictor.title}: unfamiliar",

@@ -26,7 +26,7 @@ _LOCAL_FILES: Final = "/data/local-files/?d="
 _UPLOADED: Final = re.compile(r"^[0-9a-f]{8}-")
 
 
-class LabelledImage(NamedTuple):
+class ExportedImage(NamedTuple):
     """An image as other programs get it.
 
     Attributes:
@@ -117,7 +117,7 @@ def _classes_of(task: _Task) -> list[str]:
     return list(dict.fromkeys(given))
 
 
-def write_label_studio(path: Path, images: Sequence[LabelledImage], classes: Sequence[str]) -> None:
+def write_label_studio(path: Path, images: Sequence[ExportedImage], classes: Sequence[str]) -> None:
     """Write tasks that Label Studio imports: labels as annotations, probabilities as predictions with scores.
 
     Args:
@@ -146,7 +146,7 @@ def _choice(class_name: str) -> dict[str, Any]:
     return {**_CHOICE, "value": {"choices": [class_name]}}
 
 
-def write_class_folders(folder: Path, images: Sequence[LabelledImage]) -> None:
+def write_class_folders(folder: Path, images: Sequence[ExportedImage]) -> None:
     """Copy the labelled images into a folder for each class.
 
     Args:

@@ -20,7 +20,7 @@ from data_prep.errors import InputError
 from data_prep.labelled.near_duplicates import LEAST_CORRELATION, duplicate_pairs
 from data_prep.splits.groups import joined_groups
 from pipelines.label.answers import Answer, Answers, Verdict
-from pipelines.label.exchange import LabelledImage
+from pipelines.label.exchange import ExportedImage
 from pipelines.label.learning.division import judging_groups
 from pipelines.label.learning.learner import Learner
 from pipelines.label.learning.progress import Progress
@@ -220,13 +220,13 @@ class Session:
             "learned": None if learned_so_far is None else vars(learned_so_far),
         }
 
-    def labelled_images(self) -> list[LabelledImage]:
+    def labelled_images(self) -> list[ExportedImage]:
         """Return all images with their labels, and what the model, fitted anew, says of those without one."""
         learned = self._learned
         if learned is not None:
             learned.learner.refit()
         with self._lock:
-            found = [LabelledImage(*one, None) for one in zip(self.pool.images, self._labels, strict=True)]
+            found = [ExportedImage(*one, None) for one in zip(self.pool.images, self._labels, strict=True)]
             if learned is not None:
                 probability = learned.learner.probability()
                 for row, number in enumerate(learned.rows):

@@ -20,9 +20,9 @@ from pipelines.bundles.serving import per_class
 from pipelines.labelled.data import LabelledData
 from pipelines.runs.application import JudgedExample
 from pipelines.runs.predictors import Predictor
-from pipelines.scores.novelty import STRANGENESS
 from pipelines.scores.pictures import Outputs
 from pipelines.scores.pool_calibration import at_temperature
+from pipelines.scores.unfamiliar_scores import FAMILIARITY_DISTANCE
 
 _LEAST = float(np.finfo(np.float32).tiny)
 
@@ -64,7 +64,7 @@ class Pools:
         return [example.name for example in data.manifest.examples if self.name_of(example) in wanted]
 
     def outputs(self, predictor: Predictor, example: JudgedExample, *, temperature: float = 1.0) -> Outputs:
-        """Return the mean over the examples of a pool, see `mean_outputs`, with that of their strangeness.
+        """Return the mean over the examples of a pool, see `mean_outputs`, with that of their distance.
 
         Args:
             predictor: The method.
@@ -79,11 +79,10 @@ class Pools:
         information = np.concatenate([batch["mutual_information"].numpy() for batch in batches])
         if FAMILIARITY not in batches[0]:
             return mean_outputs(probability, information, temperature=temperature)
-        familiarity, strange = (
-            np.concatenate([batch[key].numpy() for batch in batches]) for key in (FAMILIARITY, STRANGENESS)
-        )
+        keys = (FAMILIARITY, FAMILIARITY_DISTANCE)
+        familiarity, distance = (np.concatenate([batch[key].numpy() for batch in batches]) for key in keys)
         outputs = mean_outputs(probability, information, familiarity, temperature=temperature)
-        return {**outputs, STRANGENESS: np.asarray(strange.mean())}
+        return {**outputs, FAMILIARITY_DISTANCE: np.asarray(distance.mean())}
 
 
 def mean_outputs(

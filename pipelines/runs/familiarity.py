@@ -1,12 +1,12 @@
 """The familiarity of a run's models: fitted after the training of each head, kept beside its weights.
 
 Reference examples are of the training part, held-out ones of the whole selection part, of many a random
-choice; of maps they are some random pixels of each image, and strangeness is averaged over a square around
+choice; of maps they are some random pixels of each image, and the distance is averaged over a square around
 each. What is held out counts by groups, as pixels of an image are alike.
 
-Where the features are given, the training has not moved them, and training examples look as strange as new
+Where the features are given, the training has not moved them, and training examples lie as far away as new
 ones if those of their group are no references for them. Where few groups are held out, these count, too: a
-reference fewer makes them a little stranger, so that new examples seem a little more familiar than they are.
+reference fewer puts them a little farther away, so that new ones seem a little more familiar than they are.
 """
 
 import json
@@ -35,7 +35,7 @@ _MOST_HELD_OUT = 5000
 _PIXELS_AN_IMAGE = 32
 _REFERENCE_PIXELS_AN_IMAGE = 4  # few, so that the references are of many images
 _SQUARES_A_SIDE = 5
-"""So many of the squares over which strangeness is averaged fit along the shorter side of a map."""
+"""So many of the squares over which the distance is averaged fit along the shorter side of a map."""
 
 
 def measure_familiarity(
@@ -69,10 +69,10 @@ def measure_familiarity(
     if not len(reference):
         return None
     found = refer_to(reference, of_inputs=model.takes_features, seed=seed, neighbourhood=side)
-    strange, examples = _some(_strangeness(found, model, held_out, rng), _MOST_HELD_OUT, seed)
-    if not len(strange):
+    distance, examples = _some(_distance(found, model, held_out, rng), _MOST_HELD_OUT, seed)
+    if not len(distance):
         return None
-    return found.calibrated(strange, examples if groups is None else np.asarray(groups)[examples])
+    return found.calibrated(distance, examples if groups is None else np.asarray(groups)[examples])
 
 
 def _of_given_features(
@@ -89,8 +89,8 @@ def _of_given_features(
     is_same = of_known[:, None] == of_known[chosen]
     cosine[is_same] = -1.0
     compared = ~is_same.all(axis=1)  # none of a single training group
-    strange = [1.0 - cosine.max(axis=1)[compared], found.strangeness(tf.constant(new)).numpy()]
-    return found.calibrated(np.concatenate(strange), np.concatenate([of_known[compared], of_new]))
+    distance = [1.0 - cosine.max(axis=1)[compared], found.distance(tf.constant(new)).numpy()]
+    return found.calibrated(np.concatenate(distance), np.concatenate([of_known[compared], of_new]))
 
 
 def _some_rows(
@@ -138,7 +138,7 @@ def _reference(
 
 
 def neighbourhood(height: int, width: int) -> int:
-    """Return the odd side in pixels of the square over which the strangeness of a map is averaged.
+    """Return the odd side in pixels of the square over which the distance of a map is averaged.
 
     Example:
         >>> neighbourhood(42, 56), neighbourhood(1, 1)
@@ -147,17 +147,17 @@ def neighbourhood(height: int, width: int) -> int:
     return 2 * round(min(height, width) / (2 * _SQUARES_A_SIDE)) + 1
 
 
-def _strangeness(
+def _distance(
     familiarity: Familiarity, model: HybridModel, batches: Iterable[Any], rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[Any], NDArray[np.intp]]]:
-    """Yield the strangeness of each batch, of maps of some pixels that count, and their examples' numbers."""
+    """Yield the distance of each batch, of maps of some pixels that count, and their examples' numbers."""
     begin = 0
     for features, counts in _features(model, batches):
         at_once = 1 if len(features.shape) > 2 else len(features)  # a map has many points
         parts = [features[row : row + at_once] for row in range(0, len(features), at_once)]
-        strange = np.concatenate([familiarity.strangeness(part) for part in parts]).reshape(counts.shape)
+        distance = np.concatenate([familiarity.distance(part) for part in parts]).reshape(counts.shape)
         chosen = _choice(counts, _PIXELS_AN_IMAGE, rng)
-        yield strange[chosen], begin + chosen[0]
+        yield distance[chosen], begin + chosen[0]
         begin += len(counts)
 
 

@@ -49,8 +49,8 @@ class Predictor:
 
 
 def predictor(title: str, model: HybridModel, **details: float | str) -> Predictor:
-    """Return the model as evaluation runs it: folded, traced once for any batch, with its strangeness."""
-    infer = model.inference_function(says_strangeness=True)
+    """Return the model as evaluation runs it: folded, traced once for any batch, with its distance."""
+    infer = model.inference_function(returns_distance=True)
     function = tf.function(infer, reduce_retracing=True, autograph=False)
     known = model.familiarity
     return Predictor(title, function, details, flags=known is not None and is_unfamiliar(known.least))

@@ -44,8 +44,8 @@ from data_prep.files.atomic import atomic_file
 from pipelines.scores.class_results import ClassResults
 from pipelines.scores.cost_results import CostResults
 from pipelines.scores.guarantees import MethodGuarantees
-from pipelines.scores.novelty import UnfamiliarResult
 from pipelines.scores.results import Evaluation, MethodResult
+from pipelines.scores.unfamiliar_scores import UnfamiliarResult
 
 METRICS_SCHEMA_VERSION = 1
 

@@ -33,7 +33,6 @@ from pipelines.scores.figures import (
 )
 from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.inline import jpeg_uri, page_environment, png_uri, svg_uri
-from pipelines.scores.novelty import SCORE_TITLES
 from pipelines.scores.pictures import Picture
 from pipelines.scores.results import Evaluation
 from pipelines.scores.tables import (
@@ -48,6 +47,7 @@ from pipelines.scores.tables import (
     referral_sentence,
     verdict,
 )
+from pipelines.scores.unfamiliar_scores import SCORE_TITLES
 
 _LONGEST_SIDE = 360
 _TEMPLATES = ("report.html.jinja", "report.css")
@@ -187,7 +187,7 @@ def render_report(title: str, evaluation: Evaluation, gallery: Gallery, created:
         best={score.key: best_methods(score, evaluation.results) for score in evaluation.definitions},
         groups=[(group, list(scores)) for group, scores in by_group],
         peak_memory=PEAK_MEMORY,
-        novelty=SCORE_TITLES,
+        score_titles=SCORE_TITLES,
         verdict=verdict,
         figures=_figures(evaluation, marks if marked else ()),
         **_classes(evaluation),

@@ -24,7 +24,6 @@ from pipelines.scores.classification import (
 from pipelines.scores.cost_results import CostResults
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio
 from pipelines.scores.guarantees import MethodGuarantees
-from pipelines.scores.novelty import UnfamiliarResult
 from pipelines.scores.segmentation import (
     SEGMENTATION_SCORES,
     SegmentationRecord,
@@ -33,6 +32,7 @@ from pipelines.scores.segmentation import (
 )
 from pipelines.scores.shifts import ShiftedScores
 from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY, RiskCoverageCurve, risk_coverage_curve
+from pipelines.scores.unfamiliar_scores import UnfamiliarResult
 
 FEW_EXAMPLES = 20
 """With fewer test examples than this, reports warn."""

@@ -25,7 +25,7 @@ from pipelines.runs.description import PRETRAINING
 from pipelines.runs.job import trained_job
 from pipelines.runs.models import load_model, make_model
 from pipelines.runs.predictors import predictor
-from pipelines.scores.novelty import novelty_scores
+from pipelines.scores.unfamiliar_scores import unfamiliar_scores
 from tests.commands import as_a_process_of_its_own
 
 GOOD_F_MEASURE = 0.90
@@ -123,7 +123,7 @@ def test_guarantee_is_made_and_what_came_of_it_is_said(whole):
 @pytest.mark.exhaustive  # of the whole demo
 def test_obstacle_is_told_and_flagged_better_than_by_chance(whole):
     free, obstructed = (unfamiliar(whole.out / "predictions" / name) for name in ("unseen", "obstacle"))
-    assert novelty_scores(free, obstructed).auroc > 0.6
+    assert unfamiliar_scores(free, obstructed).auroc > 0.6
     assert obstructed.mean() > 2 * free.mean()
     assert "Flagged as unfamiliar: " in whole.said
     assert len(list((whole.out / "predictions" / "obstacle" / "overlays").iterdir())) == obstructed.size

@@ -13,5 +13,5 @@ def fit_familiarity(
 ) -> Familiarity:
     """Return the familiarity that features `[R, D]` and `[n, D]` give."""
     familiarity = refer_to(reference, of_inputs=of_inputs)
-    strange = familiarity.strangeness(tf.constant(held_out, tf.float32)).numpy()
-    return familiarity.calibrated(strange, groups)
+    distance = familiarity.distance(tf.constant(held_out, tf.float32)).numpy()
+    return familiarity.calibrated(distance, groups)

@@ -26,31 +26,31 @@ def test_it_equals_counting(given):
     reference, held_out, new = known(generator, 40), known(generator, 30), generator.normal(size=(20, 6))
     scale = np.sqrt((reference**2).mean(axis=0)) if given else 1.0
 
-    def strangeness(points: np.ndarray) -> np.ndarray:
+    def distance(points: np.ndarray) -> np.ndarray:
         def unit(values: np.ndarray) -> np.ndarray:
             return values / scale / np.linalg.norm(values / scale, axis=1, keepdims=True)
 
         return 1 - (unit(points) @ unit(reference).T).max(axis=1)
 
-    counted = (1 + (strangeness(held_out)[None] >= strangeness(new)[:, None]).sum(axis=1)) / 31
+    counted = (1 + (distance(held_out)[None] >= distance(new)[:, None]).sum(axis=1)) / 31
     familiarity = fit_familiarity(reference, held_out, of_inputs=given)
     np.testing.assert_allclose(familiarity(tf.constant(new, tf.float32)), counted, atol=1e-6)
     maps = tf.reshape(tf.constant(new, tf.float32), [2, 2, 5, 6])
     np.testing.assert_allclose(tf.reshape(familiarity(maps), [-1]), counted, atol=1e-6)
 
 
-def test_strangeness_of_maps_is_the_mean_over_a_square_as_far_as_it_lies_in_the_map():
+def test_distance_of_maps_is_the_mean_over_a_square_as_far_as_it_lies_in_the_map():
     generator = np.random.default_rng(4)
     reference, maps = known(generator, 40), tf.constant(generator.normal(size=(2, 5, 7, 6)), tf.float32)
-    single = refer_to(reference).strangeness(maps).numpy()
-    averaged = refer_to(reference, neighbourhood=3).strangeness(maps).numpy()
+    single = refer_to(reference).distance(maps).numpy()
+    averaged = refer_to(reference, neighbourhood=3).distance(maps).numpy()
     for row, column in np.ndindex(5, 7):
         square = single[:, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
         np.testing.assert_allclose(averaged[:, row, column], square.mean(axis=(1, 2)), rtol=1e-5)
 
 
 def test_a_patch_of_unknown_pixels_is_found_by_squares_where_single_pixels_tell_nothing():
-    """Half of the known pixels are as strange as the unknown ones, but nowhere do they lie together."""
+    """Half of the known pixels are as far as the unknown ones, but nowhere do they lie together."""
     generator = np.random.default_rng(5)
 
     def maps(number: int) -> np.ndarray:
@@ -64,7 +64,7 @@ def test_a_patch_of_unknown_pixels_is_found_by_squares_where_single_pixels_tell_
     flagged = {}
     for side in (1, 5):
         found = refer_to(maps(1)[:, :1, :1].reshape(-1, 6) * 0 + np.eye(6)[0], neighbourhood=side)
-        strange = found.strangeness(tf.constant(held_out, tf.float32)).numpy()
+        strange = found.distance(tf.constant(held_out, tf.float32)).numpy()
         groups = np.repeat(np.arange(150), 400)
         familiar = found.calibrated(strange.ravel(), groups)(tf.constant(new, tf.float32)).numpy()
         flagged[side] = np.mean(familiar[:, 7:13, 7:13] < 0.01), np.mean(familiar[:, :3] < 0.01)
@@ -95,7 +95,7 @@ def test_groups_that_are_alike_count_as_one_each():
     fitted = fit_familiarity(np.eye(6)[:2], known(generator, 5))
     effects = generator.normal(size=(100, 6, 1, 6)) * generator.gamma(1.0, 0.3, size=(100, 6, 1, 1))
     points = np.eye(6)[0] + effects + 0.02 * generator.normal(size=(100, 6, 32, 6))
-    strange = fitted.strangeness(tf.constant(points, tf.float32)).numpy()
+    strange = fitted.distance(tf.constant(points, tf.float32)).numpy()
     with_groups, without = [], []
     for values, new in zip(strange[:, :5].reshape(100, 160), points[:, 5, 0], strict=True):
         order = np.argsort(values)
@@ -105,7 +105,7 @@ def test_groups_that_are_alike_count_as_one_each():
     assert np.mean(np.array(with_groups) < 0.2) == pytest.approx(0.2, abs=0.08)
     for level in (0.05, 0.1, 0.2, 0.5):
         assert np.mean(np.array(with_groups) <= level) < level + 0.08
-    # Of 6 images each is the strangest as often, and all points of the others are then less strange.
+    # Of 6 images each is the strangest as often, and all points of the others are then less far.
     assert np.mean(np.array(without) < 0.05) > 0.12
 
 
@@ -115,11 +115,11 @@ def test_groups_are_weighed_as_counted_and_groups_of_one_change_nothing():
     groups = generator.integers(0, 4, 30).astype(str)
     familiarity = fit_familiarity(reference, held_out, groups=groups)
     assert familiarity.num_groups == 4
-    as_strange = (
-        familiarity.strangeness(tf.constant(held_out, tf.float32)).numpy()[None]
-        >= familiarity.strangeness(tf.constant(new, tf.float32)).numpy()[:, None]
+    as_far = (
+        familiarity.distance(tf.constant(held_out, tf.float32)).numpy()[None]
+        >= familiarity.distance(tf.constant(new, tf.float32)).numpy()[:, None]
     )
-    shares = [as_strange[:, groups == group].mean(axis=1) for group in np.unique(groups)]
+    shares = [as_far[:, groups == group].mean(axis=1) for group in np.unique(groups)]
     values = familiarity(tf.constant(new, tf.float32))
     np.testing.assert_allclose(values, (1 + np.sum(shares, axis=0)) / 5, rtol=1e-6)
     alone = fit_familiarity(reference, held_out, groups=np.arange(30))(tf.constant(new, tf.float32))
@@ -186,9 +186,10 @@ def test_a_model_gives_it_beside_its_predictions(of_inputs):
     model.familiarity = fit_familiarity(features[:4], features[4:], of_inputs=of_inputs)
     outputs = model.inference_function()(inputs)
     np.testing.assert_array_equal(outputs["familiarity"], model.familiarity(tf.constant(features)))
-    judged = model.inference_function(says_strangeness=True)(inputs)
-    assert set(judged) == {*outputs, "strangeness"}
-    np.testing.assert_array_equal(judged["strangeness"], model.familiarity.strangeness(tf.constant(features)))
+    judged = model.inference_function(returns_distance=True)(inputs)
+    assert set(judged) == {*outputs, "familiarity_distance"}
+    distance = model.familiarity.distance(tf.constant(features))
+    np.testing.assert_array_equal(judged["familiarity_distance"], distance)
     trunk = keras.Sequential([keras.Input([3]), keras.layers.Rescaling(0.5)])
     behind = model.with_trunk(trunk)
     whole = behind.inference_function()(2.0 * inputs)

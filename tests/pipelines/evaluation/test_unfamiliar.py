@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pipelines.evaluation.unfamiliar import NoveltyCollector
+from pipelines.evaluation.unfamiliar import UnfamiliarCollector
 
 
-def collected(*, flags: bool) -> NoveltyCollector:
-    collector = NoveltyCollector(flags)
+def collected(*, flags: bool) -> UnfamiliarCollector:
+    collector = UnfamiliarCollector(flags)
     for name, familiarity in (("usual", 0.6), ("strange", 0.004), ("stranger", 0.002), ("rare", 0.02)):
         collector.add(SimpleNamespace(name=name), {"familiarity": np.array(familiarity)})
     return collector
@@ -21,7 +21,7 @@ def test_the_least_familiar_come_first_and_only_flagged_ones_count():
 
 def test_a_map_counts_as_predict_counts_it():
     """Twice the median of its pixels, not their mean."""
-    collector = NoveltyCollector(flags=True)
+    collector = UnfamiliarCollector(flags=True)
     collector.add(SimpleNamespace(name="map"), {"familiarity": np.array([[0.001, 0.001], [0.9, 0.001]])})
     collector.add(SimpleNamespace(name="usual"), {"familiarity": np.array([[0.001, 0.006], [0.006, 0.9]])})
     assert collector.unfamiliar(2) == ("map",)

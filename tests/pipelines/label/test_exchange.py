@@ -9,7 +9,7 @@ import pytest
 from data_prep.classify.sources import find_images
 from data_prep.errors import InputError
 from pipelines.label.exchange import (
-    LabelledImage,
+    ExportedImage,
     with_label_studio,
     write_class_folders,
     write_label_studio,
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_again(images, tmp_path):
     write_images(images, ["patient 1/a#b.png"])
     pool = find_pool(images, SETTINGS)
     labelled = [
-        LabelledImage(image, CLASSES[number % 2] if number < 12 else "", None)
+        ExportedImage(image, CLASSES[number % 2] if number < 12 else "", None)
         for number, image in enumerate(pool.images)
     ]
     labelled[-1] = labelled[-1]._replace(label="dark")
@@ -48,10 +48,10 @@ def test_a_prediction_has_a_score_and_a_label_needs_none(images, tmp_path):
     pool = find_pool(images, SETTINGS)
     probability = np.array([0.25, 0.75])
     labelled = [
-        LabelledImage(pool.images[0], "dark", probability),
-        LabelledImage(pool.images[1], "", probability),
+        ExportedImage(pool.images[0], "dark", probability),
+        ExportedImage(pool.images[1], "", probability),
     ]
-    write_label_studio(tmp_path / "tasks.json", [*labelled, LabelledImage(pool.images[2], "", None)], CLASSES)
+    write_label_studio(tmp_path / "tasks.json", [*labelled, ExportedImage(pool.images[2], "", None)], CLASSES)
     first, second, third = json.loads((tmp_path / "tasks.json").read_text())
     choice = {"from_name": "class", "to_name": "image", "type": "choices"}
     assert first["annotations"] == [{"result": [{**choice, "value": {"choices": ["dark"]}}]}]
@@ -94,7 +94,7 @@ def test_other_files_are_refused(images, tmp_path, content):
 def test_class_folders_are_what_prepare_takes(images, tmp_path):
     write_images(images, ["day/00.png"])
     pool = find_pool(images, SETTINGS)
-    labelled = [LabelledImage(image, truth(image.name), None) for image in pool.images]
+    labelled = [ExportedImage(image, truth(image.name), None) for image in pool.images]
     labelled[3] = labelled[3]._replace(label="")
     write_class_folders(tmp_path / "sorted", labelled)
     sources, _ = find_images(tmp_path / "sorted", None)
@@ -109,10 +109,10 @@ def test_names_that_make_no_folder_are_refused(images, tmp_path):
     image = find_pool(images, SETTINGS).images[0]
     for label in ("../dark", "a/b", ".hidden", "a\\b"):
         with pytest.raises(InputError, match="cannot name a folder"):
-            write_class_folders(tmp_path / "sorted", [LabelledImage(image, label, None)])
+            write_class_folders(tmp_path / "sorted", [ExportedImage(image, label, None)])
     twin = replace(image, name="00.png", path=image.path)
     with pytest.raises(InputError, match="would both be"):
-        write_class_folders(tmp_path / "sorted", [LabelledImage(one, "dark", None) for one in (image, twin)])
+        write_class_folders(tmp_path / "sorted", [ExportedImage(one, "dark", None) for one in (image, twin)])
     assert not (tmp_path / "sorted").exists()
 
 

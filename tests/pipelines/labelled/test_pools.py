@@ -54,19 +54,19 @@ def test_what_is_judged_has_the_temperature_of_its_own_pools():
         assert tissue_judge(by).outputs(plain, patches)["probability"][1] == pytest.approx(0.7, abs=1e-6)
 
 
-def test_the_strangeness_of_a_pool_is_the_mean_and_its_familiarity_twice_the_median():
+def test_the_distance_of_a_pool_is_the_mean_and_its_familiarity_twice_the_median():
     def predict(clips: tf.Tensor) -> dict[str, tf.Tensor]:
         levels = tf.reduce_mean(clips, axis=[1, 2, 3, 4]) / 10.0
         return {
             "probability": tf.stack([levels, 1.0 - levels], axis=-1),
             "mutual_information": levels,
-            "strangeness": levels,
+            "familiarity_distance": levels,
             "familiarity": levels / 10.0,
         }
 
     clips = np.ones((3, 2, 4, 4, 3), np.uint8) * np.array([1, 2, 6], np.uint8).reshape(3, 1, 1, 1, 1)
     outputs = VIDEO.judge.outputs(Predictor("HGP", predict, {}), JudgedExample("a", clips, 0))
-    assert outputs["strangeness"] == pytest.approx(0.3)
+    assert outputs["familiarity_distance"] == pytest.approx(0.3)
     assert outputs["familiarity"] == pytest.approx(0.04)
 
 

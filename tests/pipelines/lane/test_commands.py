@@ -519,7 +519,7 @@ def test_unfamiliar_and_shifted_images_are_judged_by_every_method(lane_data, lan
     for name, method in methods.items():
         assert method["unfamiliar"]["number"] == 3
         assert set(method["unfamiliar"]["scores"]) == {
-            *("predictive_entropy", "mutual_information", "latent_variance", "strangeness")
+            *("predictive_entropy", "mutual_information", "latent_variance", "familiarity_distance")
         }
         assert len(method["shifted"]) == 5 * 6
         unshifted = [row["nll"] for row in method["shifted"] if row["strength"] == 0]

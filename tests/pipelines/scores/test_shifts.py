@@ -9,7 +9,6 @@ import pytest
 from scipy import ndimage
 
 from pipelines.scores.metrics import metrics_content
-from pipelines.scores.novelty import UnfamiliarResult, novelty_scores
 from pipelines.scores.report import Gallery, render_report
 from pipelines.scores.shifts import (
     SHIFTS,
@@ -19,6 +18,7 @@ from pipelines.scores.shifts import (
     shift_sentences,
     shifted,
 )
+from pipelines.scores.unfamiliar_scores import UnfamiliarResult, unfamiliar_scores
 from tests.pipelines.scores.test_report import CREATED
 
 
@@ -66,16 +66,16 @@ def test_what_is_no_image_is_refused(picture):
         shifted("blur", picture, 0)
 
 
-def test_novelty_scores_equal_counting():
+def test_unfamiliar_scores_equal_counting():
     generator = np.random.default_rng(1)
     known, unknown = generator.normal(size=300).round(1), generator.normal(1, 1, size=200).round(1)
-    found = novelty_scores(known, unknown)
+    found = unfamiliar_scores(known, unknown)
     pairs = (unknown[:, None] > known).mean() + 0.5 * (unknown[:, None] == known).mean()
     assert found.auroc == pytest.approx(pairs)
     limits = [limit for limit in np.unique(unknown) if (unknown >= limit).mean() >= 0.95]
     assert found.fpr95 == pytest.approx((known >= max(limits)).mean())
     with pytest.raises(ValueError, match="need both"):
-        novelty_scores(known, np.zeros(0))
+        unfamiliar_scores(known, np.zeros(0))
 
 
 @pytest.mark.slow
@@ -87,10 +87,11 @@ def test_metrics_and_report_show_shifts_and_unfamiliar_images(evaluation):
         for strength in (0, *STRENGTHS)
     )
     assert mean_over_kinds(scores, "nll") == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5])
-    unfamiliar = UnfamiliarResult(7, {"strangeness": novelty_scores(np.zeros(4), np.ones(7))}, 0.0, 0.5)
+    found = {"familiarity_distance": unfamiliar_scores(np.zeros(4), np.ones(7))}
+    unfamiliar = UnfamiliarResult(7, found, 0.0, 0.5)
     judged = replace(evaluation, shifted={name: scores}, unfamiliar={name: unfamiliar})
     written = json.loads(json.dumps(metrics_content(judged), allow_nan=False))["methods"]
-    assert written[name]["unfamiliar"]["scores"]["strangeness"] == {"auroc": 1.0, "fpr95": 0.0}
+    assert written[name]["unfamiliar"]["scores"]["familiarity_distance"] == {"auroc": 1.0, "fpr95": 0.0}
     assert written[name]["unfamiliar"]["number"] == 7
     first = written[name]["shifted"][0]
     assert first == {

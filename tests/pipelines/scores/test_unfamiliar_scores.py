@@ -2,14 +2,15 @@
 
 import math
 
-from pipelines.scores.novelty import NoveltyScores, UnfamiliarResult, unfamiliar_sentences
+from pipelines.scores.unfamiliar_scores import UnfamiliarResult, UnfamiliarScores, unfamiliar_sentences
 
 
 def test_the_best_score_and_the_flags_are_said():
-    scores = {"predictive_entropy": NoveltyScores(0.7, 0.5), "latent_variance": NoveltyScores(0.93, 0.1)}
+    entropy = {"predictive_entropy": UnfamiliarScores(0.7, 0.5)}
+    scores = {**entropy, "latent_variance": UnfamiliarScores(0.93, 0.1)}
     results = {
         "HGP": UnfamiliarResult(40, scores, 0.04, 0.83),
-        "Linear": UnfamiliarResult(40, {"predictive_entropy": NoveltyScores(0.7, 0.5)}, math.nan, math.nan),
+        "Linear": UnfamiliarResult(40, entropy, math.nan, math.nan),
     }
     first, second = unfamiliar_sentences(results)
     assert first == (

@@ -10,20 +10,20 @@ import scipy.stats
 
 from pipelines.scores.definitions import FloatArray
 
-STRANGENESS = "strangeness"
+FAMILIARITY_DISTANCE = "familiarity_distance"
 """Output of a model, see `gpmodels.familiarity.nearest`; bundles have the familiarity alone."""
 
 SCORE_TITLES: Mapping[str, str] = {
     "predictive_entropy": "Entropy",
     "mutual_information": "Mutual information",
     "latent_variance": "Latent variance",
-    STRANGENESS: "Strangeness",
+    FAMILIARITY_DISTANCE: "Distance from the training",
 }
-"""What can tell unknown examples, larger where these are unknown; familiarity is the rank of strangeness."""
+"""What can tell unknown examples, larger where these are unknown; familiarity is the rank of distance."""
 
 
 @dataclass(frozen=True)
-class NoveltyScores:
+class UnfamiliarScores:
     """How well one score tells unknown examples.
 
     Attributes:
@@ -35,7 +35,7 @@ class NoveltyScores:
     fpr95: float
 
 
-def novelty_scores(known: FloatArray, unknown: FloatArray) -> NoveltyScores:
+def unfamiliar_scores(known: FloatArray, unknown: FloatArray) -> UnfamiliarScores:
     """Return how well a score tells unknown examples.
 
     Args:
@@ -46,7 +46,7 @@ def novelty_scores(known: FloatArray, unknown: FloatArray) -> NoveltyScores:
         ValueError: One of them is empty.
 
     Example:
-        >>> found = novelty_scores(np.array([0.0, 1.0, 2.0, 3.0]), np.array([2.5, 4.0]))
+        >>> found = unfamiliar_scores(np.array([0.0, 1.0, 2.0, 3.0]), np.array([2.5, 4.0]))
         >>> found.auroc, found.fpr95
         (0.875, 0.25)
     """
@@ -56,7 +56,7 @@ def novelty_scores(known: FloatArray, unknown: FloatArray) -> NoveltyScores:
     auroc = (ranks.sum() - unknown.size * (unknown.size + 1) / 2) / (known.size * unknown.size)
     # The largest threshold above or at which 95 % of the unknown ones lie.
     limit = np.sort(unknown)[int(np.floor(0.05 * unknown.size))]
-    return NoveltyScores(float(auroc), float(np.mean(known >= limit)))
+    return UnfamiliarScores(float(auroc), float(np.mean(known >= limit)))
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class UnfamiliarResult:
     """
 
     number: int
-    scores: Mapping[str, NoveltyScores]
+    scores: Mapping[str, UnfamiliarScores]
     flagged_known: float
     flagged_unknown: float
 
