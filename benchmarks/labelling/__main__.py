@@ -69,7 +69,7 @@ def main() -> None:
     if rows:
         peers = host("scikit-activeml", "scikit-learn")
         title = "Labels needed, relative to random ones by groups"
-        write_results(arguments.out, title=title, rows=rows, host=peers, cells=records)
+        write_results(arguments.out, title=title, rows=rows, host=peers)
         summed = arguments.out.with_name(f"{arguments.out.name}_summary")
         title = "Labels needed, relative to random ones by groups: over the pools"
         write_results(summed, title=title, rows=summary(rows), host=peers)
