@@ -122,6 +122,11 @@ class HeadFamily:
         """Names of the family's settings among the flat settings of a run; none for a family with a table."""
         return () if self.own_table or self.settings is None else tuple(self.settings.model_fields)
 
+    @property
+    def setting_keys(self) -> tuple[str, ...]:
+        """Names of the family's settings in those of a run: its table, or its flat ones."""
+        return (self.name,) if self.own_table and self.settings is not None else self.flat_keys
+
     def settings_of(self, run_settings: BaseModel) -> Any:
         """Return the family's part of a run's settings; its defaults where the run has no table of it."""
         if self.own_table and self.settings is not None:

@@ -151,6 +151,7 @@ def plan_images(
         train=train,
         test=test,
         contradictions=contradicting_pairs(named, alike),
+        is_compared=True,
     )
     split_notes = () if table else split_note(images)
     notes = (

@@ -15,7 +15,8 @@ from data_prep.files.atomic import atomic_folder
 from data_prep.files.class_folders import alike_names
 from data_prep.files.kinds import kinds_of
 from data_prep.files.tables import write_table
-from data_prep.labelled.near_duplicates import CONTRADICTIONS, Contradiction
+from data_prep.labelled.copies import SourceDigests
+from data_prep.labelled.near_duplicates import CONTRADICTIONS, Contradiction, contradicted
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
 from data_prep.prepared.preparing import (
@@ -59,6 +60,8 @@ class LabelledPlan(Generic[Source]):
         notes: Sentences about the files that a person should know.
         contradictions: Files that look the same and have different classes: name and class of the one, and of
             the other.
+        is_compared: Whether the files were compared with each other for the plan; else exact copies are
+            looked for.
     """
 
     sources: tuple[Source, ...]
@@ -72,6 +75,7 @@ class LabelledPlan(Generic[Source]):
     may_lack_classes: bool = False
     notes: tuple[str, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
+    is_compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,10 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         )
         good = without_skipped((result for _, result in results), skipped)
         views: dict[str, Views] = {}
+        digests = SourceDigests()
         cut = _views_kept((example for some in good for example in some), views)
+        if not plan.is_compared:
+            cut = digests.seen(cut)
         stored = _write(cut, folder, settings.examples_per_shard)
         require_good(stored, what, origin, skipped)
         assigned = _assigned(stored, plan, settings, former)
@@ -200,9 +207,10 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             stored = _relabelled(folder, stored, plan.class_names, class_names, settings.examples_per_shard)
             skipped = [*lost.values(), *skipped]  # first: only some are shown
         write_skipped(folder, skipped)
-        if plan.contradictions:
+        copied = digests.contradictions(plan.class_names)
+        if plan.contradictions or copied:
             columns = ["file", "class", "other file", "other class"]
-            write_table(folder / CONTRADICTIONS, columns, plan.contradictions)
+            write_table(folder / CONTRADICTIONS, columns, [*plan.contradictions, *copied])
         examples = _fields(stored, assigned)
         files = {position.shard for _, position in stored}
         if views:
@@ -221,7 +229,8 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
             }
         )
         write_manifest(folder, manifest)
-    notes = (*plan.notes, *alike_names(class_names), *_many_single(manifest))
+    found = (*contradicted(copied), *digests.torn(assigned))
+    notes = (*plan.notes, *found, *alike_names(class_names), *_many_single(manifest))
     return PrepareResult(manifest, tuple(skipped), one_sided_classes(manifest), notes, kept)
 
 

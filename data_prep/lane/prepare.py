@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.depth import find_levels
-from data_prep.files.identical import pixel_digest, require_different
+from data_prep.files.identical import pixel_digest, require_different, torn_copies
 from data_prep.files.image_settings import ImageKinds, KeptLevels
 from data_prep.files.kinds import kinds_of
 from data_prep.files.orientation import turned_apart
@@ -131,6 +131,10 @@ def prepare_lane(
         _require_lane(examples, masks, settings.size)
         require_different(digests, images)
         assignments = _assign([example.name for example in examples], settings, train, test)
+        torn = torn_copies(
+            {example.name: digest for example, digest in zip(examples, digests, strict=True)},
+            {name: assignment.side for name, assignment in assignments.items()},
+        )
         write_skipped(folder, skipped)
         kept = found_levels.range, kinds_of(pair.image for pair in pairs)
         manifest = _manifest(stored, assignments, coding, settings, len(skipped), folder, *kept)
@@ -139,7 +143,7 @@ def prepare_lane(
         manifest=manifest,
         skipped=tuple(skipped),
         without_lane=tuple(example.name for example in examples if not example.lane_pixels),
-        notes=(*found_levels.notes, *apart, *nothing_to_judge(manifest)),
+        notes=(*found_levels.notes, *apart, *torn, *nothing_to_judge(manifest)),
     )
 
 

@@ -106,6 +106,7 @@ def plan_snapshots(
         groups=joined_groups([one.source.name for one in surveyed], groupings, pairs),
         skipped=tuple(skipped),
         contradictions=torn,
+        is_compared=True,
         train=train,
         test=test,
         notes=(

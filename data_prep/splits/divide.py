@@ -49,6 +49,11 @@ class Assignment:
     fold: int | None = None
     split: Literal["train", "test"] | None = None
 
+    @property
+    def side(self) -> int | str | None:
+        """Return the fold, or the side of the fixed split."""
+        return self.split if self.fold is None else self.fold
+
 
 def manifest_splits(manifest: Manifest, *, fold: int = 0, selection_fraction: float = 0.15) -> Splits:
     """Divide a prepared folder's examples into training, selection and test.

@@ -338,6 +338,13 @@ def summarise_predictions(
         f"{len(good)} {written} {out}, {before}{seconds:.2f} s each, {referred} referred to a person",
         markup=False,
     )
+    if unfamiliar := sum(bool(line.unfamiliar) for line in good):
+        console.print(
+            f"Warning: {unfamiliar} of {len(good)} are unfamiliar, unlike what the training held out: the "
+            f"model knows little of them; the column unfamiliar of {PREDICTIONS} names each.",
+            markup=False,
+            soft_wrap=True,
+        )
     if decided := decided_sentence(lines):
         console.print(decided, markup=False)
     for line in lines:

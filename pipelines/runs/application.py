@@ -182,7 +182,8 @@ class Inputs(Generic[DataKind, SettingsKind, RunKind]):
         Raises:
             InputError: The data or a setting cannot be used.
         """
-        return [warning for check in self.checks for warning in check(data, splits, settings)]
+        found = [warning for check in self.checks for warning in check(data, splits, settings)]
+        return [*found, *settings.unheeded()]
 
     def require_fitting(self, data: DataKind, model: Path, run: RunKind) -> None:
         """Raise `InputError` where a run cannot judge the data."""

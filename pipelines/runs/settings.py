@@ -229,6 +229,20 @@ class HeadTrainSettings(ChoiceSettings, DFGPSettings, HGPSettings, ScheduleSetti
                 )
         return self
 
+    def unheeded(self) -> list[str]:
+        """Return a warning of settings that were changed, though none of the heads has them."""
+        known = families()
+        heeded = {key for name in self.heads if name in known for key in known[name].setting_keys}
+        fields = type(self).model_fields
+        unheeded = [
+            key
+            for key in dict.fromkeys(key for family in known.values() for key in family.setting_keys)
+            if key in fields and key not in heeded and getattr(self, key) != fields[key].get_default()
+        ]
+        heads = ", ".join(self.heads)
+        told = f"{', '.join(unheeded)}: without effect, since no head of {heads} uses it"
+        return [told] if unheeded else []
+
     @classmethod
     def with_tables(cls) -> type[Self]:
         """Return these settings with a table for each registered head family that has settings of its own."""

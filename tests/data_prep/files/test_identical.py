@@ -1,5 +1,6 @@
-"""Sets in which all images are the same are refused by every `prepare` of images, in one sentence."""
+"""Images that are all the same are refused in one sentence; copies on both sides of a split are named."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ from data_prep.classify.prepare import prepare_classify
 from data_prep.errors import InputError
 from data_prep.files.identical import pixel_digest, require_different
 from data_prep.files.images import write_picture
+from data_prep.histopathology.prepare import prepare_histopathology
+from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from data_prep.lane.prepare import prepare_lane
+from data_prep.lane.settings import LanePrepareSettings
 from data_prep.sonar.prepare import prepare_sonar
 
 SAME = r"all 4 images are the same, pixel by pixel\. Expected images that differ"
@@ -43,3 +47,34 @@ def test_one_image_is_no_set_and_shapes_count():
     wide, high = np.zeros((2, 3), np.uint8), np.zeros((3, 2), np.uint8)
     assert pixel_digest(wide) != pixel_digest(high)
     assert pixel_digest(wide) == pixel_digest(wide.copy())
+
+
+def test_copies_on_both_sides_and_in_two_classes_are_named(tmp_path):
+    """In tissue and lanes, whose files nothing else compares; plain ones, as glass is, are no copies."""
+    rng = np.random.default_rng(0)
+    tissue = tmp_path / "tissue"
+    for number in range(16):
+        part, kind = ("train", "test")[number // 8], "ab"[number % 2]
+        write_picture(tissue / part / kind / f"{number}.png", rng.integers(0, 256, (32, 32, 3), np.uint8))
+        write_picture(tissue / part / kind / f"plain_{number}.png", np.full((32, 32, 3), 250, np.uint8))
+    shutil.copy(tissue / "train/a/0.png", tissue / "test/a/copy.png")
+    shutil.copy(tissue / "train/a/2.png", tissue / "train/b/wrong.png")
+    settings = HistopathologyPrepareSettings(
+        patch_size=32, size=(8, 8), min_tissue=0.0, tissue_saturation=0.0
+    )
+    found = prepare_histopathology(tissue, tmp_path / "patches", settings)
+    torn, contradicting = "1 pairs of files show the same, pixel by pixel", "1 pairs of images look the same"
+    assert [sum(note.startswith(start) for note in found.notes) for start in (torn, contradicting)] == [1, 1]
+    assert "train/b/wrong" in (tmp_path / "patches" / "contradictions.csv").read_text()
+
+    write_set(tmp_path, rng.integers(0, 256, (32, 32, 3), np.uint8))
+    for number in range(1, 4):
+        write_picture(tmp_path / "images" / f"{number}.png", rng.integers(0, 256, (32, 32, 3), np.uint8))
+    shutil.copy(tmp_path / "images/1.png", tmp_path / "images/2.png")
+    (tmp_path / "test.txt").write_text("2\n")
+    lists = LanePrepareSettings(test_list=tmp_path / "test.txt", size=(8, 8))
+    assert any(
+        torn in n for n in prepare_lane(tmp_path / "images", tmp_path / "masks", tmp_path / "p", lists).notes
+    )
+    (tmp_path / "test.txt").write_text("3\n")
+    assert not prepare_lane(tmp_path / "images", tmp_path / "masks", tmp_path / "q", lists).notes

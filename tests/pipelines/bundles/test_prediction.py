@@ -21,7 +21,8 @@ from data_prep.errors import InputError
 from data_prep.files.images import read_image
 from data_prep.files.videos import Frame
 from pipelines.bundles import step
-from pipelines.bundles.prediction import predict_files
+from pipelines.bundles.prediction import predict_files, summarise_predictions
+from pipelines.bundles.prediction_lines import PredictionLine
 from pipelines.bundles.saved_model import load_signatures
 from pipelines.bundles.sources import Source, find_sources
 from pipelines.lane import prediction as lane_prediction
@@ -370,6 +371,14 @@ def test_the_summary_lists_what_was_left_out(tmp_path):
     assert f"1 predictions written to {tmp_path / 'out'}" in text
     assert text.index("1 predictions written") < text.index(f"Left out: {bad}: ")
     assert text.count("Left out") == 4
+
+
+@pytest.mark.parametrize("flags", [(True, True, None), (False, None, False)])
+def test_unfamiliar_inputs_are_counted_on_the_console(tmp_path, flags):
+    console = quiet()
+    lines = [PredictionLine(file=f"{n}.png", unfamiliar=flag, seconds=1.0) for n, flag in enumerate(flags)]
+    summarise_predictions(lines, tmp_path, console)
+    assert ("2 of 3 are unfamiliar" in console.file.getvalue()) == bool(flags[0])
 
 
 @pytest.fixture

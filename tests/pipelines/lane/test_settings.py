@@ -88,3 +88,10 @@ def test_heads_that_are_for_labels_of_images_are_refused(name):
 
 def test_no_setting_of_the_network_hides_one_of_a_head():
     assert load("dropout.num_samples=7", "network_dropout=0.5").dropout.num_samples == 7
+
+
+def test_settings_of_heads_that_are_not_trained_are_named() -> None:
+    heads = "heads=[linear, hgp]"
+    (warning,) = load(heads, "num_experts=2", "output_kernel=rbf", "sngp.num_features=64").unheeded()
+    assert warning == "sngp, output_kernel: without effect, since no head of linear, hgp uses it"
+    assert load(heads, "num_experts=2", "head_steps=7").unheeded() == load().unheeded() == []
