@@ -44,8 +44,9 @@ _HEADERS: Final = {
 _PAGE: Final = {"": "page.html", **{name: name for name in ("page.css", "page.js", "icon.svg")}}
 _MEDIA: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _LONGEST_BODY: Final = 100_000
-_SMALL, _LARGE = 240, 2048
-_JPEG: Final = {_SMALL: 85, _LARGE: 95}
+_SMALL, _LARGE, _WHOLE = 240, 2048, 10_000
+"""Longest sides in pixels of thumbnails, of the image, and of what is shown of it under a large zoom."""
+_JPEG: Final = {_SMALL: 85, _LARGE: 95, _WHOLE: 92}
 
 
 class GivenAnswer(BaseModel):
@@ -114,6 +115,7 @@ def make_server(session: Session, *, token: str, port: int, who: str = "") -> AS
         Route("/undo", api(_undo), methods=["POST"]),
         Route("/alike/{number:int}", partial(_alike, session), methods=["GET"]),
         Route("/image/{number:int}", partial(_image, session, _LARGE), methods=["GET"]),
+        Route("/whole/{number:int}", partial(_image, session, _WHOLE), methods=["GET"]),
         Route("/thumbnail/{number:int}", partial(_image, session, _SMALL), methods=["GET"]),
     ]
     return Guard(Starlette(routes=[Mount("/{token}", _behind(token, Starlette(routes=routes)))]), port)

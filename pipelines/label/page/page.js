@@ -4,6 +4,7 @@
 // the token. A key counts only once the image that it is about is on the screen.
 
 const $ = (id) => document.getElementById(id);
+const LARGE = 2048; // longest side of an image that comes with fewer pixels than it has
 const CLASS_KEYS = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"];
 
 const state = {
@@ -14,6 +15,7 @@ const state = {
   isBusy: true,
   isReady: false,
   zoom: { scale: 1, x: 0, y: 0 },
+  whole: "",
 };
 sessionStorage.setItem("tab", state.tab);
 
@@ -106,6 +108,7 @@ async function show(question) {
     placeholder($("image"), state.mode === "review" ? "Nothing is left for review." : "All images are answered.");
   } else if (!isSame || !$("image").src) {
     fitWhole();
+    state.whole = "";
     await loaded($("image"), `image/${question.number}`);
   }
   $("image").alt = $("name").textContent = question ? question.name : "";
@@ -197,6 +200,20 @@ function zoomTo(scale, x, y) {
   };
   $("image").style.transform = `translate(${state.zoom.x}px, ${state.zoom.y}px) scale(${scale})`;
   $("image").classList.toggle("close", scale > 4);
+  if (scale > 1.5) showWhole();
+}
+
+// A large image comes with fewer pixels first, and with all of them once somebody looks closer.
+function showWhole() {
+  const image = $("image");
+  const asked = state.question && `whole/${state.question.number}`;
+  if (!asked || Math.max(image.naturalWidth, image.naturalHeight) < LARGE || state.whole === asked) return;
+  state.whole = asked;
+  const whole = new Image();
+  whole.onload = () => {
+    if (state.whole === asked && state.question && asked.endsWith(`/${state.question.number}`)) image.src = whole.src;
+  };
+  whole.src = asked;
 }
 
 function zoomBy(factor, clientX, clientY) {

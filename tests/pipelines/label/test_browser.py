@@ -198,6 +198,27 @@ def test_zoom_shows_a_part_and_the_whole_again(open_session, serve, open_page):
     assert page.locator("#image").bounding_box() == box
 
 
+def test_a_large_image_comes_with_all_pixels_where_somebody_looks_closer(
+    open_session, images, serve, open_page
+):
+    for path in images.iterdir():
+        path.unlink()
+    write_images(images, ["00.png", "01.png"], size=(300, 3000))
+    session = open_session(is_ready=False)
+    session.fail("No features in this test.")
+    page = open_page(serve(session).address, has_features=False)
+    width = "document.getElementById('image').naturalWidth"
+    assert page.evaluate(width) == 2048
+    with page.expect_response(lambda reply: "/whole/" in reply.url):
+        page.keyboard.press("+")
+        page.keyboard.press("+")
+    page.locator("#image[src^='http'][src*='/whole/']").wait_for()
+    assert page.evaluate(width) == 3000
+    page.keyboard.press("1")
+    page.locator("body[aria-busy=false]").wait_for()
+    assert page.evaluate(width) == 2048
+
+
 def test_typing_a_name_answers_nothing(open_session, serve, open_page, tmp_path):
     page = open_page(serve(open_session()).address)
     page.fill("#who", "")

@@ -48,7 +48,18 @@ def client(open_session):
     return client_of(open_session())
 
 
-PATHS = ("", "page.js", "page.css", "icon.svg", "session", "progress", "image/0", "thumbnail/0", "alike/0")
+PATHS = (
+    "",
+    "page.js",
+    "page.css",
+    "icon.svg",
+    "session",
+    "progress",
+    "image/0",
+    "whole/0",
+    "thumbnail/0",
+    "alike/0",
+)
 
 
 @pytest.mark.parametrize("path", PATHS)
