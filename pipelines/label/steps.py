@@ -198,6 +198,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen()  # whoever opens the address at once waits for the server
     except OSError as error:
         listening.close()
         raise InputError(

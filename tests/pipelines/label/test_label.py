@@ -130,7 +130,6 @@ def test_ctrl_c_ends_the_real_command_and_says_what_comes_next(tmp_path, images)
 
 def test_a_port_that_is_taken_is_named():
     with steps._listening("127.0.0.1", 0) as taken:
-        taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=rf"--port {port}: cannot be listened on"):
             steps._listening("127.0.0.1", port)
