@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 
 from data_prep.errors import InputError, Skipped
 from data_prep.explore.quality import Quality, poor_images
+from data_prep.labelled.near_duplicates import (
+    LEAST_CORRELATION,
+    difference_hashes,
+    duplicate_pairs,
+    small_grey,
+)
+from data_prep.splits.settings import DUPLICATE_DISTANCE
 from pipelines.explore.settings import ExploreSettings
 from pipelines.scores.pictures import Picture
 
@@ -72,6 +79,20 @@ class Examples:
     def poor(self) -> Mapping[str, list[int]]:
         """For each way in which images can be poor the rows of those that may be, the worst first."""
         return {} if self.qualities is None else poor_images(self.qualities)
+
+    @cached_property
+    def contradictions(self) -> list[tuple[int, int]]:
+        """Rows of pairs of pictures that look the same, or nearly so, and have different classes."""
+        if self.classes is None:
+            return []
+        levels = [grey(picture).astype(np.float32) for picture in self.pictures]
+        pairs = duplicate_pairs(
+            np.stack([difference_hashes(one) for one in levels]),
+            DUPLICATE_DISTANCE,
+            np.stack([small_grey(one) for one in levels]),
+            least_correlation=LEAST_CORRELATION,
+        )
+        return [(one, other) for one, other in pairs.tolist() if self.classes[one] != self.classes[other]]
 
 
 def drawn_rows(number: int, settings: ExploreSettings) -> list[int]:

@@ -108,6 +108,11 @@ def render_page(title: str, findings: Findings, settings: ExploreSettings) -> st
         ],
         odd=[_card(findings, row) for row in findings.oddest[: settings.shown]],
         suspects=[_card(findings, row) for row in suspects],
+        contradictions=[
+            _card(findings, row)
+            for pair in findings.examples.contradictions[: settings.shown]
+            for row in pair
+        ],
         poor=[
             (way, len(rows), [_card(findings, row) for row in rows[: settings.shown]])
             for way, rows in findings.examples.poor.items()

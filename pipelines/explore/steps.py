@@ -117,6 +117,8 @@ def _facts(findings: Findings) -> dict[str, str]:
     if suspicion is not None:
         said["Neighbours have the class"] = f"{suspicion.agreement:.1%}"
         said["Labels to look at"] = str(len(suspicion.suspects))
+    if examples.contradictions:
+        said["One picture, two classes"] = f"{len(examples.contradictions)} pairs"
     if examples.poor:
         said["Poor images to look at"] = ", ".join(
             f"{len(rows)} {way}" for way, rows in examples.poor.items()

@@ -87,6 +87,7 @@ def metrics(findings: Findings, settings: ExploreSettings) -> dict[str, Any]:
         if suspicion is None
         else [examples.files[row] for row in suspicion.suspects[: settings.shown]],
         "num_suspects": None if suspicion is None else len(suspicion.suspects),
+        "contradictions": [[examples.files[row] for row in pair] for pair in examples.contradictions],
         "poor": {way: len(rows) for way, rows in examples.poor.items()},
         "seconds": latent.seconds,
         "settings": settings.model_dump(mode="json"),

@@ -166,3 +166,14 @@ def test_more_classes_than_marks_share_the_last_one():
     assert way.kinds[-1] == "15 others"
     assert way.kinds[0] == "class 00"
     assert (way.values[-15:] == MOST_KINDS - 1).all()
+
+
+@pytest.mark.parametrize("classes", [("a", "b", "a"), ("a", "a", "a"), None])
+def test_a_picture_of_two_classes_is_listed(classes):
+    rng = np.random.default_rng(0)
+    picture, other = (np.kron(rng.integers(0, 255, (8, 8, 3)), np.ones((6, 6, 1))) for _ in range(2))
+    near = picture[:, ::-1] + rng.integers(0, 4, picture.shape)  # mirrored, of another file
+    pictures = [one.clip(0, 255).astype(np.uint8) for one in (picture, near, other)]
+    features = Features(np.zeros((3, 1)), "common", "nothing")
+    examples = Examples(tuple("xyz"), classes, None, pictures, features)
+    assert examples.contradictions == ([(0, 1)] if classes == ("a", "b", "a") else [])
