@@ -8,7 +8,8 @@ from data_prep.cells.plan import CellPiece, plan_cells
 from data_prep.cells.settings import CellsPrepareSettings
 from data_prep.cells.views import EXTRACTOR, VIEWS, candidates_of, corner
 from data_prep.errors import InputError, Skipped
-from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
 from data_prep.prepared.workers import Workers

@@ -11,7 +11,8 @@ from data_prep.errors import InputError, Skipped
 from data_prep.files.depth import read_at_levels
 from data_prep.files.fitting import fit_image
 from data_prep.files.image_settings import KeptLevels
-from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
 from data_prep.prepared.workers import Workers

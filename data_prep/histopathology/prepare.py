@@ -15,7 +15,8 @@ from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.patches import Patch, cut_patches
 from data_prep.histopathology.plan import PatchRequest, plan_patches
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
-from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
 from data_prep.prepared.workers import Workers

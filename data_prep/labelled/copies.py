@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from data_prep.files.identical import copies, torn_copies
+from data_prep.labelled.examples import PreparedExample
 from data_prep.labelled.near_duplicates import Contradiction
 
 if TYPE_CHECKING:
-    from data_prep.labelled.preparing import PreparedExample
     from data_prep.splits.divide import Assignment
 
 
@@ -27,7 +27,7 @@ class SourceDigests:
     labels: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
 
-    def seen(self, examples: Iterable["PreparedExample"]) -> Iterator["PreparedExample"]:
+    def seen(self, examples: Iterable[PreparedExample]) -> Iterator[PreparedExample]:
         """Yield the same examples, and keep what tells their sources from others."""
         for example in examples:
             if (example.image != example.image.flat[0]).any():

@@ -7,15 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from data_prep.errors import InputError, Skipped
 from data_prep.files.atomic import atomic_folder
 from data_prep.files.class_folders import alike_names
 from data_prep.files.kinds import kinds_of
 from data_prep.files.tables import write_table
 from data_prep.labelled.copies import SourceDigests
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
 from data_prep.labelled.near_duplicates import CONTRADICTIONS, Contradiction, contradicted
 from data_prep.labelled.views import Views, stack_views, write_views
 from data_prep.prepared.manifest import LabelledManifest, write_manifest
@@ -76,42 +74,6 @@ class LabelledPlan(Generic[Source]):
     notes: tuple[str, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     is_compared: bool = False
-
-
-@dataclass(frozen=True)
-class ExampleFacts:
-    """What the manifest says of an example.
-
-    Attributes:
-        name: Name of the example.
-        source: Name of what it was cut out of.
-        label: Index of the example's class.
-        height: Height in pixels, before resizing.
-        width: Width in pixels, before resizing.
-        others: Further fields of the application's examples.
-    """
-
-    name: str
-    source: str
-    label: int
-    height: int
-    width: int
-    others: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PreparedExample:
-    """An example as a worker returns it.
-
-    Attributes:
-        facts: What the manifest says of it.
-        image: uint8 [height, width, 3], or [frames, height, width, 3].
-        views: Views of it for `features.npz`, where the application computes any.
-    """
-
-    facts: ExampleFacts
-    image: npt.NDArray[np.uint8]
-    views: Views | None = None
 
 
 @dataclass(frozen=True)

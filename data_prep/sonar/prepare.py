@@ -6,7 +6,8 @@ from pathlib import Path
 
 from data_prep.errors import Skipped
 from data_prep.files.image_settings import KeptLevels
-from data_prep.labelled.preparing import ExampleFacts, PreparedExample, PrepareResult, prepare_labelled
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
 from data_prep.prepared.workers import Workers

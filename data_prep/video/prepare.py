@@ -5,13 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import InputError, Skipped
-from data_prep.labelled.preparing import (
-    ExampleFacts,
-    LabelledPlan,
-    PreparedExample,
-    PrepareResult,
-    prepare_labelled,
-)
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.preparing import LabelledPlan, PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
 from data_prep.prepared.workers import Workers

@@ -9,7 +9,8 @@ import pytest
 
 from data_prep.errors import InputError
 from data_prep.labelled.dataset import labelled_records
-from data_prep.labelled.preparing import ExampleFacts, LabelledPlan, PreparedExample, prepare_labelled
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.preparing import LabelledPlan, prepare_labelled
 from data_prep.labelled.view_manifest import FEATURES_NAME, ViewsManifest
 from data_prep.labelled.views import read_views
 from data_prep.prepared.manifest import load_manifest
