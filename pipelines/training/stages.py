@@ -109,6 +109,7 @@ class StageState(BaseModel):
         weights: File with the weights and the optimiser at the end of the last complete epoch.
         epochs: Number of epochs in the stage's settings; None in a run of an earlier version.
         learning_rate: Learning rate in the stage's settings; None in a run of an earlier version.
+        stage: In the file, the name of the stage, which a file of another stage has not; else None.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -121,6 +122,7 @@ class StageState(BaseModel):
     weights: str = f"last{_WEIGHTS_SUFFIX}"
     epochs: int | None = None
     learning_rate: float | None = None
+    stage: str | None = None
 
     @field_validator("weights")
     @classmethod
@@ -151,22 +153,29 @@ class StageState(BaseModel):
     def save(self, folder: Path) -> None:
         """Write the state to `state.json` in a folder."""
         with atomic_file(folder / STATE) as temporary:
-            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            named = self.model_copy(update={"stage": folder.name})
+            temporary.write_text(named.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> "StageState":
         """Read the state from `state.json` in a folder.
 
         Raises:
-            InputError: The file is damaged.
+            InputError: The file is damaged, or that of another stage.
         """
         path = folder / STATE
         try:
-            return cls.model_validate_json(path.read_bytes())
+            state = cls.model_validate_json(path.read_bytes())
         except ValidationError as error:
             raise InputError(
                 f"{path} cannot be read as the state of a training: {error}. Train into another --out."
             ) from error
+        if state.stage not in (None, folder.name):  # earlier versions did not say it
+            raise InputError(
+                f"{path} is the state of the stage {state.stage}, not of {folder.name}: files of the run "
+                "were exchanged. Put them back, or train into another --out."
+            )
+        return state.model_copy(update={"stage": None})
 
 
 class TwoRateAdam(keras.optimizers.Adam):

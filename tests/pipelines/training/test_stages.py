@@ -455,3 +455,13 @@ def test_it_is_kept_with_the_weights_of_a_compiled_model() -> None:
     moved = [np.abs(v.numpy() - b).max() for v, b in zip(model.trainable_variables, before, strict=True)]
     # Adam's first step is its rate.
     np.testing.assert_allclose(moved, [0.01, 0.01, 0.1, 0.1], rtol=1e-3)
+
+
+def test_the_state_of_another_stage_is_refused(tmp_path):
+    for name in ("svgp", "hgp"):
+        (tmp_path / name).mkdir()
+        StageState(epochs=3).save(tmp_path / name)
+    assert StageState.load(tmp_path / "svgp") == StageState(epochs=3)
+    shutil.copy(tmp_path / "hgp" / "state.json", tmp_path / "svgp" / "state.json")
+    with pytest.raises(InputError, match="is the state of the stage hgp, not of svgp: files of the run were"):
+        StageState.load(tmp_path / "svgp")
