@@ -293,6 +293,13 @@ def _finish(done: FinishedPrediction[CellsPredictor, CellsPrediction]) -> None:
         f"{found} events found, {referred} of them referred to a person, listed in {done.out / EVENTS}",
         markup=False,
     )
+    if unfamiliar := sum(bool(row.get("unfamiliar")) for line in done.lines for row in line.rows):
+        done.console.print(
+            f"Warning: {unfamiliar} of {found} events are unfamiliar, unlike what the training held out: the "
+            f"model knows little of them; the column unfamiliar of {EVENTS} names each.",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 CELLS_PREDICTION = PredictStep(

@@ -18,8 +18,15 @@ from pipelines.bundles.prediction import predict_files, predict_sources
 from pipelines.bundles.prediction_lines import probability_column
 from pipelines.bundles.prediction_run import open_run
 from pipelines.bundles.sources import Source
+from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError
-from pipelines.cells.prediction import CellsPrediction, CellsPredictor, sequence_sources, write_events
+from pipelines.cells.prediction import (
+    CELLS_PREDICTION,
+    CellsPrediction,
+    CellsPredictor,
+    sequence_sources,
+    write_events,
+)
 from pipelines.cells.settings import PredictSettings
 from pipelines.scores.costs import CostTable
 from tests.data_prep.cell_files import still_frames, with_spots, write_folder, write_stack
@@ -231,3 +238,11 @@ def test_events_get_decisions_by_costs_and_sequences_count_what_is_referred(tmp_
     write_events(decided, tmp_path, CLASSES, familiarity=False, costs=True)
     header = (tmp_path / "events.csv").read_text().splitlines()[0]
     assert ",referred,decision,expected_cost,probability of none," in header
+
+
+@pytest.mark.parametrize("flags", [(True, False, True), (False, None)])
+def test_unfamiliar_events_are_counted_on_the_console(tmp_path: Path, flags: tuple[bool | None, ...]) -> None:
+    console = Console(record=True, width=200)
+    line = CellsPrediction(file="a", events=len(flags), rows=[{"unfamiliar": flag} for flag in flags])
+    CELLS_PREDICTION.finish(FinishedPrediction(None, (), [line], tmp_path, console, None))
+    assert ("2 of 3 events are unfamiliar" in console.export_text()) == bool(flags[0])
