@@ -46,10 +46,10 @@ def manifest(labels: dict[str, int]) -> LabelledManifest:
 def test_classes_without_a_training_or_selection_example_are_told():
     data = SimpleNamespace(manifest=manifest({"1": 0, "2": 1, "3": 2, "4": 1}))
     splits = Splits(train=("1", "2", "3"), selection=("4",), test=())
-    (warning,) = SONAR.inputs.warnings(data, splits, None)
+    (warning,) = SONAR.inputs.warnings(data, splits, TrainSettings())
     assert warning.startswith("no selection example is of the class a, c:")
-    assert SONAR.inputs.warnings(data, Splits(("1", "2", "3"), ("1", "2", "3"), ()), None) == []
-    unlearned, unchosen = SONAR.inputs.warnings(data, Splits(("1",), ("2",), ("3",)), None)
+    assert SONAR.inputs.warnings(data, Splits(("1", "2", "3"), ("1", "2", "3"), ()), TrainSettings()) == []
+    unlearned, unchosen = SONAR.inputs.warnings(data, Splits(("1",), ("2",), ("3",)), TrainSettings())
     assert unlearned.startswith("no training example is of the class b, c: the model learns nothing of it")
     assert unchosen.startswith("no selection example is of the class a:")
 
