@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_prep.files.fitting import Fit
-from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
+from data_prep.files.image_settings import KEPT_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
@@ -29,6 +29,7 @@ class ImagePreprocessing(BaseModel):
 
     fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
     levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    kinds: ImageKinds = Field(default=(), exclude=True, description="Runs and bundles have them now.")
 
 
 APPLICATION: Final = "classify"

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from data_prep.files.image_settings import KEPT_DESCRIPTION, KeptLevels
+from data_prep.files.image_settings import KEPT_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.lane.settings import LaneAugmentation
 from pipelines.command.config import Choices
 from pipelines.command.referral import REFERRAL_OPTIONS, LabelReferralSettings
@@ -28,6 +28,7 @@ class LanePreprocessing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
+    kinds: ImageKinds = Field(default=(), exclude=True, description="Runs and bundles have them now.")
 
 
 class LaneRun(HeadRun):

@@ -5,8 +5,9 @@ import pytest
 from data_prep.errors import InputError
 from gpmodels import SVGPHead
 from gpmodels.networks.encoder_decoder import encoder_decoder
+from pipelines.classify.settings import ImagePreprocessing
 from pipelines.command.config import load_settings
-from pipelines.lane.settings import TrainSettings
+from pipelines.lane.settings import LanePreprocessing, TrainSettings
 
 
 def load(*overrides: str) -> TrainSettings:
@@ -95,3 +96,10 @@ def test_settings_of_heads_that_are_not_trained_are_named() -> None:
     (warning,) = load(heads, "num_experts=2", "output_kernel=rbf", "sngp.num_features=64").unheeded()
     assert warning == "sngp, output_kernel: without effect, since no head of linear, hgp uses it"
     assert load(heads, "num_experts=2", "head_steps=7").unheeded() == load().unheeded() == []
+
+
+@pytest.mark.parametrize("kind", [ImagePreprocessing, LanePreprocessing])
+def test_preprocessing_of_before_is_read_and_written_as_now(kind):
+    now = {"fit": "crop"} if kind is ImagePreprocessing else {}
+    before = kind.model_validate({**now, "kinds": ["grey"]})
+    assert before.model_dump(exclude_defaults=True) == now
