@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from data_prep.files.fitting import Fit, fit_image
 from data_prep.files.images import write_picture
-from pipelines.bundles.prediction_lines import ClassPredictionLine
+from pipelines.bundles.prediction_lines import ClassPredictionLine, printable
 from pipelines.scores.pictures import REFERRED_COLOUR, Picture, letters
 
 SHEET_NAME = "contact_sheet.png"
@@ -103,7 +103,7 @@ def _place(picture: Picture, line: ClassPredictionLine) -> Picture:
     font = letters(_LETTERS)
     for number, text in enumerate(texts):
         below = _PICTURE + 2 * _MARGIN + number * step
-        drawing.text((_MARGIN, below), _shortened(text, font), fill="black", font=font)
+        drawing.text((_MARGIN, below), _shortened(printable(text), font), fill="black", font=font)
     return np.asarray(place)
 
 

@@ -24,6 +24,9 @@ ANSWERS: Final = "answers.jsonl"
 LABELS: Final = "labels.csv"
 REVIEW: Final = "review.csv"
 
+BOTH_SIDES: Final = "both sides"
+"""Side of an image whose group has images on both: it neither trains nor judges."""
+
 Verdict = Literal["class", "unsure", "not usable", "undo"]
 """What an answer says: a class, that this person or nobody can say one, or that another does not count."""
 
@@ -103,6 +106,10 @@ class Answers:
         with self._lock:
             return self._standing(image)
 
+    def images(self) -> list[str]:
+        """Return the names of the images that were ever answered."""
+        return list(self._of_image)
+
     def classes(self) -> list[str]:
         """Return the classes that were ever answered, in the order of their first answers."""
         return list(dict.fromkeys(answer.class_name for answer in self._all if answer.class_name))
@@ -170,9 +177,9 @@ class Answers:
         """Write `labels.csv`, which `prepare --table` takes, and `review.csv` with what has no class.
 
         Args:
-            known: Name, group, label known before and side of the split (train or test) of each image of the
-                pool; the label is empty for none, and the side where there is no split. Only if all that are
-                labelled have a side, the table has a column split.
+            known: Name, group, label known before and side (train, test or `BOTH_SIDES`) of each image of the
+                pool; the label is empty for none, and the side where there is no split. An image of both
+                sides is listed for review. The table has a column split if all labelled images have a side.
 
         Raises:
             InputError: A table cannot be written.
@@ -182,7 +189,9 @@ class Answers:
         with self._lock:
             for name, group, label, side in known:
                 answer = self._standing(name)
-                if answer is None:
+                if side == BOTH_SIDES and (label or answer is not None):
+                    review.append((name, side, group, "", ""))
+                elif answer is None:
                     labels += [(name, label, group, side, "given", "")] if label else []
                 elif answer.verdict == "class":
                     labels.append((name, answer.class_name, group, side, answer.who, answer.when))
@@ -255,7 +264,7 @@ def _read_answers(path: Path) -> list[Answer]:
             reason = error.errors(include_url=False)[0]["msg"]
             raise InputError(
                 f"{path}, line {line}: is no answer ({reason}). Expected lines as `gpimaging label` wrote "
-                "them. Put a copy back, or remove that line."
+                "them. Put a copy back."
             ) from error
         if answers[-1].number != line:
             raise InputError(

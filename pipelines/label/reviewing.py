@@ -114,7 +114,7 @@ def _reason(row: Mapping[str, str]) -> str:
     probability = row.get(probability_column(row["label"]), "")
     certain = f" with probability {_number(probability):.2f}" if probability else ""
     why = "It is unlike the images that the model was judged on." if _is_unlike(row) else "It is not certain."
-    return f"The model takes it for {row['label']}{certain} and leaves it to a person. {why}"
+    return f"The model that predicted takes it for {row['label']}{certain} and leaves it to a person. {why}"
 
 
 class _Trained(BaseModel):
@@ -187,7 +187,7 @@ def with_prepared(pool: Pool, prepared: Path) -> Pool:
         image = replace(found_image, reason=contradicted.get(found_image.name, ""))
         if image.name in found:
             one, label = found[image.name]
-            image = replace(image, label=label, group=one.group, split=one.split or "")
+            image = replace(image, label=image.label or label, group=one.group, split=one.split or "")
         images.append(image)
     return replace(pool, images=tuple(images), classes=manifest.class_names)
 

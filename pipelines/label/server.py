@@ -1,8 +1,8 @@
 """The server of the page: on this machine alone, behind a random token, for pages of its own alone.
 
-Everything lies under the token, so that addresses within the page are relative and nothing is stored in the
-browser. A request of another page (`Origin`, `Sec-Fetch-Site`), to another name of this machine (`Host`,
-against names that are made to point here) or without the token is refused.
+Everything lies under the token, so that addresses within the page are relative; the browser stores nothing
+but who answers and a number of the page. A request of another page (`Origin`, `Sec-Fetch-Site`), to another
+name of this machine (`Host`, against names that are made to point here) or without the token is refused.
 """
 
 from __future__ import annotations

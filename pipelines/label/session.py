@@ -6,6 +6,7 @@ from then on the learner chooses. It is fitted anew in the background, at most h
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -19,15 +20,17 @@ from numpy.typing import NDArray
 from data_prep.errors import InputError
 from data_prep.labelled.near_duplicates import LEAST_CORRELATION, duplicate_pairs
 from data_prep.splits.groups import joined_groups
-from pipelines.label.answers import Answer, Answers, Verdict
+from pipelines.label.answers import BOTH_SIDES, Answer, Answers, Verdict
 from pipelines.label.exchange import ExportedImage
-from pipelines.label.learning.division import judging_groups
 from pipelines.label.learning.learner import Learner
 from pipelines.label.learning.progress import Progress
 from pipelines.label.pool import Pool
+from pipelines.label.sides import assigned_sides
 
 if TYPE_CHECKING:
     from pipelines.label.encoding import EncodedPool  # imports TensorFlow
+
+_LOG = logging.getLogger(__name__)
 
 Mode = Literal["ask", "review"]
 """What comes next: images without a label, or labels to look at again, what is unsure and what is unlike."""
@@ -73,16 +76,16 @@ class Session:
 
     def __init__(self, pool: Pool, classes: Sequence[str], answers: Answers, *, seed: int = 0) -> None:
         if len(classes) < 2:
+            named = ", ".join(classes) or "none"
             raise InputError(
-                f"{pool.folder}: {len(classes)} classes are known; expected two at least. Name them with "
-                "--classes a,b, or give class folders or a --table with classes."
+                f"{pool.folder}: {len(classes)} classes are known ({named}); expected two at least. Name "
+                "them with --classes a,b, or give class folders or a --table with classes."
             )
         self.pool, self.classes = pool, tuple(classes)
         self._answers, self._seed = answers, seed
         self._number = {image.name: number for number, image in enumerate(pool.images)}
         self._groups = [image.group for image in pool.images]
         self._random = np.random.default_rng(seed).permutation(len(pool.images))
-        self._judging = self._judging_images(self._groups)
         self._lock = threading.RLock()
         self._shown: dict[str, tuple[int, float]] = {}
         self._num_encoded = 0
@@ -93,8 +96,9 @@ class Session:
         self._refitting = threading.Thread(target=self._refit_often, name="refit", daemon=True)
         self._standing: list[Answer | None] = [None] * len(pool.images)
         self._labels = [""] * len(pool.images)
+        self._sides = [""] * len(pool.images)
         self._read_answers(range(len(pool.images)))
-        self._write_tables()
+        self._divide()
 
     def close(self) -> None:
         """End what runs in the background."""
@@ -116,7 +120,9 @@ class Session:
 
     def fail(self, reason: str) -> None:
         """Take note of why there will be no features; images come in a random order then."""
-        self._failure = reason
+        with self._lock:
+            self._failure = reason
+            self._write_tables()
 
     def learn_from(self, encoded: EncodedPool) -> None:
         """Begin to choose and to predict by the features of the images, and fit anew in the background."""
@@ -128,19 +134,21 @@ class Session:
                 encoded.hashes, distance, encoded.grey, least_correlation=LEAST_CORRELATION
             )
             groups = joined_groups(names, [groups], encoded.rows[pairs].astype(np.int64))
-        in_order = [groups[name] for name in names]
-        judging, of_rows = self._judging_images(in_order), [in_order[row] for row in encoded.rows]
+        with self._lock:
+            self._groups = [groups[name] for name in names]
+            self._divide()
+        judges = np.array([side == "test" and self.pool.purpose == "learn" for side in self._sides])
+        of_rows = [self._groups[row] for row in encoded.rows]
         learner = Learner(
             encoded.features,
             of_rows,
             len(self.classes),
             seed=self._seed,
-            is_judging=judging[encoded.rows],
+            is_judging=judges[encoded.rows],
         )
         row_of = np.full(len(names), -1)
         row_of[encoded.rows] = np.arange(len(encoded.rows))
         with self._lock:
-            self._groups, self._judging = in_order, judging
             learner.set_labels([self._class_of(int(number)) for number in encoded.rows])
             self._learned = _Learned(learner, encoded.rows, row_of)
             self._unreadable = encoded.unreadable
@@ -154,7 +162,10 @@ class Session:
         while learned is not None and self._is_changed.wait() and not self.is_closed:
             self._is_changed.clear()
             started = time.monotonic()
-            learned.learner.refit()
+            try:
+                learned.learner.refit()
+            except Exception:  # noqa: BLE001 - a thread's error would be heard by nobody, and the next fit may succeed
+                _LOG.exception("The model could not be fitted anew")
             self._is_closed.wait(time.monotonic() - started)
 
     # Questions
@@ -198,7 +209,7 @@ class Session:
                 return {"class": "", "images": []}
             learner = learned.learner
             found = [int(learned.rows[one]) for one in learner.alike(row, 3 * ALIKE_IMAGES)]
-            free = [one for one in found if self._standing[one] is None]
+            free = [one for one in found if self._standing[one] is None and self._sides[one] != BOTH_SIDES]
             predicted = self.classes[int(learner.probability()[row].argmax())]
             return {"class": predicted, "images": self._named([number, *free][:ALIKE_IMAGES])}
 
@@ -235,6 +246,15 @@ class Session:
         return found
 
     # Answers
+
+    def write_tables(self) -> None:
+        """Write what is known so far.
+
+        Raises:
+            InputError: A table cannot be written.
+        """
+        with self._lock:
+            self._write_tables()
 
     def answer(
         self,
@@ -307,23 +327,23 @@ class Session:
                 learned.learner.update(row, self._class_of(number))
         self._is_changed.set()
 
-    def _judging_images(self, groups: Sequence[str]) -> NDArray[np.bool_]:
-        """Return whether each image judges: as the split says that is known of its group, else by a hash."""
-        if self.pool.purpose != "learn":
-            return np.zeros(len(groups), bool)
-        judging = judging_groups(groups, self._seed)
-        known = {group: one.split for group, one in zip(groups, self.pool.images, strict=True) if one.split}
-        for number, image in enumerate(self.pool.images):
-            if side := image.split or known.get(groups[number]):
-                judging[number] = side == "test"
-        return judging
+    def _divide(self) -> None:
+        """Give each image its side; what was answered keeps the side that it had."""
+        known = [
+            image.split or (side if answer is not None else "")
+            for image, side, answer in zip(self.pool.images, self._sides, self._standing, strict=True)
+        ]
+        if self.pool.purpose == "learn" or any(known):
+            self._sides = assigned_sides(self._groups, known, self._seed)
 
     def _write_tables(self) -> None:
-        is_divided, known = self.pool.purpose == "learn", []
-        for image, group, judges in zip(self.pool.images, self._groups, self._judging, strict=True):
-            side = ("test" if judges else "train") if is_divided else image.split
-            known.append((image.name, group, image.label, side))
-        self._answers.write_tables(known)
+        """Write the tables, with sides as soon as no near-duplicates can move a group any more."""
+        is_divided = self._learned is not None or self._failure or any(one.split for one in self.pool.images)
+        sides = self._sides if is_divided else [""] * len(self._sides)
+        self._answers.write_tables(
+            (image.name, group, image.label, side)
+            for image, group, side in zip(self.pool.images, self._groups, sides, strict=True)
+        )
 
     def _read_answers(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -348,11 +368,13 @@ class Session:
         ]
         if mode == "review":
             return next((number for number in self._for_review() if allowed[number]), None)
-        is_ordered = self.pool.purpose == "referred"
+        is_ordered, learned = self.pool.purpose == "referred", self._learned
+        # Before near-duplicates are found, nothing judges that something like it may have trained.
+        is_early = self.pool.purpose == "learn" and learned is None and not self._failure
         for number, image in enumerate(self.pool.images):
             is_asked = bool(image.reason) if is_ordered else not image.label
+            is_asked &= self._sides[number] != BOTH_SIDES and (self._sides[number] != "test" or not is_early)
             allowed[number] &= self._standing[number] is None and is_asked
-        learned = self._learned
         if is_ordered or learned is None:
             order = range(len(allowed)) if is_ordered else self._random
             return next((int(number) for number in order if allowed[number]), None)
@@ -370,7 +392,7 @@ class Session:
         answers = self._standing
         unsure = [number for number, one in enumerate(answers) if one is not None and one.verdict == "unsure"]
         unlike = [int(learned.rows[row]) for row in learned.learner.unfamiliar(_UNFAMILIAR_FOR_REVIEW)]
-        unlike = [number for number in unlike if answers[number] is None]
+        unlike = [one for one in unlike if answers[one] is None and self._sides[one] != BOTH_SIDES]
         found = dict.fromkeys([*given, *suspects, *unsure, *unlike])
         return [number for number in found if (one := answers[number]) is None or not one.is_review]
 
@@ -413,7 +435,7 @@ class Session:
             return f"{answer.who or 'Somebody'} was not sure."
         if label := self._labels[number]:
             return f"It is labelled {label}. The model without this label expects something else."
-        return "It is unlike all images with a label."
+        return "It is among the images that are least like those with a label."
 
 
 def _familiarity_in_words(familiarity: float) -> str:

@@ -19,7 +19,7 @@ from rich.console import Console
 from data_prep.errors import InputError
 from data_prep.files.tables import read_table
 from data_prep.prepared.preparing import write_skipped
-from pipelines.command.config import CONFIG_NAME, dump_settings
+from pipelines.command.config import CONFIG_NAME, dump_settings, load_settings
 from pipelines.command.console import show_table
 from pipelines.command.folders import PREDICTIONS
 from pipelines.label.answers import LABELS, REVIEW, Answers
@@ -35,6 +35,7 @@ from pipelines.label.reviewing import (
 )
 from pipelines.label.session import Session
 from pipelines.label.settings import LabelSettings
+from pipelines.label.sides import with_former_labels
 from pipelines.trunks.application import LARGE_ENOUGH, loaded_trunk
 
 _SIDE = (LARGE_ENOUGH, LARGE_ENOUGH)
@@ -119,6 +120,7 @@ def label_pool(
         closing(session),
         closing(_listening(HOST, port)) as listening,
     ):
+        session.write_tables()
         encoding = threading.Thread(target=_encode, args=(session, encoder), name="features", daemon=True)
         encoding.start()
         port = listening.getsockname()[1]
@@ -140,9 +142,14 @@ def label_pool(
 
 def _open_session(pool: Pool, settings: LabelSettings, out: Path) -> tuple[Session, PoolEncoder]:
     """Begin or go on in a folder of labels."""
+    if out.resolve() == pool.folder.resolve():
+        raise InputError(f"--out {out}: is the folder of the images. Give another one for the labels.")
     out.mkdir(parents=True, exist_ok=True)
     answers = Answers(out)
-    classes = tuple(dict.fromkeys((*settings.classes, *pool.classes, *answers.classes())))
+    pool = with_former_labels(pool, out, answers.images())
+    config = out / CONFIG_NAME
+    former = load_settings(LabelSettings, config=config).classes if config.exists() else ()  # keys stay
+    classes = tuple(dict.fromkeys((*former, *settings.classes, *pool.classes, *answers.classes())))
     settings = settings.model_copy(update={"classes": classes})
     trunk = loaded_trunk(settings, settings.weights, _SIDE)
     session = Session(pool, classes, answers, seed=settings.seed)
@@ -164,6 +171,8 @@ def export_labels(pool: Pool, settings: LabelSettings, out: Path, target: Path, 
     Raises:
         InputError: An input cannot be used, or the target cannot be written.
     """
+    if target.exists():
+        raise InputError(f"--export {target}: is there already. Give another name.")
     session, encoder = _open_session(pool, settings, out)
     with closing(session):
         if target.suffix.lower() == ".json":
@@ -227,12 +236,11 @@ def _encode(session: Session, encoder: PoolEncoder) -> None:
     paths = [image.path for image in session.pool.images]
     try:
         encoded = encoder.encode(paths, on_done=session.encoded, is_stopped=lambda: session.is_closed)
-    except InputError as error:
-        session.fail(str(error))
+        if encoded is not None:
+            session.learn_from(encoded)
+    except Exception as error:  # noqa: BLE001 - a thread's error would be heard by nobody
+        session.fail(str(error) or type(error).__name__)
         _LOG.warning("%s Images come in a random order, and nothing is predicted.", error)
-        return
-    if encoded is not None:
-        session.learn_from(encoded)
 
 
 def _show_next(pool: Pool, out: Path, console: Console) -> None:

@@ -209,15 +209,18 @@ class Learner:
         asked = unit if wanted is None else unit[np.asarray(wanted, np.intp)]
         if len(np.unique(group)) < _FEWEST_GROUPS:
             return np.full(len(asked), np.nan)
-        strange = 1.0 - (asked @ unit[rows].T).max(axis=1)
+        likeness = asked @ unit[rows].T
+        numbers = np.arange(len(unit)) if wanted is None else np.asarray(wanted, np.intp)
+        likeness[numbers[:, None] == rows[None]] = -np.inf  # an image is not its own reference
+        distance = 1.0 - likeness.max(axis=1)
         among = unit[rows] @ unit[rows].T
         held_out = 1.0 - np.where(group[:, None] == group[None], -np.inf, among).max(axis=1)
         order = np.argsort(held_out, kind="stable")
         _, member, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
         weight = 1.0 / sizes[member]
-        as_strange = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
-        below = np.searchsorted(held_out[order], strange, side="left")
-        return np.asarray((1.0 + as_strange[below]) / (len(sizes) + 1.0), np.float64)
+        as_far = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
+        below = np.searchsorted(held_out[order], distance, side="left")
+        return np.asarray((1.0 + as_far[below]) / (len(sizes) + 1.0), np.float64)
 
     def nearest(self, row: int, count: int = 3) -> tuple[tuple[int, float], ...]:
         """Return the labelled training images most similar to an image, and their similarities.

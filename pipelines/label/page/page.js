@@ -352,7 +352,8 @@ async function showProgress() {
     state.isReady = true;
     refresh();
   }
-  if (!found.ready && !found.failure) setTimeout(showProgress, 1000);
+  clearTimeout(state.timer);
+  if (!found.ready && !found.failure) state.timer = setTimeout(showProgress, 1000);
 }
 
 function showLearned(learned) {
@@ -406,6 +407,7 @@ function keyDown(event) {
     else $("grid-class").value = state.classes[place];
     countChosen();
   } else if (isGridOpen()) {
+    if (event.key === "Enter" && event.target.tagName === "BUTTON") return;
     if (event.key === "Escape") closeGrid();
     else if (event.key.startsWith("Arrow") && event.target.id !== "grid-class") moveInGrid(event.key);
     else if (event.key === "Enter") confirmGrid();

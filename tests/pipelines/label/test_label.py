@@ -99,7 +99,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path, images, monkeypatch
     ("arguments", "message"),
     [
         (("--classes", "a,a"), "classes"),
-        (("--classes", "a"), "1 classes are known; expected two at least"),
+        (("--classes", "a"), "1 classes are known (a); expected two at least"),
         (("--set", "classes=[a, b]", "--group-pattern", "("), "not a regular expression"),
         (("--table", "no.csv"), "--table no.csv: does not exist"),
     ],

@@ -43,7 +43,9 @@ def predictions(tmp_path, images) -> Path:
 def test_unlike_images_come_first_and_then_the_least_certain(images, predictions, tmp_path):
     pool = referred_first(find_pool(images, SETTINGS), predictions)
     assert [image.name for image in pool.images[:4]] == ["11.png", "09.png", "07.png", "00.png"]
-    assert pool.images[0].reason.startswith("The model takes it for dark with probability 0.90 and leaves it")
+    assert pool.images[0].reason.startswith(
+        "The model that predicted takes it for dark with probability 0.90 and"
+    )
     assert "unlike" in pool.images[0].reason
     assert "not certain" in pool.images[1].reason
     (tmp_path / "labels").mkdir()

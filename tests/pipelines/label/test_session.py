@@ -139,7 +139,9 @@ def test_what_judges_is_the_test_part_of_the_table_and_keeps_a_split_that_is_kno
     assert session._learned.learner.judging.tolist() == [True] * 3 + [False] * 3
     session = open_session()
     label_some(session, 20)
-    judging = {image.name for image, one in zip(session.pool.images, session._judging, strict=True) if one}
+    judging = {
+        image.name for image, one in zip(session.pool.images, session._sides, strict=True) if one == "test"
+    }
     table = read_table(tmp_path / "labels" / "labels.csv", ("image", "split")).values()
     assert {row["image"] for row in table if row["split"] == "test"} == judging & {
         row["image"] for row in table
@@ -166,7 +168,7 @@ def test_a_pool_with_an_order_is_asked_in_it(tmp_path, images):
 
 
 def test_one_class_is_too_few(open_session):
-    with pytest.raises(InputError, match="1 classes are known; expected two at least"):
+    with pytest.raises(InputError, match=r"1 classes are known \(one\); expected two at least"):
         open_session(LabelSettings(classes=("one",)))
 
 
