@@ -253,7 +253,7 @@ def _read_answers(path: Path) -> list[Answer]:
         content = path.read_bytes() if path.exists() else b""
         complete = content[: content.rfind(b"\n") + 1]
         if complete != content:
-            os.truncate(path, len(complete))  # nobody was told that this answer is kept
+            os.truncate(path, len(complete))  # no page has confirmed this answer
     except OSError as error:
         raise InputError(f"{path}: cannot be read or mended ({error.strerror}).") from error
     answers = []
