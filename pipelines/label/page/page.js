@@ -407,7 +407,7 @@ function keyDown(event) {
     else $("grid-class").value = state.classes[place];
     countChosen();
   } else if (isGridOpen()) {
-    if (event.key === "Enter" && event.target.tagName === "BUTTON") return;
+    if (event.key === "Enter" && event.target.id === "close-grid") return;
     if (event.key === "Escape") closeGrid();
     else if (event.key.startsWith("Arrow") && event.target.id !== "grid-class") moveInGrid(event.key);
     else if (event.key === "Enter") confirmGrid();
