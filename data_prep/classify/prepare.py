@@ -103,5 +103,6 @@ def prepare_image(
         label=class_names.index(source.class_name),
         height=image.shape[0],
         width=image.shape[1],
+        others={"digest": surveyed.digest.hex()},
     )
     return [PreparedExample(facts, fit_image(image, settings.size, settings.fit))]

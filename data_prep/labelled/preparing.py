@@ -161,7 +161,7 @@ def prepare_labelled(  # noqa: PLR0913 - each application gives all of them
         require_good(stored, what, origin, skipped)
         assigned = _assigned(stored, plan, settings, former)
         if former is not None:
-            kept = (kept_note(assigned, former),)
+            kept = (kept_note(assigned, {facts.name: _digest(facts) for facts, _ in stored}, former),)
             skipped += left_out([facts.name for facts, _ in stored], assigned, former)
         lost = _lost_classes(stored, assigned, plan, settings, origin, skipped)
         class_names = tuple(name for name in plan.class_names if name not in lost)
@@ -238,9 +238,14 @@ def _assigned(
     former: FormerSplit | None,
 ) -> dict[str, Assignment]:
     labelled = [
-        LabelledName(facts.name, facts.source, plan.groups[facts.source], facts.label) for facts, _ in stored
+        LabelledName(facts.name, facts.source, plan.groups[facts.source], facts.label, _digest(facts))
+        for facts, _ in stored
     ]
     return assign_labelled(labelled, settings, plan.train, plan.test, former)
+
+
+def _digest(facts: ExampleFacts) -> str:
+    return str(facts.others.get("digest", ""))
 
 
 def _lost_classes(

@@ -121,6 +121,12 @@ class LabelledExample(Example):
     """One image or clip with its label."""
 
     label: int = Field(ge=0, description="Index of the example's class in the manifest's class_names.")
+    digest: str = Field(
+        default="",
+        pattern="^[0-9a-f]*$",
+        description="Digest of the image's pixels, by which it is recognised under another name; empty where "
+        "the application takes none.",
+    )
 
 
 class LabelledManifest(Manifest):
@@ -193,6 +199,11 @@ def read_manifest(folder: Path) -> bytes:
         if isinstance(error, FileNotFoundError) and not os.path.lexists(folder):
             raise InputError(
                 f"{folder} does not exist. Check the path: pass a folder written by `prepare`."
+            ) from error
+        if folder.is_file():
+            raise InputError(
+                f"{folder}: is a file, expected a folder written by `prepare`. Give the folder, such as "
+                f"{folder.parent}."
             ) from error
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Expected a folder written by `prepare`. "

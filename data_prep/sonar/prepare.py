@@ -92,7 +92,7 @@ def prepare_source(
     Returns:
         The examples, perhaps none, or why the image cannot be used.
     """
-    snapshots = cut_snapshots(request, settings, range_)
+    surveyed, snapshots = request.surveyed, cut_snapshots(request, settings, range_)
     if isinstance(snapshots, Skipped):
         return snapshots
     if not snapshots:  # an image without an object, and without room for a place of the background
@@ -103,10 +103,11 @@ def prepare_source(
         PreparedExample(
             ExampleFacts(
                 name=snapshot.name,
-                source=request.surveyed.source.name,
+                source=surveyed.source.name,
                 label=class_names.index(snapshot.class_name),
                 height=snapshot.levels.shape[0],
                 width=snapshot.levels.shape[1],
+                others={"digest": surveyed.digest.hex()} if surveyed.source.class_name else {},
             ),
             image,
         )

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from data_prep.errors import InputError
 from data_prep.files.tables import read_table
 from data_prep.splits.divide import example_name, group_names
-from data_prep.splits.kept import read_former_split
+from data_prep.splits.kept import read_former_split, require_same_grouping
 from data_prep.splits.settings import SplitSettings
 
 
@@ -65,10 +65,11 @@ def settings_groups(names: Sequence[str], settings: SplitSettings) -> list[Mappi
 
     Raises:
         InputError: The pattern is not found in a name, the list is not as `listed_groups` expects it, or
-            the folder whose split is to be kept is no prepared one.
+            the folder whose split is to be kept is no prepared one or was grouped by a setting that is left
+            out now.
     """
     if settings.keep_split is not None:
-        read_former_split(settings.keep_split)  # now, before the long part
+        require_same_grouping(settings, read_former_split(settings.keep_split))  # before the long part
     groupings: list[Mapping[str, str]] = []
     if settings.group_pattern is not None:
         groupings.append(group_names(names, settings.group_pattern))

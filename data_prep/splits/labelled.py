@@ -24,12 +24,14 @@ class LabelledName:
         source: Name of the file it comes from.
         group: Group of the file.
         label: Index of the example's class.
+        digest: Digest of its pixels, where the application takes one.
     """
 
     name: str
     source: str
     group: str
     label: int
+    digest: str = ""
 
 
 def assign_labelled(
@@ -57,7 +59,7 @@ def assign_labelled(
     groups = {one.name: one.group for one in examples}
     labels = {one.name: one.label for one in examples}
     if former is not None:
-        return assign_grown(groups, labels, settings, former)
+        return assign_grown(groups, labels, {one.name: one.digest for one in examples}, settings, former)
     if settings.folds is not None:
         return assign_stratified_folds(groups, labels, settings.folds, settings.seed)
     if train is None and test is None:
