@@ -93,6 +93,7 @@ def test_class_folders_become_snapshots(class_folders: Path, tmp_path: Path) -> 
     assert len(list(out.glob("*.tfrecord"))) == 3
     sides = Counter((example.label, example.split) for example in manifest.examples)
     assert sides == {(0, "train"): 4, (0, "test"): 4, (1, "train"): 2, (1, "test"): 2}
+    assert len({example.digest for example in manifest.examples} - {""}) == 12
     example = manifest.examples[1]
     assert (example.name, example.height, example.width) == ("mine/10", 20, 24)
     image, class_name = records(out, result)["rock/3"]
@@ -161,6 +162,7 @@ def test_an_image_smaller_than_the_window_is_mirrored_evenly(full_images: Path, 
     image, _ = records(out, result)["line_2/mine_0001"]
     np.testing.assert_array_equal(image, prepare_snapshot(levels[:, 33:73], (8, 8), LOG))
     assert {e.name.split("/")[1] for e in result.manifest.examples} == {"mine_0001", "mine_0002"}
+    assert {e.digest for e in result.manifest.examples} == {""}  # pieces of an image share its pixels
 
 
 def annotated(images: Path, kind: str) -> Path:

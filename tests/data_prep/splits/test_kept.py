@@ -213,9 +213,10 @@ def test_a_fold_that_is_none_of_the_folds_is_no_split(tmp_path, fold):
     assert read_former_split(tmp_path).num_folds == 3
     content = json.loads((tmp_path / "manifest.json").read_text())
     content["examples"][0]["fold"] = fold
-    (tmp_path / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match="says nothing of a split"):
-        read_former_split(tmp_path)
+    for num_folds in (3, None):
+        (tmp_path / "manifest.json").write_text(json.dumps(content | {"num_folds": num_folds}))
+        with pytest.raises(InputError, match="says nothing of a split"):
+            read_former_split(tmp_path)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.5, float("nan"), "0.5", True, None])
