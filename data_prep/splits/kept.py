@@ -48,10 +48,17 @@ class FormerSplit:
     def of(self, digests: Mapping[str, str]) -> dict[str, Assignment]:
         """Return the assignments of those examples that the folder had, under the same name or another.
 
+        Pixels count before the name: files may have been renumbered. A name whose former pixels have another
+        name now is a new example.
+
         Args:
             digests: Digest of the pixels of each example, by name; "" where there is none.
         """
-        found = {name: self.assigned.get(name) or self.by_digest.get(one) for name, one in digests.items()}
+        there = self.by_digest.keys() & set(digests.values())
+        by_name = {
+            name: before for name, before in self.assigned.items() if self.digests.get(name) not in there
+        }
+        found = {name: self.by_digest.get(one) or by_name.get(name) for name, one in digests.items()}
         return {name: before for name, before in found.items() if before is not None}
 
 

@@ -118,13 +118,19 @@ def test_new_groups_go_where_examples_are_wanted():
 def test_an_image_of_another_name_is_recognised_by_its_digest():
     split = former({"dog/7": "07", "dog/1": "01"}, **{"dog/7": 1, "dog/1": 0})
     found = split.of({"cat/7": "07", "dog/1": "07", "cat/1": "1f", "cat/2": ""})
-    assert {name: one.split for name, one in found.items()} == {"cat/7": "test", "dog/1": "train"}
+    assert {name: one.split for name, one in found.items()} == {"cat/7": "test", "dog/1": "test"}
 
 
 def test_names_alone_recognise_nothing_but_themselves():
     names = ["cat/000", "dog/000", "cat/001", "flat2"]
     split = former(**{"cat/000": 1, "cat/001": 0, "bird/000": 1, "flat1": 1})
     assert split.of(dict.fromkeys(names, "")).keys() == {"cat/000", "cat/001"}
+
+
+def test_files_that_are_renumbered_keep_the_sides_of_their_pixels():
+    split = former({"0": "00", "1": "01", "2": "02"}, **{"0": 0, "1": 1, "2": 0})
+    found = split.of({"0": "01", "1": "02", "2": "new"})
+    assert {name: one.split for name, one in found.items()} == {"0": "test", "1": "train"}
 
 
 def test_a_digest_of_both_sides_is_no_match():
