@@ -284,16 +284,16 @@ class Learner:
         return np.array(_merged(list(judging[:turns]), to_learn, is_judging), np.intp)
 
     def suspects(self, count: int) -> IntArray:
-        """Return labelled training rows whose label the model without them doubts, the worst first.
+        """Return labelled training rows whose label the model without their group doubts, the worst first.
 
         Args:
             count: Largest number of rows. Images whose label is the most probable class are left out.
         """
         with self._lock:
             rows = self._training(self._labels)
-            labels, posterior = self._labels[rows], self._posterior
+            labels, group, posterior = self._labels[rows], self._group[rows], self._posterior
             values, temperature = self._values[rows], self._tuned.temperature
-        share = scipy.special.softmax(left_out_logits(values, labels, posterior) / temperature, axis=1)
+        share = scipy.special.softmax(left_out_logits(values, labels, group, posterior) / temperature, axis=1)
         own = np.take_along_axis(share, labels[:, None], 1)[:, 0]
         order = np.argsort(own, kind="stable")
         doubted = order[share[order].argmax(axis=1) != labels[order]]

@@ -119,19 +119,26 @@ def variances(basis: FloatArray, covariance: FloatArray) -> FloatArray:
     return np.einsum("nm,nm->n", basis @ covariance, basis)
 
 
-def left_out_logits(basis: FloatArray, labels: IntArray, posterior: LabelPosterior) -> FloatArray:
-    """Return the predicted logits of each labelled image without its own label, `[n, C]`.
+def left_out_logits(
+    basis: FloatArray, labels: IntArray, group: IntArray, posterior: LabelPosterior
+) -> FloatArray:
+    """Return the predicted logits of each labelled image without the labels of its group, `[n, C]`.
 
-    The label of image i is taken from the Gaussian approximation: with e_i the unit vector of its class the
-    site has the gradient e_i - π_i and the curvature h_i, so that without it the mean is
-    f_i - (e_i - π_i) v_i / (1 - h_i v_i) and the variance v_i / (1 - h_i v_i).
+    Near-duplicates and images of one patient would support each other's wrong label. The labels of the rows g
+    are taken from the Gaussian approximation: their sites have the gradients E - Π and the curvatures
+    H = diag(h), and the functions there have the covariance V, so that without them the covariance is
+    V' = (V⁻¹ - H)⁻¹ = (I - V H)⁻¹ V and the mean is F - V' (E - Π).
     """
     mean = basis @ posterior.weights
     share = scipy.special.softmax(mean, axis=1)
-    variance = variances(basis, posterior.covariance)
-    without = variance / np.maximum(1.0 - curvature(share) * variance, 1e-6)
-    pull = np.eye(mean.shape[1])[labels] - share
-    return predicted_logits(mean - without[:, None] * pull, without)
+    bend, pull = curvature(share), np.eye(mean.shape[1])[labels] - share
+    variance = np.zeros(len(mean))
+    for rows in (np.flatnonzero(group == one) for one in np.unique(group)):
+        seen = basis[rows] @ posterior.covariance @ basis[rows].T
+        without = np.linalg.solve(np.eye(len(rows)) - seen * bend[rows], seen)
+        mean[rows] -= without @ pull[rows]
+        variance[rows] = np.diag(without)
+    return predicted_logits(mean, variance)
 
 
 def _objective(basis: FloatArray, target: FloatArray, weights: FloatArray) -> float:

@@ -122,15 +122,30 @@ def test_the_mean_of_two_classes_is_near_that_of_samples():
     assert approximate == pytest.approx(scipy.special.expit(difference).mean(), abs=0.01)
 
 
-def test_leaving_a_label_out_is_near_fitting_without_it():
+@pytest.mark.parametrize("size", [1, 4])
+def test_leaving_a_group_out_is_near_fitting_without_it(size):
     rng = np.random.default_rng(2)
     basis = 0.5 * rng.normal(size=(40, 5))
     labels = (basis[:, 0] + 0.3 * rng.normal(size=40) > 0).astype(int)
-    found = left_out_logits(basis, labels, fit_posterior(basis, labels, 2))
+    group = rng.permutation(40) // size
+    found = left_out_logits(basis, labels, group, fit_posterior(basis, labels, 2))
     for row in range(0, 40, 5):
-        rest = np.arange(40) != row
+        rest = group != group[row]
         posterior = fit_posterior(basis[rest], labels[rest], 2)
         one = basis[row : row + 1]
         expected = predicted_logits(one @ posterior.weights, variances(one, posterior.covariance))
         share = scipy.special.softmax(np.vstack([found[row], expected[0]]), axis=1)[:, 0]
-        assert share[0] == pytest.approx(share[1], abs=0.03)
+        assert share[0] == pytest.approx(share[1], abs=0.03 if size == 1 else 0.06)
+
+
+def test_copies_do_not_hold_a_wrong_label_up():
+    rng = np.random.default_rng(3)
+    basis = rng.normal(size=(60, 4))
+    labels = (basis[:, 0] > 0).astype(int)
+    basis[:5], labels[:5] = [1.5, 0.2, 0.1, 0.0], 0  # five copies with the wrong class
+    posterior = fit_posterior(basis, labels, 2)
+    of_group, of_one = (
+        scipy.special.softmax(left_out_logits(basis, labels, group, posterior), axis=1)[0, 0]
+        for group in (np.maximum(np.arange(60), 4), np.arange(60))
+    )
+    assert of_group < 0.5 * of_one
