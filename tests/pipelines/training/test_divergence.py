@@ -171,7 +171,7 @@ def test_a_moving_average_is_blamed_only_if_no_trained_weight_is_at_fault():
 @pytest.mark.slow
 def test_undefined_scores_are_left_out(diverging):
     model, folder = diverging
-    copy = folder.parent / "scores"
+    copy = folder.parent / "scores" / folder.name
     shutil.copytree(folder, copy)
     data = stage_data(scores=lambda _: {"f_measure": 0.5, "ece": math.nan})
     state = train_stage(model, StageSettings(2, 0.05), data, folder=copy, resume=True)
@@ -203,7 +203,7 @@ def test_other_errors_of_tensorflow_are_not_taken_for_divergence():
 @pytest.mark.slow
 def test_experts_without_a_point_are_dropped_after_the_epoch(diverging, caplog):
     model, folder = diverging
-    copy = folder.parent / "dropped"
+    copy = folder.parent / "dropped" / folder.name
     shutil.copytree(folder, copy)
 
     def far_away() -> None:
@@ -237,7 +237,7 @@ def test_experts_without_a_point_are_dropped_after_the_epoch(diverging, caplog):
 def test_an_expert_that_only_the_epochs_sample_left_out_stays(diverging):
     """Augmentation and sampling leave experts without a point that the data as it is would use."""
     model, folder = diverging
-    copy = folder.parent / "kept"
+    copy = folder.parent / "kept" / folder.name
     shutil.copytree(folder, copy)
     assert model.head.active_experts.tolist() == [0, 1]
     few = tf.data.Dataset.from_tensor_slices((X[:1, :1, :1], Y[:1, :1, :1])).batch(1)
