@@ -99,7 +99,8 @@ def test_predictions_are_those_of_the_bundle_and_documented(way):
     columns = {f"probability of {name}" for name in CLASSES}
     assert {f"`{name}`" for name in row.keys() - columns} <= documented
     metadata = load_metadata(folder / "bundle")
-    assert metadata.preprocessing_settings == {"fit": "crop", "levels": None, "kinds": ["grey"]}
+    assert metadata.preprocessing_settings == {"fit": "crop", "levels": None}
+    assert metadata.kinds == ("grey",)
     assert {f"`{name}`" for name in metadata.signatures["serve_bytes"].outputs} <= documented
     name = next(iter(rows))
     encoded = (folder / "new" / name).read_bytes()
