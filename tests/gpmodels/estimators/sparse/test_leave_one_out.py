@@ -93,7 +93,9 @@ def test_a_group_is_left_out_as_a_whole():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [SVGPClassifier, HGPClassifier, AutoGPClassifier])
+@pytest.mark.parametrize(
+    "kind", [SVGPClassifier, HGPClassifier, pytest.param(AutoGPClassifier, marks=pytest.mark.exhaustive)]
+)
 def test_a_group_with_a_wrong_label_is_listed_if_it_is_left_out(kind):
     model = kind(num_inducing=20, max_iterations=40, random_state=0)
     rng = np.random.default_rng(0)
