@@ -124,7 +124,7 @@ def read_former_split(folder: Path) -> FormerSplit:
 
 
 def require_same_grouping(settings: SplitSettings, former: FormerSplit) -> None:
-    """Refuse settings that leave out by what the images of a kept split were grouped.
+    """Refuse settings without the grouping that the kept split was made with.
 
     New images would be divided one by one, also those of a group that is on one side.
 

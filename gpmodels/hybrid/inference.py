@@ -50,7 +50,7 @@ def inference_function(
         if familiarity is None:
             return outputs
         distance = familiarity.distance(inputs if familiarity.of_inputs else features)
-        told = {"familiarity_distance": distance} if returns_distance else {}
-        return {**outputs, "familiarity": familiarity.of_distance(distance), **told}
+        further = {"familiarity_distance": distance} if returns_distance else {}
+        return {**outputs, "familiarity": familiarity.of_distance(distance), **further}
 
     return tf.autograph.experimental.do_not_convert(infer)

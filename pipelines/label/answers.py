@@ -28,7 +28,7 @@ BOTH_SIDES: Final = "both sides"
 """Side of an image whose group has images on both: it neither trains nor judges."""
 
 Verdict = Literal["class", "unsure", "not usable", "undo"]
-"""What an answer says: a class, that this person or nobody can say one, or that another does not count."""
+"""What an answer says: a class; unsure, if this person cannot tell; not usable, if nobody can; or undo."""
 
 _Text = Annotated[str, Field(max_length=4096)]
 

@@ -32,7 +32,7 @@ class ExportedImage(NamedTuple):
     Attributes:
         image: The image.
         label: Its class; empty without one.
-        probability: Of each class `[C]`; None where the model says nothing, or where nobody is to see it.
+        probability: Of each class `[C]`; None without a prediction, and for images that judge.
     """
 
     image: PoolImage

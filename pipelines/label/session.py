@@ -164,8 +164,8 @@ class Session:
             started = time.monotonic()
             try:
                 learned.learner.refit()
-            except Exception:  # noqa: BLE001 - a thread's error would be heard by nobody, and the next fit may succeed
-                _LOG.exception("The model could not be fitted anew")
+            except Exception:  # noqa: BLE001 - nothing else reads this thread's errors; the last fit stays
+                _LOG.exception("The model could not be fitted again; the page goes on with the last fit")
             self._is_closed.wait(time.monotonic() - started)
 
     # Questions

@@ -67,17 +67,16 @@ def open_pool(
     if predictions is not None:
         images = images or predicted_folder(predictions)
         classes = settings.classes or predicted_classes(predictions)
-        pool = find_pool(images, settings.model_copy(update={"classes": classes}), table=table)
+        if is_review:
+            raise InputError("--suspects looks at labels; --from names predictions. Leave one of them out.")
+        pool = _listed(images, settings.model_copy(update={"classes": classes}), table)
         return referred_first(pool, predictions)
     if images is None:
         raise InputError("IMAGES is missing: gpimaging label IMAGES. Name the folder of the images.")
     trained = None if source is None else trained_classes(source)
     if trained is not None and not settings.classes:
         settings = settings.model_copy(update={"classes": trained})
-    if table is not None and table.suffix.lower() == ".json":
-        pool = with_label_studio(find_pool(images, settings), table)
-    else:
-        pool = find_pool(images, settings, table=table)
+    pool = _listed(images, settings, table)
     if trained is not None:
         pool = replace(pool, classes=tuple(dict.fromkeys((*trained, *pool.classes))))
     elif source is not None:
@@ -88,6 +87,13 @@ def open_pool(
             "column class, or the prepared folder by --from."
         )
     return replace(pool, purpose="suspects") if is_review else pool
+
+
+def _listed(images: Path, settings: LabelSettings, table: Path | None) -> Pool:
+    """Return the images of a folder with what a table or an export of Label Studio says of them."""
+    if table is not None and table.suffix.lower() == ".json":
+        return with_label_studio(find_pool(images, settings), table)
+    return find_pool(images, settings, table=table)
 
 
 def label_pool(
@@ -121,7 +127,9 @@ def label_pool(
         closing(_listening(HOST, port)) as listening,
     ):
         session.write_tables()
-        encoding = threading.Thread(target=_encode, args=(session, encoder), name="features", daemon=True)
+        encoding = threading.Thread(
+            target=_encode_in_background, args=(session, encoder), name="features", daemon=True
+        )
         encoding.start()
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(16)
@@ -176,7 +184,7 @@ def export_labels(pool: Pool, settings: LabelSettings, out: Path, target: Path, 
     session, encoder = _open_session(pool, settings, out)
     with closing(session):
         if target.suffix.lower() == ".json":
-            _encode(session, encoder)
+            _encode(session, encoder)  # without features there would be no predictions
             write_label_studio(target, session.labelled_images(), session.classes)
         else:
             write_class_folders(target, session.labelled_images())
@@ -234,13 +242,19 @@ def _serve(app: object, listening: socket.socket) -> None:
 
 def _encode(session: Session, encoder: PoolEncoder) -> None:
     paths = [image.path for image in session.pool.images]
+    encoded = encoder.encode(paths, on_done=session.encoded, is_stopped=lambda: session.is_closed)
+    if encoded is not None:
+        session.learn_from(encoded)
+
+
+def _encode_in_background(session: Session, encoder: PoolEncoder) -> None:
+    """Compute the features in a thread: the page shows an error, and the labelling goes on without them."""
     try:
-        encoded = encoder.encode(paths, on_done=session.encoded, is_stopped=lambda: session.is_closed)
-        if encoded is not None:
-            session.learn_from(encoded)
-    except Exception as error:  # noqa: BLE001 - a thread's error would be heard by nobody
+        _encode(session, encoder)
+    except Exception as error:  # noqa: BLE001 - nothing else reads the errors of this thread
+        is_bug = not isinstance(error, InputError)
+        _LOG.warning("%s Images come in a random order; nothing is predicted.", error, exc_info=is_bug)
         session.fail(str(error) or type(error).__name__)
-        _LOG.warning("%s Images come in a random order, and nothing is predicted.", error)
 
 
 def _show_next(pool: Pool, out: Path, console: Console) -> None:

@@ -295,9 +295,7 @@ class HeadTraining(HeadRecords[DataKind, SettingsKind, RunKind]):
             by_view = (None, max((view.stop for view in columns.values()), default=0))
             is_fixed = not model.network.trainable_weights
             self._heads = {}
-            for name in job.settings.heads:
-                if head_family(name).starts_network:
-                    continue  # the model's own
+            for name in (one for one in job.settings.heads if not head_family(one).starts_network):
                 apart = head_family(name).needs_views and parts.by_view is not None
                 head = make_head(name, self.application, job.settings, job.run, on_fixed_features=is_fixed)
                 head.build(by_view if apart else joint)

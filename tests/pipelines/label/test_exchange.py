@@ -8,6 +8,8 @@ import pytest
 
 from data_prep.classify.sources import find_images
 from data_prep.errors import InputError
+from pipelines.label import steps
+from pipelines.label.answers import Answers
 from pipelines.label.exchange import (
     ExportedImage,
     with_label_studio,
@@ -15,6 +17,7 @@ from pipelines.label.exchange import (
     write_label_studio,
 )
 from pipelines.label.pool import find_pool
+from pipelines.label.session import Session
 from pipelines.label.settings import LabelSettings
 from tests.pipelines.label.small_images import CLASSES, truth, write_images
 
@@ -114,6 +117,20 @@ def test_names_that_make_no_folder_are_refused(images, tmp_path):
     with pytest.raises(InputError, match="would both be"):
         write_class_folders(tmp_path / "sorted", [ExportedImage(one, "dark", None) for one in (image, twin)])
     assert not (tmp_path / "sorted").exists()
+
+
+def test_an_export_without_features_ends_with_the_reason(images, tmp_path):
+    class Hindered:
+        def encode(self, *_: object, **__: object) -> None:
+            raise InputError("The disk is full.")
+
+    (tmp_path / "labels").mkdir()
+    session = Session(find_pool(images, SETTINGS), CLASSES, Answers(tmp_path / "labels"))
+    with pytest.raises(InputError, match="The disk is full"):
+        steps._encode(session, Hindered())
+    steps._encode_in_background(session, Hindered())  # the page goes on, and shows it
+    assert session.progress()["failure"] == "The disk is full."
+    session.close()
 
 
 def test_a_session_gives_labels_and_predictions_of_what_does_not_judge(open_session):

@@ -135,9 +135,11 @@ def test_a_model_says_which_classes_there_are(images, tmp_path, name):
     assert trained_classes(images) is None
 
 
-def test_what_cannot_be_reviewed_is_refused(images, prepared, tmp_path):
+def test_what_cannot_be_reviewed_is_refused(images, prepared, predictions, tmp_path):
     with pytest.raises(InputError, match="no image has a label that could be suspect"):
         open_pool(SETTINGS, images, is_review=True)
+    with pytest.raises(InputError, match="Leave one of them out"):
+        open_pool(SETTINGS, images, source=predictions, is_review=True)
     with pytest.raises(InputError, match="IMAGES is missing"):
         open_pool(SETTINGS, None, source=prepared, is_review=True)
     write_images(tmp_path / "others", ["x.png"])
