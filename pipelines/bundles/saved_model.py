@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -142,14 +143,20 @@ def load_signatures(bundle: Path, *, application: str | None = None) -> dict[str
     _check_files(bundle, metadata)
     require_own_operations(bundle)
     try:
-        with _gradient_warnings_hidden():
-            signatures = dict(tf.saved_model.load(str(bundle)).signatures)
+        signatures = _loaded(bundle.resolve(), tuple(sorted(metadata.sha256.items())))
     except (OSError, ValueError, LookupError, tf.errors.OpError) as error:
         raise InputError(
             f"{bundle} cannot be loaded as a SavedModel: {error}. Export the bundle again."
         ) from error
     _check_signatures(bundle, signatures, metadata)
     return signatures
+
+
+@lru_cache(maxsize=1)
+def _loaded(bundle: Path, _checksums: tuple[tuple[str, str], ...]) -> dict[str, Signature]:
+    """Load a bundle whose files have these checksums; the last one stays in memory for later predictions."""
+    with _gradient_warnings_hidden():
+        return dict(tf.saved_model.load(str(bundle)).signatures)
 
 
 def _check_signatures(bundle: Path, signatures: Mapping[str, Signature], metadata: Metadata) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from data_prep.cells.manifest import CellsManifest
 from data_prep.cells.settings import CellsPrepareSettings
 from pipelines.cells.settings import (
     EvaluateSettings,
@@ -28,7 +29,7 @@ def prepare(
     ],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> CellsManifest:
     """Find candidates for cell events in annotated sequences and describe them, for training."""
     from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
@@ -44,6 +45,7 @@ def prepare(
     facts = describe_classes(result, manifest.examples)
     print_prepared(written, facts, result.skipped, out, call.console)
     call.console.print(manifest.describe_reachable(), markup=False)
+    return manifest
 
 
 COMMANDS = application_commands(

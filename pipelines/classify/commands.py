@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from data_prep.classify.manifest import ClassifyManifest
 from data_prep.classify.settings import ClassifyPrepareSettings
 from pipelines.classify.settings import (
     ClassifyRun,
@@ -32,7 +33,7 @@ def prepare(
         Path | None, typer.Option(metavar="FILE.csv", help="Columns image,class and perhaps group and split.")
     ] = None,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> ClassifyManifest:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
@@ -42,6 +43,7 @@ def prepare(
     written = f"{manifest.num_examples} images of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, manifest.notes)
     print_prepared(written, facts, result.skipped, out, call.console)
+    return manifest
 
 
 COMMANDS = application_commands(

@@ -142,8 +142,9 @@ class Command:
 
     Attributes:
         settings: Class of the step's settings.
-        function: Takes a `StepCall`, shared options by their names, and options of its own. Its docstring is
-            the help. It imports the step when it is called, for that takes seconds.
+        function: Takes a `StepCall`, shared options by their names, and options of its own; returns what the
+            step returns. Its docstring is the help. It imports the step when it is called, for that takes
+            seconds.
         continues: Whether a resumed run goes on with the settings it was started with.
         on_cluster: Whether it can work on files on a cluster.
         off_cluster: Returns how a step that can is called, where these options and settings leave a cluster
@@ -151,7 +152,7 @@ class Command:
     """
 
     settings: type[BaseModel]
-    function: Callable[..., None]
+    function: Callable[..., Any]
     continues: bool = False
     on_cluster: bool = False
     off_cluster: OffCluster = lambda _options, _settings: None
@@ -200,7 +201,7 @@ def make_command(name: str, command: Command) -> Callable[..., None]:
             cluster = values.pop("cluster")
             if "inputs" in values:
                 values["inputs"] = [*values["inputs"], *(values.pop("more_inputs") or ())]
-            former = _former_settings(command, values)
+            former = former_settings(command, values)
             chosen = read_options(command.settings, given)
             if "seed" in command.settings.model_fields:
                 chosen["seed"] = seed
@@ -250,7 +251,7 @@ def _leave_checks_to_step(parameter: inspect.Parameter) -> None:
             mark.readable = False
 
 
-def _former_settings(command: Command, values: Mapping[str, Any]) -> BaseModel | None:
+def former_settings(command: Command, values: Mapping[str, Any]) -> BaseModel | None:
     """Return the settings in the folder of a run that is to be resumed, None where there are none."""
     is_resumed = values.get("resume", True)  # a command without that option always goes on
     if not (command.continues and is_resumed and (values["out"] / CONFIG_NAME).is_file()):

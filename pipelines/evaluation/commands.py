@@ -58,10 +58,10 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
         out: Path,
         resume: bool = False,
         strategy: Annotated[StrategyName, _STRATEGY] = StrategyName.NONE,
-    ) -> None:
+    ) -> Any:
         from pipelines.runs.train import train as train_run  # noqa: PLC0415 - imports TensorFlow
 
-        train_run(
+        return train_run(
             resolve_name(application),
             call.settings,
             data=data,
@@ -73,11 +73,11 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
             cluster=call.cluster,
         )
 
-    def run_evaluate(call: StepCall[EvaluateSettings], data: Path, model: Path, out: Path) -> None:
+    def run_evaluate(call: StepCall[EvaluateSettings], data: Path, model: Path, out: Path) -> Any:
         """Judge every head of a run on data it has not seen; write metrics.json and report.html."""
         from pipelines.evaluation.evaluate import evaluate as evaluate_run  # noqa: PLC0415 - imports TensorFlow
 
-        evaluate_run(
+        return evaluate_run(
             resolve_name(application),
             call.settings,
             data=data,
@@ -135,8 +135,8 @@ def predict_command(step: str, settings: type[ReferralSettings], *, purpose: str
         inputs: Annotated[list[Path], input_option(inputs)],
         model: Path,
         out: Path,
-    ) -> None:
-        resolve_name(step)(
+    ) -> Any:
+        return resolve_name(step)(
             call.settings, inputs=inputs, model=model, out=out, console=call.console, cluster=call.cluster
         )
 

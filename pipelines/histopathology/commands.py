@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
@@ -38,7 +39,7 @@ def prepare(
         Path | None, typer.Option(help="Folder of masks of the positive class, named as the images.")
     ] = None,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> HistopathologyManifest:
     """Cut images or whole slides of tissue into patches and describe them, for training."""
     from data_prep.histopathology.prepare import prepare_histopathology  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
@@ -56,6 +57,7 @@ def prepare(
     )
     facts = describe_classes(result, manifest.examples, manifest.patient_warnings())
     print_prepared(written, facts, result.skipped, out, call.console)
+    return manifest
 
 
 COMMANDS = application_commands(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
@@ -17,7 +18,7 @@ def prepare(
     masks: Annotated[Path, typer.Option(help="Folder of masks with the same names but for the suffix.")],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> LaneManifest:
     """Turn a folder of images and a folder of masks into shards for training."""
     from data_prep.lane.prepare import prepare_lane  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import print_prepared  # noqa: PLC0415 - help answers without it
@@ -30,6 +31,7 @@ def prepare(
     facts += [f"Warning: {note}" for note in result.notes]
     written = f"{manifest.num_examples} examples of {manifest.size[0]} x {manifest.size[1]}"
     print_prepared(written, facts, result.skipped, out, call.console)
+    return manifest
 
 
 COMMANDS = application_commands(

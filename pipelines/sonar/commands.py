@@ -2,10 +2,11 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
 from pipelines.evaluation.commands import application_commands
@@ -33,7 +34,7 @@ def prepare(
         typer.Option(help="CSV of boxes (image,x,y,w,h,class), or folder of VOC, YOLO or mask files."),
     ] = None,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> SonarManifest:
     """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
     from data_prep.sonar.prepare import prepare_sonar  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
@@ -43,6 +44,7 @@ def prepare(
     written = f"{manifest.num_examples} snapshots of {manifest.size[0]} x {manifest.size[1]}"
     facts = describe_classes(result, manifest.examples, call.settings.unused_warnings(annotations))
     print_prepared(written, facts, result.skipped, out, call.console)
+    return manifest
 
 
 def predict(
@@ -54,11 +56,11 @@ def predict(
         Path | None,
         typer.Option(help="True boxes of full images, as `prepare` takes them, to choose --threshold by."),
     ] = None,
-) -> None:
+) -> Any:
     """Write classes of snapshots and boxes of objects in full sonar images, with an exported bundle."""
     from pipelines.sonar.predict_command import predict as predict_with  # noqa: PLC0415 - imports TensorFlow
 
-    predict_with(
+    return predict_with(
         call.settings,
         inputs=inputs,
         model=model,

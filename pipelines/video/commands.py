@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from data_prep.video.manifest import VideoManifest
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
@@ -22,7 +23,7 @@ def prepare(
     videos: Annotated[Path, typer.Option(help="Folder with a subfolder of videos for each class.")],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> None:
+) -> VideoManifest:
     """Turn videos by class into shards of clips for training."""
     from data_prep.video.prepare import prepare_video  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
@@ -34,6 +35,7 @@ def prepare(
     written = f"{manifest.num_examples} clips ({shape}) of {len(judged)} videos"
     facts = describe_classes(result, judged.values(), manifest.notes)
     print_prepared(written, facts, result.skipped, out, call.console)
+    return manifest
 
 
 def features(
