@@ -2,11 +2,10 @@
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from data_prep.cells.manifest import CellsManifest
 from data_prep.cells.settings import CellsPrepareSettings
 from pipelines.cells.settings import (
     EvaluateSettings,
@@ -29,7 +28,7 @@ def prepare(
     ],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> CellsManifest:
+) -> Any:
     """Find candidates for cell events in annotated sequences and describe them, for training."""
     from data_prep.cells.prepare import prepare_cells  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it

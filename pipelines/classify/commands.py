@@ -2,11 +2,10 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from data_prep.classify.manifest import ClassifyManifest
 from data_prep.classify.settings import ClassifyPrepareSettings
 from pipelines.classify.settings import (
     ClassifyRun,
@@ -33,7 +32,7 @@ def prepare(
         Path | None, typer.Option(metavar="FILE.csv", help="Columns image,class and perhaps group and split.")
     ] = None,
     overwrite: OverwritePrepared = False,
-) -> ClassifyManifest:
+) -> Any:
     """Turn images sorted into class folders, or listed in a table, into shards for training."""
     from data_prep.classify.prepare import prepare_classify  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it

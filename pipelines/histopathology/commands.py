@@ -3,11 +3,10 @@
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from data_prep.histopathology.manifest import HistopathologyManifest
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
@@ -39,7 +38,7 @@ def prepare(
         Path | None, typer.Option(help="Folder of masks of the positive class, named as the images.")
     ] = None,
     overwrite: OverwritePrepared = False,
-) -> HistopathologyManifest:
+) -> Any:
     """Cut images or whole slides of tissue into patches and describe them, for training."""
     from data_prep.histopathology.prepare import prepare_histopathology  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it

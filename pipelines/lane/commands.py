@@ -1,11 +1,10 @@
 """Commands of `gpimaging lane`; TensorFlow is imported when one of them runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from data_prep.lane.manifest import LaneManifest
 from data_prep.lane.settings import LanePrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
@@ -18,7 +17,7 @@ def prepare(
     masks: Annotated[Path, typer.Option(help="Folder of masks with the same names but for the suffix.")],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> LaneManifest:
+) -> Any:
     """Turn a folder of images and a folder of masks into shards for training."""
     from data_prep.lane.prepare import prepare_lane  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import print_prepared  # noqa: PLC0415 - help answers without it

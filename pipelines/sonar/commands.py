@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from data_prep.sonar.manifest import SonarManifest
 from data_prep.sonar.settings import SonarPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall, input_option
 from pipelines.evaluation.commands import application_commands
@@ -34,7 +33,7 @@ def prepare(
         typer.Option(help="CSV of boxes (image,x,y,w,h,class), or folder of VOC, YOLO or mask files."),
     ] = None,
     overwrite: OverwritePrepared = False,
-) -> SonarManifest:
+) -> Any:
     """Turn snapshots by class, or full sonar images with annotations, into shards for training."""
     from data_prep.sonar.prepare import prepare_sonar  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it

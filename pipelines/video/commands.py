@@ -1,11 +1,10 @@
 """Commands of `gpimaging video`; TensorFlow is imported when one of them runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from data_prep.video.manifest import VideoManifest
 from data_prep.video.settings import VideoPrepareSettings
 from pipelines.command.steps import Command, OverwritePrepared, StepCall
 from pipelines.evaluation.commands import application_commands, predict_command
@@ -23,7 +22,7 @@ def prepare(
     videos: Annotated[Path, typer.Option(help="Folder with a subfolder of videos for each class.")],
     out: Path,
     overwrite: OverwritePrepared = False,
-) -> VideoManifest:
+) -> Any:
     """Turn videos by class into shards of clips for training."""
     from data_prep.video.prepare import prepare_video  # noqa: PLC0415 - help answers without it
     from pipelines.labelled.prepared import describe_classes, print_prepared  # noqa: PLC0415 - help answers without it
