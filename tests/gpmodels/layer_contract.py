@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
@@ -21,6 +16,7 @@ from scipy import special
 from gpmodels import HybridModel
 from gpmodels.heads.base import Head
 from gpmodels.heads.gp import GPHead
+from tests.gpmodels.isolated_checks import check_replicas, check_resume
 
 OUTPUTS = {
     "probability",
@@ -49,6 +45,9 @@ class LayerContract:
         is_variant: Whether the long checks are left to another head: one of its family, or the one that
             trains it. This one has what trains a model or traces graphs (`traces`) in the slow tests, and
             what takes longer (`once_a_family`) in the exhaustive ones.
+        has_long_checks: Whether the slow tests have the checks that take seconds (`long`): true of a plain
+            head, and of those that count steps or routes while they train. All others train by the same code
+            and have these checks in the exhaustive tests.
         is_own_head: Of a variant, whether it is a class of heads of its own, which is trained and called in
             the fast tests too.
     """
@@ -59,6 +58,7 @@ class LayerContract:
     outputs: ClassVar[set[str]] = OUTPUTS
     is_variant: ClassVar[bool] = False
     is_own_head: ClassVar[bool] = False
+    has_long_checks: ClassVar[bool] = False
 
     @classmethod
     def output_shape(cls, name: str, leading: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -109,7 +109,7 @@ class LayerContract:
             assert np.any(weight.numpy() != old), f"{weight.path} did not move"
 
     @pytest.mark.slow
-    @pytest.mark.once_a_family
+    @pytest.mark.long
     @pytest.mark.parametrize("first_call", ["fit", "evaluate"])
     def test_model_nobody_has_built_builds_itself(self, first_call):
         head = self.make_head()
@@ -242,6 +242,7 @@ class LayerContract:
             assert_same_outputs(served.signatures["serving_default"](inputs), model(inputs))
 
     @pytest.mark.slow
+    @pytest.mark.once_a_family
     def test_half_precision_stays_outside_the_head(self):
         keras.config.set_dtype_policy("mixed_float16")
         try:
@@ -264,6 +265,7 @@ class LayerContract:
             self.make_head(dtype=dtype)
 
     @pytest.mark.slow
+    @pytest.mark.once_a_family
     def test_double_precision_head(self):
         model = trained_model(self.make_head(dtype="float64"))
         assert {weight.dtype for weight in model.head.trainable_weights} == {"float64"}
@@ -284,6 +286,7 @@ class LayerContract:
             np.testing.assert_array_equal(first, second)
 
     @pytest.mark.slow
+    @pytest.mark.once_a_family
     def test_keras_own_layer_test(self):
         case = TestCase()
         case.setUp()
@@ -305,18 +308,18 @@ class LayerContract:
             keras.config.enable_traceback_filtering()
 
     @pytest.mark.slow
-    @pytest.mark.once_a_family
-    def test_resumed_training_repeats_uninterrupted_training_bit_by_bit(self):
-        result = isolated_results(type(self).__module__, self.is_variant)[type(self).__name__]
+    @pytest.mark.long
+    def test_resumed_training_repeats_uninterrupted_training_bit_by_bit(self, isolated):
+        result = isolated(check_resume, keras.saving.serialize_keras_object(self.make_head()))
         assert result["resumed_equals_uninterrupted"] == dict.fromkeys(
             result["resumed_equals_uninterrupted"], True
         )
         assert result["interrupted_differs"]
 
     @pytest.mark.slow
-    @pytest.mark.once_a_family
-    def test_two_replicas_step_like_one_device(self):
-        result = isolated_results(type(self).__module__, self.is_variant)[type(self).__name__]
+    @pytest.mark.long
+    def test_two_replicas_step_like_one_device(self, isolated):
+        result = isolated(check_replicas, keras.saving.serialize_keras_object(self.make_head()))
         assert result["num_replicas"] == 2
         assert result["moved"] > 1e-4
         assert result["largest_difference"] < 1e-5
@@ -368,33 +371,3 @@ def assert_same_outputs(ours: dict[str, Any], theirs: dict[str, Any], *, exactly
     tolerance = 0.0 if exactly else 1e-5
     for name, value in ours.items():
         np.testing.assert_allclose(value, theirs[name], rtol=tolerance, atol=tolerance, err_msg=name)
-
-
-def all_contracts(contract: type[LayerContract]) -> list[type[LayerContract]]:
-    """The classes of heads under a contract, those of families of heads included."""
-    families = contract.__subclasses__()
-    return [leaf for family in families for leaf in all_contracts(family)] if families else [contract]
-
-
-@functools.cache
-def isolated_results(module: str, is_variant: bool) -> dict[str, dict[str, Any]]:
-    """Checks of a module's heads that need a process of their own: determinism and devices are global.
-
-    One process a module, as its tests run in one process of tests: none computes what is another's.
-    """
-    heads = {
-        contract.__name__: keras.saving.serialize_keras_object(contract.make_head())
-        for contract in all_contracts(LayerContract)
-        if contract.__module__ == module and contract.is_variant == is_variant
-    }
-    root = Path(__file__).parents[2]
-    process = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("isolated_checks.py"))],
-        input=json.dumps(heads),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=root,
-    )
-    assert process.returncode == 0, process.stderr[-4000:]
-    return json.loads(process.stdout.splitlines()[-1])

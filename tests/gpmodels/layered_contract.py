@@ -59,6 +59,7 @@ class LayeredContract(LayerContract):
         np.testing.assert_array_equal(head.training_latent(x).mean, first.mean)
 
     @pytest.mark.slow
+    @pytest.mark.once_a_family
     def test_exported_graph_draws_nothing(self, model, tmp_path):
         latent = model.head.for_inference()
         module = tf.Module()

@@ -1,5 +1,6 @@
 """scikit-learn's checks: all for an estimator of each base class, those of what is fitted for the others."""
 
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import pytest
@@ -14,6 +15,19 @@ _OF_EACH_ESTIMATOR: Final = frozenset(
 )
 """Checks of what is fitted, not of how data, weights and parameters come in."""
 
+OF_CLASSIFIERS: Final = frozenset(
+    {
+        "check_class_weight_classifiers",
+        "check_classifier_data_not_an_array",
+        "check_classifiers_classes",
+        "check_classifiers_one_label",
+        "check_classifiers_one_label_sample_weights",
+        "check_classifiers_regression_target",
+        "check_classifiers_train",
+        "check_decision_proba_consistency",
+    }
+)
+"""Checks that regression does not have."""
 
 _WITHOUT_FIT: Final = frozenset(
     {
@@ -68,7 +82,9 @@ def all_checks(estimator: BaseEstimator) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("estimator", "check"), parameters)
 
 
-def checks_of_a_family(*estimators: BaseEstimator) -> pytest.MarkDecorator:
+def checks_of_a_family(
+    *estimators: BaseEstimator, also: Collection[str] = (), variants: Sequence[BaseEstimator] = ()
+) -> pytest.MarkDecorator:
     """Parametrize a test by estimators whose base class passes all checks in another test.
 
     Each check fits a model, most of which is the time to trace it; with all of them for all estimators, they
@@ -76,17 +92,23 @@ def checks_of_a_family(*estimators: BaseEstimator) -> pytest.MarkDecorator:
 
     Args:
         estimators: The estimators, of one base class or of several that are checked elsewhere.
+        also: Names of more checks of them that are not left out.
+        variants: Estimators that are fitted and saved by the same code as one of the others: all of their
+            checks are marked `exhaustive`.
 
     Returns:
-        Parameters `estimator` and `check`; all but those of what is fitted are marked `exhaustive`.
+        Parameters `estimator` and `check`; all but one of each kind of what is fitted are `exhaustive`.
     """
-    parameters = []
-    unknown = [name for name in _OF_EACH_ESTIMATOR if not hasattr(estimator_checks, name)]
+    kept = _OF_EACH_ESTIMATOR | frozenset(also)
+    unknown = [name for name in kept if not hasattr(estimator_checks, name)]
     if unknown:
         raise ValueError(f"scikit-learn has no checks {unknown}; give them their new names.")
-    for estimator in estimators:
+    parameters = []
+    for estimator in (*estimators, *variants):
+        left = set() if estimator in variants else set(kept)
         for copy, check in estimator_checks.estimator_checks_generator(estimator):
             name = getattr(check, "func", check).__name__
-            marks = [] if name in _OF_EACH_ESTIMATOR else [pytest.mark.exhaustive]
+            marks = [] if name in left else [pytest.mark.exhaustive]
+            left -= _OF_EACH_ESTIMATOR & {name}  # once: arrays that cannot be written are checked elsewhere
             parameters.append(pytest.param(copy, check, id=f"{type(estimator).__name__}-{name}", marks=marks))
     return pytest.mark.parametrize(("estimator", "check"), parameters)

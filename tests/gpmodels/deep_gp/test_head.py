@@ -20,6 +20,7 @@ def layer_values(num_inputs: int, num_outputs: int) -> int:
 
 
 class TestDeepGPHeadContract(LayeredContract):
+    has_long_checks = True
     head_class = DeepGPHead
     settings = {"num_inducing": 5}  # noqa: RUF012
     trainable_values = layer_values(NUM_FEATURES, NUM_FEATURES) + layer_values(NUM_FEATURES, 1)

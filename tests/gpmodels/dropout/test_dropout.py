@@ -11,6 +11,7 @@ from tests.gpmodels.layer_contract import NUM_FEATURES, LayerContract, labelled_
 
 
 class TestDropoutHeadContract(LayerContract):
+    has_long_checks = True
     head_class = DropoutHead
     settings = {"rate": 0.3, "num_samples": 7}  # noqa: RUF012
     trainable_values = NUM_FEATURES + 1

@@ -433,6 +433,7 @@ def test_regression_with_a_mean_is_that_of_what_the_mean_leaves(name, given):
     assert float(joint) == pytest.approx(bound, rel=1e-9)
 
 
+@pytest.mark.sweep
 @every_head
 @pytest.mark.parametrize("settings", LIKELIHOODS.values(), ids=LIKELIHOODS)
 @pytest.mark.parametrize("given", [False, True], ids=["own logits", "given logits"])

@@ -17,6 +17,7 @@ from tests.gpmodels.layer_contract import (
 
 
 class TestLinearHeadContract(LayerContract):
+    has_long_checks = True
     head_class = LinearHead
     settings = {}  # noqa: RUF012
     trainable_values = NUM_FEATURES + 1

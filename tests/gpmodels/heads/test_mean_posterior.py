@@ -12,7 +12,15 @@ from gpmodels.heads import linear_layer
 from gpmodels.heads.conjugate import tied_bound
 from gpmodels.heads.gp import Points
 from gpmodels.units.weight_posterior import MOST_FEATURES
-from tests.gpmodels.units.test_linear_mean import FEATURES, every_head, fields, labels_for, make, points
+from tests.gpmodels.units.test_linear_mean import (
+    FEATURES,
+    every_head,
+    every_head_and,
+    fields,
+    labels_for,
+    make,
+    points,
+)
 from tests.gpmodels.units.test_weight_posterior import make_covariance
 
 CONJUGATE = pytest.mark.parametrize(
@@ -44,10 +52,7 @@ def both(name: str, **settings: Any) -> tuple[Any, Any, np.ndarray]:
     return head, certain, head.linear_mean.scale.numpy() ** 2 * covariance.of(points())
 
 
-@pytest.mark.parametrize(
-    "likelihood", [{}, pytest.param({"num_classes": 3}, marks=pytest.mark.slow)], ids=str
-)
-@every_head
+@every_head_and({"num_classes": 3})
 def test_it_adds_to_the_variances_and_nothing_else(name, likelihood):
     if name == "dfgp":
         pytest.skip("Its bound has a closed form, without such a posterior.")

@@ -23,6 +23,7 @@ EXPERT_VARIANCES = ("full", "thesis")
 
 
 class TestHGPHeadContract(LayerContract):
+    has_long_checks = True
     head_class = HGPHead
     settings = {"num_experts": 3, "num_inducing": 5, "num_expert_inducing": 4}  # noqa: RUF012
     trainable_values = sum(

@@ -50,6 +50,16 @@ every_head = pytest.mark.parametrize(
 )
 
 
+def every_head_and(*likelihoods: dict[str, Any]) -> pytest.MarkDecorator:
+    """Every head for two classes, slow the main ones for other likelihoods, exhaustive their variants."""
+    pairs = [pytest.param(name, {}, marks=pytest.mark.slow if name in SLOW else ()) for name in HEADS]
+    for likelihood in likelihoods:
+        for name in HEADS:
+            marks = (pytest.mark.slow, *((pytest.mark.exhaustive,) if name in SLOW else ()))
+            pairs.append(pytest.param(name, likelihood, marks=marks))
+    return pytest.mark.parametrize(("name", "likelihood"), pairs, ids=str)
+
+
 def points(size: int = 12) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(size, FEATURES))
 
@@ -214,16 +224,7 @@ def test_without_a_gp_regression_is_linear(name):
     np.testing.assert_allclose(noise, head.likelihood.noise_variance.numpy()[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "likelihood",
-    [
-        {},
-        pytest.param({"num_classes": 3}, marks=pytest.mark.slow),
-        pytest.param({"likelihood": "gaussian"}, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-@every_head
+@every_head_and({"num_classes": 3}, {"likelihood": "gaussian"})
 def test_without_slope_and_offset_it_is_the_head_without_a_mean_to_the_bit(name, likelihood):
     head = make(name, **likelihood)
     head.linear_mean.scale.assign(0.0)

@@ -192,7 +192,7 @@ def test_a_fifth_of_the_rows_is_held_out_if_nothing_is_said(model):
     "settings",
     [
         {"early_stopping": False},
-        {"early_stopping": False, "posterior": "diagonal"},
+        pytest.param({"early_stopping": False, "posterior": "diagonal"}, marks=pytest.mark.exhaustive),
         {"objective": "elbo", "optimizer": "lbfgs"},
     ],
 )
@@ -480,7 +480,8 @@ def test_refuses_and_a_failed_refit_leaves_no_old_model(fitted, two_classes, arg
 
 @pytest.mark.slow
 @checks_of_a_family(
-    AutoGPClassifier(num_inducing=8, max_iterations=5), AutoGPRegressor(num_inducing=8, max_iterations=5)
+    AutoGPClassifier(num_inducing=8, max_iterations=5),
+    variants=[AutoGPRegressor(num_inducing=8, max_iterations=5)],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -17,7 +17,8 @@ VIEWS = [[0, 1], [2, 3], [4]]
 
 @pytest.mark.slow
 @checks_of_a_family(
-    DFGPRegressor(**(SMALL | {"max_iterations": 3})), DFGPClassifier(**(SMALL | {"max_iterations": 3}))
+    DFGPRegressor(**(SMALL | {"max_iterations": 3})),
+    variants=[DFGPClassifier(**(SMALL | {"max_iterations": 3}))],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

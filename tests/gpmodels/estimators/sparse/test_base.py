@@ -20,11 +20,12 @@ from tests.gpmodels.estimators.small import SMALL
 CLASSIFIERS = (HGPClassifier, SVGPClassifier, VMGPClassifier)
 REGRESSORS = (HGPRegressor, SVGPRegressor, VMGPRegressor)
 OFTEN = (HGPClassifier, SVGPClassifier, SVGPRegressor)
-"""One of each kind of fit for every run of the tests; the rest are of the same code."""
+"""One of each kind of fit; the rest are of the same code."""
+THE_REST = (pytest.mark.slow, pytest.mark.exhaustive)
 every_class = pytest.mark.parametrize(
     "cls",
     [
-        pytest.param(cls, marks=() if cls in OFTEN else pytest.mark.slow, id=cls.__name__)
+        pytest.param(cls, marks=() if cls in OFTEN else THE_REST, id=cls.__name__)
         for cls in (*CLASSIFIERS, *REGRESSORS)
     ],
 )
