@@ -175,6 +175,7 @@ class LayerContract:
                 np.testing.assert_allclose(together[name][start:stop], alone[name], rtol=1e-4, atol=1e-5)
 
     @pytest.mark.traces
+    @pytest.mark.once_a_family
     def test_symbolic_call_keeps_unknown_sizes(self):
         outputs = self.make_head()(keras.Input((None, None, NUM_FEATURES)))
         for name, value in outputs.items():
@@ -185,6 +186,7 @@ class LayerContract:
             self.make_head().build((None, None))
 
     @pytest.mark.traces
+    @pytest.mark.once_a_family
     def test_eager_equals_graph(self, model):
         inputs = random_features(2, 9)
         traced = tf.function(model, input_signature=[tf.TensorSpec([None, None, NUM_FEATURES])])
@@ -216,6 +218,7 @@ class LayerContract:
         assert {name: config[name] for name in self.settings} == self.settings
 
     @pytest.mark.traces
+    @pytest.mark.once_a_family
     def test_weights_file_round_trip(self, model, tmp_path):
         model.save_weights(tmp_path / "model.weights.h5")
         copy = HybridModel.from_config(model.get_config())
@@ -224,6 +227,7 @@ class LayerContract:
         assert_same_outputs(copy(random_features(9)), model(random_features(9)), exactly=True)
 
     @pytest.mark.traces
+    @pytest.mark.once_a_family
     def test_keras_file_round_trip_with_optimiser(self, model, tmp_path):
         model.save(tmp_path / "model.keras")
         copy = keras.models.load_model(tmp_path / "model.keras")

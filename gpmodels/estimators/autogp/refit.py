@@ -55,13 +55,13 @@ def refit_posterior_by_chunks(engine: Engine, rows: Rows) -> None:
         raise TypeError(f"Only the posterior of an AutoGPHead is solved by chunks, but got {head.name}.")
     if head.num_components > 1:
         return
-    sums, assign = engine.once("refit by chunks", lambda: _compiled(head, engine.dtype))
+    sums, divergence, assign = engine.once("refit by chunks", lambda: _compiled(head, engine.dtype))
 
     def evaluated() -> tuple[float, NaturalParameters]:
         """Return the bound at the present q, and where a step of length one leads from it."""
         parts = [sums(*rows.take(chunk, engine.dtype)) for chunk in rows.chunks(head_rows(head))]
         expected, gram, side = (tf.add_n(list(part)) for part in zip(*parts, strict=True))
-        bound = float(expected) - float(tf.reduce_sum(head.prior_kl()))
+        bound = float(expected) - float(divergence())
         return bound, NaturalParameters(gram + tf.eye(head.num_inducing, dtype=tf.float64), side)
 
     length = longest = (
@@ -87,13 +87,14 @@ def refit_posterior_by_chunks(engine: Engine, rows: Rows) -> None:
     assign(*best)
 
 
-def _compiled(head: AutoGPHead, dtype: tf.DType) -> tuple[Compiled, Compiled]:
-    """Return `_sums` and `_assign` of a head, which are traced on first use."""
+def _compiled(head: AutoGPHead, dtype: tf.DType) -> tuple[Compiled, Compiled, Compiled]:
+    """Return `_sums`, the divergence and `_assign` of a head, which are traced on first use."""
     vector, matrix = tf.TensorSpec([None], dtype), tf.TensorSpec([None, None], dtype)
     p, m = head.likelihood.num_latents, head.num_inducing
     parameters = tf.TensorSpec([p, m, m], tf.float64), tf.TensorSpec([p, m, 1], tf.float64)
     sums = Compiled(lambda *parts: _sums(head, *parts), matrix, vector, vector)
-    return sums, Compiled(lambda *parts: _assign(head, *parts), *parameters)
+    divergence = Compiled(lambda: tf.reduce_sum(head.prior_kl()))
+    return sums, divergence, Compiled(lambda *parts: _assign(head, *parts), *parameters)
 
 
 def _natural_parameters(head: AutoGPHead) -> NaturalParameters:

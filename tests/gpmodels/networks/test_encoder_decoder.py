@@ -43,6 +43,7 @@ def network() -> EncoderDecoder:
     return network
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name",
     [

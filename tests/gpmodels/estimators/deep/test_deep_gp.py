@@ -58,7 +58,8 @@ def test_few_noisy_rows_are_learned_and_not_overfitted(approximation):
     """With a small noise at the start rows held out preferred the start, which predicts a constant."""
     x, y = load_diabetes(return_X_y=True)
     x, test_x, y, test_y = train_test_split(x, y, random_state=0)
-    model = DeepGPRegressor(approximation=approximation, num_inducing=40, random_state=0).fit(x, y)
+    settings = {"num_inducing": 40, "max_iterations": 200, "random_state": 0}
+    model = DeepGPRegressor(approximation=approximation, **settings).fit(x, y)
     assert 0 < model.kept_iteration_ < 100  # what follows overfits
     assert model.score(test_x, test_y) > 0.25
     outputs = model.predict_distribution(test_x)

@@ -31,11 +31,9 @@ def data(size: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.sin(2 * (x[:, 2] - 3.0)) + 5 * (x[:, 3] - 3.0) + 0.1 * rng.normal(size=size)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "output_kernel",
-    ["ard", pytest.param("full", marks=pytest.mark.slow), pytest.param("linear", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("output_kernel", ["ard", "full", "linear"])
 def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
     x, y = data()
     test, target = data(seed=1)
@@ -49,15 +47,10 @@ def test_regressor_learns_and_finds_the_view_that_matters(output_kernel):
     assert 0.85 < np.mean(np.abs(mean - 100.0 * target) < 1.96 * deviation) < 0.99
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("num_classes", "posterior"),
-    [
-        (2, "gaussian"),
-        (3, "point"),
-        pytest.param(2, "point", marks=pytest.mark.slow),
-        pytest.param(3, "gaussian", marks=pytest.mark.slow),
-    ],
+    ("num_classes", "posterior"), [(2, "gaussian"), (2, "point"), (3, "gaussian"), (3, "point")]
 )
 def test_classifier_learns(num_classes, posterior):
     x, y = data()
@@ -179,6 +172,7 @@ def test_weight_zero_is_absence():
     np.testing.assert_allclose(whole.view_weights_, part.view_weights_, rtol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("views", [[slice(0, 2), np.array([2, 4])], [[0, 1], (2, 4)], [range(2), [2, 4]]])
 def test_views_in_any_form_survive_a_file(views, tmp_path):

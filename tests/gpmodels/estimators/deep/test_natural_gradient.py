@@ -94,6 +94,7 @@ def test_full_steps_of_one_layer_reach_the_best_posterior_at_once():
     assert losses[2] == pytest.approx(losses[1], abs=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("num_samples", [1, 3])
 @pytest.mark.parametrize("num_layers", [1, 2])

@@ -101,9 +101,10 @@ def test_both_tails_keep_their_digits():
     assert probability.min(axis=0) == pytest.approx(probability.min(axis=0)[::-1], rel=0.5)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["softmax", "robust_max"])
-@pytest.mark.parametrize("class_kernels", ["shared", pytest.param("separate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("class_kernels", ["shared", "separate"])
 def test_outputs_of_three_classes(likelihood, class_kernels):
     x, y = data(3)
     settings = {"likelihood": likelihood, "class_kernels": class_kernels, "num_experts": 2}
