@@ -214,25 +214,27 @@ DECODE_STDIN = """
 import sys
 import tensorflow as tf
 from pipelines.bundles.serving import decode_image
-encoded = tf.constant(sys.stdin.buffer.read())
-for decode in (decode_image, tf.function(decode_image)):
-    try:
-        decode(encoded)
-    except tf.errors.InvalidArgumentError as error:
-        print("animated WebP" in error.message and "send its first frame" in error.message)
+for encoded in map(bytes.fromhex, sys.stdin):
+    for decode in (decode_image, tf.function(decode_image)):
+        try:
+            decode(tf.constant(encoded))
+        except tf.errors.InvalidArgumentError as error:
+            print("animated WebP" in error.message and "send its first frame" in error.message)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["RGB", pytest.param("RGBA", marks=pytest.mark.slow)])
-def test_animated_webp_is_refused_before_tensorflow_sees_it(mode):
+def test_animated_webp_is_refused_before_tensorflow_sees_it():
     """TensorFlow writes four channels where it reserved three: in a process of its own, for it may crash."""
-    frames = [with_alpha(photograph((16, 16)).rotate(angle)).convert(mode) for angle in (0, 90, 180)]
-    encoded = pillow(frames[0], "WEBP", save_all=True, append_images=frames[1:], quality=60)
+    lines = ""
+    for mode in ("RGB", "RGBA"):
+        frames = [with_alpha(photograph((16, 16)).rotate(angle)).convert(mode) for angle in (0, 90, 180)]
+        encoded = pillow(frames[0], "WEBP", save_all=True, append_images=frames[1:], quality=60)
+        lines += encoded.hex() + "\n"
     decoding = subprocess.run(
-        [sys.executable, "-c", DECODE_STDIN], input=encoded, capture_output=True, check=False
+        [sys.executable, "-c", DECODE_STDIN], input=lines, text=True, capture_output=True, check=False
     )
-    assert (decoding.returncode, decoding.stdout.split()) == (0, [b"True", b"True"]), decoding.stderr
+    assert (decoding.returncode, decoding.stdout.split()) == (0, ["True"] * 4), decoding.stderr
 
 
 @pytest.mark.parametrize("kind", ["baseline JPEG", "PNG", "lossy WebP", "24-bit BMP"])

@@ -90,19 +90,18 @@ def test_probabilities_have_both_tails_and_are_the_heads_own():
     np.testing.assert_allclose(outputs["probability"][:, 1], own, rtol=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [1.0, 0.1])
-def test_bound_of_the_fit_is_the_bound_at_the_training_rows(weight):
+@pytest.mark.parametrize("kind", [DFGPRegressor, DFGPClassifier])
+def test_bound_of_the_fit_is_the_bound_at_the_training_rows(kind, weight):
     x, y = data(80)
-    settings = SMALL | {"hidden_kl_weight": weight}
-    for model, target in ((DFGPRegressor(**settings), y), (DFGPClassifier(**settings), y > 0)):
-        fitted = model.fit(x, target)
-        assert fitted.bound(x, target) == pytest.approx(
-            80 * fitted.learning_curve_[-1].bound_per_point, rel=1e-6
-        )
-        warm_up = len(dfgp_head.WARM_UP_WEIGHTS) * (SMALL["max_iterations"] // 4)
-        values = [point.bound_per_point for point in fitted.learning_curve_[warm_up:]]
-        assert values == sorted(values)
+    target = y if kind is DFGPRegressor else y > 0
+    fitted = kind(**SMALL, hidden_kl_weight=weight).fit(x, target)
+    assert fitted.bound(x, target) == pytest.approx(80 * fitted.learning_curve_[-1].bound_per_point, rel=1e-6)
+    warm_up = len(dfgp_head.WARM_UP_WEIGHTS) * (SMALL["max_iterations"] // 4)
+    values = [point.bound_per_point for point in fitted.learning_curve_[warm_up:]]
+    assert values == sorted(values)
 
 
 def few_rows() -> tuple[np.ndarray, np.ndarray]:
