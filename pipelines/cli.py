@@ -27,6 +27,7 @@ from pipelines.command.console import (
     show_table,
     stage_bars,
 )
+from pipelines.command.doctor import describe_extras, describe_machine
 from pipelines.command.folders import require_of_this_machine
 from pipelines.command.steps import Commands, make_command
 from pipelines.command.tensorflow_start import start_tensorflow
@@ -132,6 +133,14 @@ def verify(bundle: Annotated[Path, typer.Argument(help="Folder that an export st
         show_table(console, f"{bundle} is good; largest difference to the stored output", differences)
 
 
+def doctor() -> None:
+    """Show versions, processors, memory and GPUs, and which extras are missing and what each would give."""
+    console = make_console()
+    start_tensorflow(threads=None)
+    show_table(console, "This installation", describe_machine())
+    show_table(console, "Extras", describe_extras())
+
+
 def fetch(
     address: Annotated[  # a Path would make one slash of two
         str,
@@ -186,7 +195,6 @@ def make_app() -> typer.Typer:
         name="gpimaging",
         help="Imaging models with a Gaussian process as their last layer.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
@@ -200,6 +208,7 @@ def make_app() -> typer.Typer:
     app.command("fetch")(fetch)
     app.command("demo")(demo)
     app.command("verify")(verify)
+    app.command("doctor")(doctor)
     return app
 
 
