@@ -1,7 +1,6 @@
 """One command at a time for a folder whose files are written one after another."""
 
 import errno
-import fcntl
 import logging
 import os
 from collections.abc import Iterator
@@ -9,6 +8,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from data_prep.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,9 +28,10 @@ def sole_writer(folder: Path) -> Iterator[None]:
     """Keep other commands of this machine out of a folder until the block ends.
 
     The folder itself is locked (`flock`), so that there is no file to be left behind: the system ends the
-    lock with the process, however that ends. Whether commands of other machines are kept out is up to the
-    file system; most of those that machines share lock files, but not folders. The folder is made where it
-    is missing, and one that was made and to which nothing was written is removed again.
+    lock with the process, however that ends. Windows has no locks of folders; one line says so there. Whether
+    commands of other machines are kept out is up to the file system; most of those that machines share lock
+    files, but not folders. The folder is made where it is missing, and one that was made and to which nothing
+    was written is removed again.
 
     Args:
         folder: Folder to write to.
@@ -40,7 +45,12 @@ def sole_writer(folder: Path) -> Iterator[None]:
     """
     _require_folders(folder)
     was_there = folder.is_dir()
-    descriptor = _locked(folder)
+    descriptor = None
+    if fcntl is None:
+        _say_unlocked(folder, "this system")
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        descriptor = _locked(folder)
     try:
         yield
     finally:
@@ -48,7 +58,8 @@ def sole_writer(folder: Path) -> Iterator[None]:
             # A folder with content stays, and somebody else may have removed this one.
             with suppress(OSError):
                 folder.rmdir()
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _require_folders(folder: Path) -> None:
@@ -94,7 +105,11 @@ def _lock(descriptor: int, folder: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        _LOG.warning("%s: its file system has no locks. Start no second command with this --out.", folder)
+        _say_unlocked(folder, "its file system")
+
+
+def _say_unlocked(folder: Path, system: str) -> None:
+    _LOG.warning("%s: %s has no locks of folders. Start no second command with this --out.", folder, system)
 
 
 def _is_same(descriptor: int, folder: Path) -> bool:

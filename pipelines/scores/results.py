@@ -6,13 +6,13 @@ nothing else is kept of an image. The few images that a report shows are read ag
 
 from __future__ import annotations
 
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
+import psutil
 
 from pipelines.scores.bootstrap import RESAMPLES, PairedDifference, paired_bootstrap
 from pipelines.scores.calibration import ReliabilityDiagram, reliability_diagram
@@ -33,6 +33,11 @@ from pipelines.scores.segmentation import (
 from pipelines.scores.shifts import ShiftedScores
 from pipelines.scores.uncertainty import PREDICTIVE_ENTROPY, RiskCoverageCurve, risk_coverage_curve
 from pipelines.scores.unfamiliar_scores import UnfamiliarResult
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 FEW_EXAMPLES = 20
 """With fewer test examples than this, reports warn."""
@@ -344,5 +349,7 @@ def _of(count: int, examples: int) -> str:
 
 def peak_memory_bytes() -> int:
     """Return the largest resident memory that this process has had so far."""
+    if resource is None:
+        return int(psutil.Process().memory_info().peak_wset)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

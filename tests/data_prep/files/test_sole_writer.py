@@ -1,5 +1,6 @@
 import errno
 import fcntl
+import importlib.util
 import logging
 import os
 import signal
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from data_prep.errors import InputError
+from data_prep.files import sole_writer as sole_writer_module
 from data_prep.files.sole_writer import sole_writer
 
 HOLD = """
@@ -125,7 +127,19 @@ def test_a_file_system_without_locks_is_told_of(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.EOPNOTSUPP, "not supported")))
     with caplog.at_level(logging.WARNING), sole_writer(tmp_path / "out"):
         pass
-    assert "has no locks" in caplog.text
+    assert "has no locks of folders" in caplog.text
     monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.EIO, "broken")))
     with pytest.raises(OSError, match="broken"), sole_writer(tmp_path / "out"):
         pass
+
+
+def test_a_system_without_locks_of_folders_is_told_of(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
+    spec = importlib.util.spec_from_file_location("without_fcntl", sole_writer_module.__file__)
+    without = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(without)
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    with caplog.at_level(logging.WARNING), without.sole_writer(tmp_path / "out"):
+        assert (tmp_path / "out").is_dir()
+    assert caplog.text.count("this system has no locks of folders") == 1
+    assert not (tmp_path / "out").exists()

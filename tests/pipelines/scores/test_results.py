@@ -1,9 +1,11 @@
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from pipelines.scores import results
 from pipelines.scores.classification import classification_record
 from pipelines.scores.results import (
     Evaluation,
@@ -73,6 +75,14 @@ def test_no_records_are_refused():
 
 def test_peak_memory_is_that_of_a_python_process():
     assert 10e6 < peak_memory_bytes() < 1e12
+
+
+def test_peak_memory_where_the_system_has_another_way(monkeypatch):
+    monkeypatch.setattr(results, "resource", None)  # as on Windows
+    monkeypatch.setattr(
+        results.psutil, "Process", lambda: Mock(**{"memory_info.return_value.peak_wset": 5e8})
+    )
+    assert peak_memory_bytes() == 5e8
 
 
 def test_scoring_needs_no_tensorflow():
