@@ -63,14 +63,15 @@ def test_the_least_recently_used_engine_goes_first(monkeypatch):
     assert engine_for("svgp", SETTINGS, 3) is not others[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
     [
-        pytest.param(SVGPRegressor, marks=pytest.mark.slow),
-        pytest.param(HGPClassifier, marks=pytest.mark.slow),
-        pytest.param(DFGPRegressor, marks=pytest.mark.slow),
-        pytest.param(AutoGPRegressor, marks=pytest.mark.slow),
-        pytest.param(DeepGPRegressor, marks=pytest.mark.slow),
+        SVGPRegressor,
+        pytest.param(HGPClassifier, marks=pytest.mark.exhaustive),
+        DFGPRegressor,
+        AutoGPRegressor,
+        DeepGPRegressor,
     ],
 )
 def test_an_engine_that_went_leaves_no_graph(family, monkeypatch):

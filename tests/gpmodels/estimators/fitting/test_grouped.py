@@ -27,6 +27,7 @@ def assert_same(first, second, x):
         np.testing.assert_array_equal(second.predict_distribution(x)[name], value, err_msg=name)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["auto", 60, 60.0])
 def test_all_rows_in_full_are_what_all_says(setting):
