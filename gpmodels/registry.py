@@ -241,6 +241,8 @@ def _maker(
     def make(given: Any, task: HeadTask) -> Head:
         arguments = {key: getattr(given, key) for key in of_settings}
         arguments |= {key: getattr(task, key) for key in of_task}
+        if task.likelihood == "gaussian":  # of classes many heads have one likelihood alone
+            arguments["likelihood"] = task.likelihood
         return head_class()(**arguments, name=name)
 
     return make

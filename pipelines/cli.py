@@ -69,6 +69,11 @@ APPLICATIONS = (
         "pipelines.classify.commands:COMMANDS",
     ),
     CommandGroup(
+        "measure",
+        "Measure a number in each image, with an interval that holds it.",
+        "pipelines.measure.commands:COMMANDS",
+    ),
+    CommandGroup(
         "sonar",
         "Tell objects in sonar images from each other and from clutter, with their uncertainty.",
         "pipelines.sonar.commands:COMMANDS",

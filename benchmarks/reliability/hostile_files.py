@@ -24,10 +24,10 @@ import numpy as np
 from benchmarks.reliability.hostile_images import IMAGES, LARGE, Maker
 from benchmarks.reliability.hostile_others import RECORDINGS, SLIDES, VIDEOS, table
 from benchmarks.reliability.ways import Ended, arguments_of, clear, go, start
-from data_prep.classify.sources import read_image_table
 from data_prep.errors import InputError
 from data_prep.histopathology.labels import find_tissue_images
 from data_prep.histopathology.settings import HistopathologyPrepareSettings
+from data_prep.labelled.image_sources import read_image_table
 from data_prep.prepared.preparing import SKIPPED_NAME
 from data_prep.sonar.box_files import read_box_table
 from pipelines.command.folders import PREDICTIONS

@@ -1,17 +1,11 @@
 """Prepare images of any subject: class folders, or a table of images, become shards and a manifest."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from data_prep.classify.manifest import ClassifyManifest
-from data_prep.classify.plan import SurveyedImage, plan_images
 from data_prep.classify.settings import ClassifyPrepareSettings
-from data_prep.errors import InputError, Skipped
-from data_prep.files.depth import read_at_levels
-from data_prep.files.fitting import fit_image
-from data_prep.files.image_settings import KeptLevels
-from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.image_plan import plan_images, prepare_image
 from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
@@ -75,34 +69,3 @@ def prepare_classify(
         overwrite=overwrite,
         progress=progress,
     )
-
-
-def prepare_image(
-    surveyed: SurveyedImage,
-    settings: ClassifyPrepareSettings,
-    class_names: Sequence[str],
-    *,
-    levels: KeptLevels | None = None,
-) -> list[PreparedExample] | Skipped:
-    """Bring one image to the prepared size, or say why it cannot be used.
-
-    Args:
-        surveyed: The file, which could be read a moment ago.
-        settings: Settings of `prepare`.
-        class_names: Names of the classes, in the order of the labels.
-        levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
-    """
-    source = surveyed.source
-    try:
-        image = read_at_levels(source.path, levels)
-    except InputError as error:
-        return Skipped(source.path, str(error))
-    facts = ExampleFacts(
-        name=source.name,
-        source=source.name,
-        label=class_names.index(source.class_name),
-        height=image.shape[0],
-        width=image.shape[1],
-        others={"digest": surveyed.digest.hex()},
-    )
-    return [PreparedExample(facts, fit_image(image, settings.size, settings.fit))]

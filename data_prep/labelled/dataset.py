@@ -93,7 +93,7 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
         steps: Batches of an epoch; None for one pass, whose last batch may be smaller.
 
     Returns:
-        Dataset of (image float32 [batch, *manifest.shape] in 0..255, label int32 [batch]).
+        Dataset of (image float32 [batch, *manifest.shape] in 0..255, label or number [batch]).
 
     Raises:
         InputError: There are no names, or one is not in the manifest.
@@ -112,21 +112,23 @@ def labelled_dataset(  # noqa: PLR0913 - all but three have defaults
     length = None if steps is None else steps * batch_size
     order = epoch_order(len(names), seed, epoch, shuffle=shuffle, length=length)
 
-    def load(positions: tf.Tensor, random: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        images, labels = _parse(reader.read_batch(positions), manifest.shape)
+    def load(positions: tf.Tensor, random: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        images = _parse(reader.read_batch(positions), manifest.shape)
         if augmentation is not None:
             images = augment_labelled(images, random, augmentation)
-        return images, labels
+        return images, target
 
     uniforms = random_numbers(len(order), seed, epoch)
+    targets = np.array(manifest.targets(names), manifest.target_type)
     # Batches of positions: for small images the calls take longer than what they do.
-    dataset = tf.data.Dataset.from_tensor_slices((reader.positions[order], uniforms)).batch(batch_size)
+    slices = (reader.positions[order], uniforms, targets[order])
+    dataset = tf.data.Dataset.from_tensor_slices(slices).batch(batch_size)
     return prefetched(dataset.map(load, num_parallel_calls=PARALLEL_CALLS, deterministic=True))
 
 
 def features_dataset(
     features: npt.NDArray[np.float32],
-    labels: npt.NDArray[np.int32],
+    labels: npt.NDArray[np.int32 | np.float32],
     *,
     batch_size: int,
     seed: int = 0,
@@ -138,7 +140,7 @@ def features_dataset(
 
     Args:
         features: float32 [examples, features].
-        labels: int32 [examples].
+        labels: Classes int32, or numbers float32, [examples].
         batch_size: Examples per batch.
         seed: Seed of the order.
         epoch: Number of the epoch.
@@ -146,7 +148,7 @@ def features_dataset(
         steps: Batches of an epoch; None for one pass.
 
     Returns:
-        Dataset of (float32 [batch, features], int32 [batch]).
+        Dataset of (float32 [batch, features], labels [batch]).
 
     Raises:
         InputError: No examples.
@@ -162,8 +164,8 @@ def features_dataset(
 
 def labelled_records(
     folder: Path, manifest: LabelledManifest, names: Iterable[str]
-) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
-    """Yield (name, image, label) of examples, one at a time, in name order.
+) -> Iterator[tuple[str, npt.NDArray[np.uint8], float]]:
+    """Yield (name, image, label or number) of examples, one at a time, in name order.
 
     The image is uint8 [*manifest.shape].
 
@@ -175,10 +177,11 @@ def labelled_records(
     Raises:
         InputError: A name is not in the manifest.
     """
-    for entry in manifest.select(sorted(names)):
+    names = sorted(names)
+    for entry, target in zip(manifest.select(names), manifest.targets(names), strict=True):
         features = read_record(folder, entry)
         image = np.frombuffer(features["image"], dtype=np.uint8).reshape(manifest.shape)
-        yield entry.name, image, int.from_bytes(features["label"], "little")
+        yield entry.name, image, target
 
 
 def epoch_order(
@@ -221,10 +224,8 @@ def _excerpt(
     return np.concatenate(passes)[skipped : skipped + length]
 
 
-def _parse(records: tf.Tensor, shape: tuple[int, ...]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode serialised examples: images float32 [batch, *shape], labels int32 [batch]."""
-    features = {key: tf.io.FixedLenFeature([], tf.string) for key in ("image", "label")}
-    examples = tf.io.parse_example(records, features)
+def _parse(records: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+    """Decode the images of serialised examples, float32 [batch, *shape]; the manifest has their labels."""
+    examples = tf.io.parse_example(records, {"image": tf.io.FixedLenFeature([], tf.string)})
     images = tf.reshape(tf.io.decode_raw(examples["image"], tf.uint8), [-1, *shape])
-    labels = tf.reshape(tf.io.decode_raw(examples["label"], tf.int32, little_endian=True), [-1])
-    return tf.cast(images, tf.float32), labels
+    return tf.cast(images, tf.float32)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -128,9 +128,20 @@ class LabelledExample(Example):
         "the application takes none.",
     )
 
+    @property
+    def target(self) -> float:
+        """What a model learns of it: the index of its class, or a number."""
+        return self.label
+
 
 class LabelledManifest(Manifest):
-    """Contents of a prepared folder of labelled images; an application gives `application` its name."""
+    """Contents of a prepared folder of labelled images; an application gives `application` its name.
+
+    Attributes:
+        target_type: Type of the `target` of each example, as NumPy calls it.
+    """
+
+    target_type: ClassVar[str] = "int32"
 
     examples: tuple[LabelledExample, ...] = Field(description="The examples in the order of their names.")
 
@@ -145,6 +156,10 @@ class LabelledManifest(Manifest):
         if highest >= len(self.class_names):
             raise ValueError(f"label {highest}, but {len(self.class_names)} class_names")
         return self
+
+    def targets(self, names: Iterable[str]) -> list[float]:
+        """Return what a model learns of examples by name, in the order given."""
+        return [self.examples[row].target for row in self.rows(names)]
 
 
 def file_sha256(path: Path) -> str:

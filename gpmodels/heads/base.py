@@ -168,10 +168,8 @@ class Head(GPflowLayer, abc.ABC):
             temperature: T, best fitted on held-out data; 1 is the head as it was trained.
 
         Raises:
-            ValueError: It is not a positive number, or the head predicts no classes.
+            ValueError: It is not a positive number.
         """
-        if not self.is_classifier:
-            raise ValueError(f"{self.name} predicts no classes, so it has no temperature.")
         if not (temperature > 0.0 and math.isfinite(temperature)):
             raise ValueError(f"The temperature must be a positive number, but is {temperature}.")
         self.prediction_temperature = float(temperature)

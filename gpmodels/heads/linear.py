@@ -32,7 +32,7 @@ class LinearHead(Head):
     uncertainty.
 
     With `likelihood="gaussian"` it is linear regression: the mean of a real target is wᵀx + b, and its noise
-    variance is learned with w and b. There is no temperature then.
+    variance is learned with w and b.
 
     Attributes:
         takes_targets: Whether `likelihood="gaussian"` is known; subclasses may be for classes alone.
@@ -102,13 +102,14 @@ class LinearHead(Head):
         return ()
 
     def set_temperature(self, temperature: float) -> None:
-        """Divide all logits by `temperature` from now on.
+        """Divide all logits by `temperature` from now on; it multiplies the deviation of targets.
 
         Raises:
-            ValueError: It is not a positive number, or the head predicts no classes.
+            ValueError: It is not a positive number.
         """
         if self.likelihood is not None:
-            raise ValueError(f"{self.name} predicts no classes, so it has no temperature.")
+            super().set_temperature(temperature)
+            return
         if not temperature > 0.0:
             raise ValueError(f"The temperature must be positive, but is {temperature}.")
         self.temperature.assign(temperature)

@@ -67,13 +67,15 @@ def tempered(outputs: Mapping[str, tf.Tensor], temperature: float) -> dict[str, 
     trained. So is the mutual information I with T > 1. With T < 1, where the entropy H falls to H_T, I keeps
     its share of it, I H_T / H: what the head does not know was overstated with all else.
 
+    Of real targets the standard deviation is T times as large, and so is that of the latent function.
+
     Args:
         outputs: Predictions as `gpmodels.heads.base.Head.call` returns them, of any leading shape.
         temperature: T > 0; 1 changes nothing.
 
     Returns:
         The same outputs, with other `probability` and `predictive_entropy`, and, with T < 1, another
-        `mutual_information`.
+        `mutual_information`; of real targets with other variances.
 
     Raises:
         ValueError: T is not a positive number.
@@ -92,6 +94,9 @@ def tempered(outputs: Mapping[str, tf.Tensor], temperature: float) -> dict[str, 
         raise ValueError(f"The temperature must be a positive number, but is {temperature}.")
     if temperature == 1.0:
         return dict(outputs)
+    if "probability" not in outputs:
+        names = ("variance", "latent_variance")
+        return {**outputs, **{name: temperature**2 * outputs[name] for name in names}}
     logits = logits_of(outputs) / temperature
     if logits.shape.rank == outputs["label"].shape.rank:
         probability = tf.sigmoid(logits)

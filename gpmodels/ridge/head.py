@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gpmodels.heads.linear import LinearHead
 from gpmodels.heads.linear_layer import LinearRows, cross_folds, fit_linear_layer
 from gpmodels.heads.points import PointBatch
+from gpmodels.units.numerics import precision
 
 MAX_POINTS = 20_000
 """Points that the head is fitted on: a share of each batch, so that they are of all groups."""
@@ -30,8 +31,12 @@ class RidgeLinearHead(LinearHead):
     too: its features separate them better than those of new groups, and C is chosen too large. The choice is
     clean on features of a network that has not seen the labels, as of a frozen one.
 
+    With `likelihood="gaussian"` it is ridge regression of real targets, whose noise variance is the mean
+    square of what layers that did not see a point's group miss of it.
+
     Args:
-        num_classes: C; 2 takes one logit, more take one for each class.
+        num_classes: C; 2 takes one logit, more take one for each class; real targets ignore it.
+        likelihood: None for classes, `"gaussian"` for real targets.
         dtype: `"float32"` or `"float64"`.
         **kwargs: Passed to `keras.layers.Layer`.
 
@@ -68,20 +73,24 @@ class RidgeLinearHead(LinearHead):
         tiny = 1e-10 * np.abs(mean)  # what rounding leaves of a constant feature
         deviation = np.where(deviation > tiny, deviation, 1.0)
         scaled = (features - mean) / deviation
-        if len(np.unique(labels)) < 2:
+        if self.is_classifier and len(np.unique(labels)) < 2:
             raise ValueError(f"The training points are all of class {labels[0]:g}; two classes are needed.")
         number = np.unique(groups, return_inverse=True)[1].reshape(-1)
-        fold = cross_folds(scaled, labels, number, np.random.default_rng(seed), is_class=True)
+        fold = cross_folds(scaled, labels, number, np.random.default_rng(seed), is_class=self.is_classifier)
+        kind = "softmax" if self.likelihood is None else "gaussian"
         layer = fit_linear_layer(
-            LinearRows(scaled, labels, weights), fold, "softmax", self.num_classes, groups=number
+            LinearRows(scaled, labels, weights), fold, kind, self.num_classes, groups=number
         )
         kernel = layer.kernel / deviation[:, None]
         bias = layer.bias - mean @ kernel
-        if self.num_classes > 2:
+        if self.is_classifier and self.num_classes > 2:
             bias[np.setdiff1d(np.arange(self.num_classes), labels)] = LOG_ABSENT
         self.kernel.assign(kernel.reshape(self.kernel.shape))
         self.bias.assign(bias.reshape(self.bias.shape))
         self.cost.assign(1.0 / layer.penalty)
+        if self.likelihood is not None:
+            missed = np.average(np.square(labels - layer.logits[:, 0]), weights=weights)
+            self.likelihood.noise_variance.assign([max(missed, 2.0 * precision(self.variable_dtype).jitter)])
 
 
 def _sampled(points: Iterable[PointBatch], rng: np.random.Generator) -> PointBatch:

@@ -82,6 +82,8 @@ def rules_for(
     def say(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
+    if not isinstance(settings, ReferralSettings):  # of numbers, which the application refers
+        return settings, LineRules(metadata.least_familiarity, settings.keep_unfamiliar)
     limits = asked_limits(settings, metadata.class_names)
     coverage: float | None = getattr(settings, "coverage", None)
     given = given_costs(settings, metadata.class_names, say)

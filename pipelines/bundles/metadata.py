@@ -175,6 +175,21 @@ def class_signatures(class_names: tuple[str, ...], *, single_latent: bool) -> di
     return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
 
 
+def number_signatures(unit: str, coverage: float) -> dict[str, SignatureDescription]:
+    """Describe what `pipelines.bundles.serving.NumberServer` takes and returns.
+
+    Args:
+        unit: Of the numbers.
+        coverage: Share of examples whose interval holds the truth.
+    """
+    interval = f"end of the {100 * coverage:g} % interval"
+    meanings = {"mean": "predicted number", "lower": f"lower {interval}", "upper": f"upper {interval}"}
+    outputs = {name: _tensor((None,), "float32", text, unit=unit) for name, text in meanings.items()}
+    outputs["sd"] = _tensor((None,), "float32", "standard deviation of a measured number", (0.0, None), unit)
+    notes = "One number for each image."
+    return _image_signatures(of_images=outputs, of_encoded=outputs, notes=(notes, notes))
+
+
 def clip_signatures(
     class_names: tuple[str, ...], shape: tuple[int, ...], *, single_latent: bool
 ) -> dict[str, SignatureDescription]:
@@ -211,7 +226,7 @@ def view_signatures(
 def with_familiarity(
     signatures: Mapping[str, SignatureDescription], least: float
 ) -> dict[str, SignatureDescription]:
-    """Return the signatures of a bundle with the output `familiarity`, of the shape of `label`.
+    """Return the signatures of a bundle with the output `familiarity`, of the shape of `label` or `mean`.
 
     Args:
         signatures: The signatures without it.
@@ -220,7 +235,8 @@ def with_familiarity(
     meaning = "share of known examples that look at least as strange; below 0.01 it is unfamiliar"
     described = {}
     for name, signature in signatures.items():
-        familiarity = _tensor(signature.outputs["label"].shape, "float32", meaning, (least, 1.0))
+        of_each = signature.outputs.get("label") or signature.outputs["mean"]
+        familiarity = _tensor(of_each.shape, "float32", meaning, (least, 1.0))
         outputs = {**signature.outputs, FAMILIARITY: familiarity}
         described[name] = signature.model_copy(update={"outputs": outputs})
     return described

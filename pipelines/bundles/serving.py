@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from data_prep.files.depth import PERCENTILES
 from data_prep.files.image_settings import FULL, KeptLevels, range_in_words
 from data_prep.files.images import encode_picture
+from data_prep.measure.scale import TargetScale
 
 Tensors = dict[str, tf.Tensor]
 """Outputs of a batch of images, clips or features by their names."""
@@ -132,6 +133,40 @@ class ClassServer(ImageServer):
 
     def _of_network_size(self, outputs: Tensors) -> Tensors:
         return {**outputs, "probability": per_class(outputs["probability"])}
+
+
+class NumberServer(ImageServer):
+    """Serves a number for each image, with an interval.
+
+    Args:
+        scale: From standardised numbers to those of the user.
+        factor: What the standard deviation is times at half the width of the interval.
+        *arguments: As `ImageServer`.
+        **options: As `ImageServer`.
+    """
+
+    def __init__(self, scale: TargetScale, factor: float, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._scale, self._factor = scale, factor
+
+    def _of_images(self, outputs: Tensors, size: tf.Tensor) -> Tensors:  # noqa: ARG002 - maps need it
+        return self._of_network_size(outputs)
+
+    def _of_network_size(self, outputs: Tensors) -> Tensors:
+        scale = self._scale
+        mean = scale.centre + scale.spread * outputs["mean"]
+        deviation = scale.spread * tf.sqrt(outputs["variance"])
+        found = {"mean": mean, "sd": deviation}
+        ends = {"lower": mean - self._factor * deviation, "upper": mean + self._factor * deviation}
+        if scale.transform == "log":
+            middle = tf.exp(mean + 0.5 * tf.square(deviation))
+            found = {
+                "mean": middle - scale.offset,
+                "sd": middle * tf.sqrt(tf.math.expm1(tf.square(deviation))),
+            }
+            ends = {name: tf.exp(end) - scale.offset for name, end in ends.items()}
+        kept = {name: value for name, value in outputs.items() if name == "familiarity"}
+        return {**found, **ends, **kept}
 
 
 class ClipServer(Server):

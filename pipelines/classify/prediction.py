@@ -12,12 +12,13 @@ from data_prep.files.fitting import fit_image, mostly_cut_off
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with
 from pipelines.bundles.unreadable import reading, run_signature
 from pipelines.classify.contact_sheet import ContactSheet
-from pipelines.classify.settings import APPLICATION, ImagePreprocessing, PredictSettings
+from pipelines.classify.settings import APPLICATION, PredictSettings
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from typing import ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
-from data_prep.files.fitting import Fit
-from data_prep.files.image_settings import KEPT_DESCRIPTION, ImageKinds, KeptLevels
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings
@@ -20,16 +19,6 @@ __all__ = [
     "PredictSettings",
     "TrainSettings",
 ]
-
-
-class ImagePreprocessing(BaseModel):
-    """How images became those of the training; a bundle carries it, and `predict` follows it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    fit: Fit = Field(description='"crop" for the middle part, "pad" for the whole image with borders.')
-    levels: KeptLevels | None = Field(default=None, description=KEPT_DESCRIPTION)
-    kinds: ImageKinds = Field(default=(), exclude=True, description="Runs and bundles have them now.")
 
 
 APPLICATION: Final = "classify"

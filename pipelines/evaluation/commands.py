@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import BaseModel
 
-from pipelines.command.referral import ReferralSettings
 from pipelines.command.steps import Command, Commands, OffCluster, StepCall, input_option
 from pipelines.command.strategies import StrategyName
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
@@ -120,7 +119,7 @@ def application_commands(  # noqa: PLR0913 - what the commands of applications d
     }
 
 
-def predict_command(step: str, settings: type[ReferralSettings], *, purpose: str, inputs: str) -> Command:
+def predict_command(step: str, settings: type[BaseModel], *, purpose: str, inputs: str) -> Command:
     """Return the command that predicts files of an application.
 
     Args:
@@ -131,7 +130,7 @@ def predict_command(step: str, settings: type[ReferralSettings], *, purpose: str
     """
 
     def run_predict(
-        call: StepCall[ReferralSettings],
+        call: StepCall[BaseModel],
         inputs: Annotated[list[Path], input_option(inputs)],
         model: Path,
         out: Path,

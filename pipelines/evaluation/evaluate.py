@@ -136,7 +136,7 @@ def _evaluate(
     errors = [collector.errors() for collector in judged.referral]
     guarantees = (
         {}
-        if no_guarantee
+        if no_guarantee or job.has_real_targets
         else run_guarantees(
             job,
             predictors,
@@ -370,7 +370,8 @@ def judge(
         outputs = judge_by.outputs(predictor, example)
         seconds += time.perf_counter() - started
         said = f"{example.name}: what {predictor.title} predicts"
-        _require_finite(said, outputs[PREDICTIVE_ENTROPY], NoNumbersError)
+        uncertainty = PREDICTIVE_ENTROPY if PREDICTIVE_ENTROPY in outputs else "variance"
+        _require_finite(said, outputs[uncertainty], NoNumbersError)
         records.append(judge_by.record(example, outputs))
         for collector in collectors:
             collector.add(example, outputs)

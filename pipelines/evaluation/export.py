@@ -27,6 +27,7 @@ from pipelines.runs.settings import ExportSettings
 from pipelines.scores.costs import given_costs
 from pipelines.scores.held_out import HELD_OUT, read_held_out
 from pipelines.scores.metrics import read_metrics
+from pipelines.scores.numbers import HeldOutNumbers
 
 
 def export(
@@ -76,9 +77,9 @@ def export(
     source = model_source(job, head, temperature, pool_temperatures)
     guarantee = read_guarantees(job.folder).of(source)
     held_out = head_folder(job.folder, head) / HELD_OUT
-    keeps_held_out = guarantee is not None and held_out.is_file()
-    if keeps_held_out:
-        read_held_out(held_out)  # a damaged one would be noticed at the prediction alone
+    keeps_held_out = (guarantee is not None or job.has_real_targets) and held_out.is_file()
+    if keeps_held_out:  # a damaged one would be noticed at the prediction alone
+        (HeldOutNumbers.read if job.has_real_targets else read_held_out)(held_out)
     if guarantee is None and enclosed is not None:
         guarantee = guarantee_record(enclosed, source)
     told = {**metadata.training_data, **_fitted(trained, temperature)}
@@ -151,7 +152,9 @@ def _print_guarantee(
     enclosed: dict[str, Any] | None,
     settings: ExportSettings,
 ) -> None:
-    """Say where a bundle can guarantee nothing, why, and what to do."""
+    """Say where a bundle can guarantee nothing, why, and what to do; of numbers `predict` finds that out."""
+    if job.has_real_targets:
+        return
     if guarantee is None:
         why = "the run keeps none of this model."
         if enclosed is not None:

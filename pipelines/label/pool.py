@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from data_prep.classify.sources import read_image_table
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import MISSING_LABELS
 from data_prep.files.depth import find_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.image_folders import list_image_files
 from data_prep.files.image_settings import KeptLevels
+from data_prep.labelled.image_sources import read_image_table
 from data_prep.splits.groups import consecutive_groups, joined_groups, settings_groups
 from pipelines.label.settings import LabelSettings
 

@@ -21,7 +21,7 @@ from pipelines.bundles.serving import ClassServer, Server, per_class
 from pipelines.labelled.data import LabelledData
 from pipelines.labelled.gallery import LabelledImage, labelled_gallery, select_labelled
 from pipelines.labelled.pools import Pools
-from pipelines.labelled.settings import LabelledRun, LabelledTrainSettings
+from pipelines.labelled.settings import ExampleTrainSettings, LabelledRun, LabelledTrainSettings
 from pipelines.runs.application import Inputs, JudgedExample, require_size
 from pipelines.runs.predictors import Predictor
 from pipelines.runs.settings import HeadRun
@@ -48,10 +48,10 @@ RunKind = TypeVar("RunKind", bound=LabelledRun)
 
 
 def training_batches(
-    data: LabelledData[Any], names: Sequence[str], settings: LabelledTrainSettings, epoch: int
+    data: LabelledData[Any], names: Sequence[str], settings: ExampleTrainSettings, epoch: int
 ) -> tf.data.Dataset:
-    """Return batches of input, label and weight of every training example, for an epoch from 0."""
-    batches = data.dataset(
+    """Return batches of input and label of every training example, for an epoch from 0."""
+    return data.dataset(
         names,
         batch_size=settings.batch_size,
         seed=settings.seed,
@@ -60,7 +60,13 @@ def training_batches(
         augmentation=settings.augmentation,
         steps=settings.steps_per_epoch,
     )
-    return weigh(batches, data, names, settings)
+
+
+def weighed_batches(
+    data: LabelledData[Any], names: Sequence[str], settings: LabelledTrainSettings, epoch: int
+) -> tf.data.Dataset:
+    """Return `training_batches` with the weight of each example."""
+    return weigh(training_batches(data, names, settings, epoch), data, names, settings)
 
 
 def weigh(
@@ -77,14 +83,14 @@ def weigh(
 def plain_batches(
     data: LabelledData[Any],
     names: Sequence[str],
-    settings: LabelledTrainSettings,
+    settings: ExampleTrainSettings,
     shuffle: bool,
 ) -> tf.data.Dataset:
     """Return one pass over the examples, unweighted and without augmentation."""
     return data.dataset(names, batch_size=settings.batch_size, seed=settings.seed, shuffle=shuffle)
 
 
-def steps_per_epoch(settings: LabelledTrainSettings, _num_examples: int) -> int:
+def steps_per_epoch(settings: ExampleTrainSettings, _num_examples: int) -> int:
     """Return the training steps of an epoch that the settings give."""
     return settings.steps_per_epoch
 
@@ -140,7 +146,7 @@ def labelled_inputs(
         **parts: Further parts of `Inputs`: `open` and whatever an application has.
     """
     return Inputs(
-        training_batches=training_batches,
+        training_batches=weighed_batches,
         plain_batches=plain_batches,
         weigh=weigh,
         steps_per_epoch=steps_per_epoch,

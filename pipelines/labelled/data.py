@@ -43,7 +43,7 @@ class LabelledData(Prepared[ManifestKind], abc.ABC):
         """Return batches of inputs and labels; options as `data_prep.labelled.dataset.labelled_dataset`."""
 
     @abc.abstractmethod
-    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], int]]:
+    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], float]]:
         """Yield name, what the network is given, and label of some examples, in the order of names."""
 
     def sources(self, names: Sequence[str]) -> Iterator[NDArray[np.uint8] | None]:
@@ -61,7 +61,7 @@ class PreparedImages(LabelledData[ManifestKind]):
         """Return batches of images and labels; options as `data_prep.labelled.dataset.labelled_dataset`."""
         return labelled_dataset(self.folder, self.manifest, names, **options)
 
-    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], int]]:
+    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[Any], float]]:
         """Yield name, image and label of some examples, in the order of names."""
         return labelled_records(self.folder, self.manifest, names)
 
@@ -83,7 +83,7 @@ class PreparedMatrix(LabelledData[ManifestKind]):
         examples = [self.manifest.examples[row] for row in rows]
         return TrainingFeatures(
             self.features[rows],
-            np.array([example.label for example in examples], np.int32),
+            np.array(self.manifest.targets(names), self.manifest.target_type),
             np.array([example.group for example in examples]),
         )
 
@@ -93,11 +93,11 @@ class PreparedMatrix(LabelledData[ManifestKind]):
         part = self.part(names)
         return features_dataset(part.features, part.labels, **options)
 
-    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.float32], int]]:
+    def inputs(self, names: Sequence[str]) -> Iterator[tuple[str, NDArray[np.float32], float]]:
         """Yield name, features and label of some examples, in the order of names."""
         names = sorted(names)
         part = self.part(names)
-        return zip(names, part.features, map(int, part.labels), strict=True)
+        return zip(names, part.features, part.labels.tolist(), strict=True)
 
 
 @dataclass(frozen=True)

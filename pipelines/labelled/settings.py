@@ -36,20 +36,9 @@ SOURCE_OPTION = (
 """How the option for `sources` is shown."""
 
 
-class LabelledTrainSettings(HeadTrainSettings):
-    """Settings of a train step for a few hundred images with one class each."""
+class ExampleTrainSettings(HeadTrainSettings):
+    """Settings of a train step for a few hundred images with one label or number each."""
 
-    options: ClassVar[dict[str, tuple[str, str]]] = {"sources": SOURCE_OPTION}
-
-    sources: tuple[Path, ...] = Field(
-        default=(),
-        description="Further prepared folders, whose examples help where the data have few: they are learned "
-        "from by the head atl_dgp, which is trained then, too (docs/transfer.md).",
-    )
-    source_classes: dict[str, str] = Field(
-        default_factory=dict,
-        description="Name in the data of a class of a source, where the two differ: {normal: benign}.",
-    )
     pretraining_epochs: int = Field(
         default=20,
         ge=0,
@@ -80,6 +69,25 @@ class LabelledTrainSettings(HeadTrainSettings):
         description="Experts of the HGP at the start; null takes one for every 300 training points, at "
         "least 1 and at most 3 (thesis: 3).",
     )
+    augmentation: LabelledAugmentation | None = Field(
+        default=LabelledAugmentation(), description="Random changes of the training images; null for none."
+    )
+
+
+class LabelledTrainSettings(ExampleTrainSettings):
+    """Settings of a train step for a few hundred images with one class each."""
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {"sources": SOURCE_OPTION}
+
+    sources: tuple[Path, ...] = Field(
+        default=(),
+        description="Further prepared folders, whose examples help where the data have few: they are learned "
+        "from by the head atl_dgp, which is trained then, too (docs/transfer.md).",
+    )
+    source_classes: dict[str, str] = Field(
+        default_factory=dict,
+        description="Name in the data of a class of a source, where the two differ: {normal: benign}.",
+    )
     likelihood: Literal["bernoulli", "softmax", "robust_max"] | None = Field(
         default=None,
         description="Likelihood of the GP heads; null takes bernoulli (probit) for two classes and softmax "
@@ -92,9 +100,6 @@ class LabelledTrainSettings(HeadTrainSettings):
         description="How much the training makes up for rare classes: if a class has n of the N images, each "
         "of its images weighs (N / n) to this power. With 0 all images weigh the same; with 1 all classes "
         "do, so that the model finds more of a rare class and takes more other images for it.",
-    )
-    augmentation: LabelledAugmentation | None = Field(
-        default=LabelledAugmentation(), description="Random changes of the training images; null for none."
     )
 
 

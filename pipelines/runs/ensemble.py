@@ -56,6 +56,7 @@ def member_job(
         "temperatures": {},
         "pool_temperatures": {},
         "choice": None,
+        "interval_factors": {},
         "seconds": {},
         "view_weights": {},
     }
@@ -98,6 +99,8 @@ def ensemble_predictor(models: Sequence[HybridModel], **details: float | str) ->
     num_classes = models[0].head.num_classes
 
     def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        if not models[0].head.is_classifier:
+            return _mixed([function(inputs) for function in functions])
         logits = tf.stack(
             [model.logits(function(inputs)) for model, function in zip(models, functions, strict=True)]
         )
@@ -105,3 +108,14 @@ def ensemble_predictor(models: Sequence[HybridModel], **details: float | str) ->
 
     function = tf.function(predict, reduce_retracing=True, autograph=False)
     return Predictor(f"Ensemble of {len(models)}", function, details)
+
+
+def _mixed(members: Sequence[dict[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+    """Return mean and variance of numbers by the law of total variance; that of the means is latent."""
+    mean, variance = (tf.stack([member[name] for member in members]) for name in ("mean", "variance"))
+    apart = tf.math.reduce_variance(mean, axis=0)
+    return {
+        "mean": tf.reduce_mean(mean, axis=0),
+        "variance": tf.reduce_mean(variance, axis=0) + apart,
+        "latent_variance": apart,
+    }

@@ -49,12 +49,14 @@ def num_folds_of(job: Job[Any, Any, Any], model: HybridModel) -> int:
         model: Network of the run with any head.
     """
     judge_by, data = job.application.judge, job.data
-    if model.network.trainable_weights or not (job.settings.out_of_fold and judge_by.refers_classes):
+    is_of_examples = judge_by.refers_classes or not model.head.is_classifier
+    if model.network.trainable_weights or not (job.settings.out_of_fold and is_of_examples):
         return 0
     if not (job.splits.selection and isinstance(data.manifest, LabelledManifest)):
         return 0
     held_out = len(set(judge_by.groups(data, job.splits.selection).values()))
-    is_small = held_out < ENOUGH_HELD_OUT and len(set(job.groups("train"))) >= FEWEST_GROUPS
+    fewest = FEWEST_GROUPS if model.head.is_classifier else NUM_FOLDS  # each number says how far off it is
+    is_small = held_out < ENOUGH_HELD_OUT and len(set(job.groups("train"))) >= fewest
     return NUM_FOLDS if is_small else 0
 
 
@@ -131,7 +133,7 @@ def held_out_points(job: Job[Any, Any, Any], head: str, model: HybridModel) -> S
     """
     parts = [selected_points(model, job.batches("selection"))]
     parts += [selected_points(load_model(fold, head), fold.batches("test")) for fold in trained_folds(job)]
-    return SelectedPoints(
+    return type(parts[0])(
         np.concatenate([part.logits for part in parts]),
         np.concatenate([part.labels for part in parts]),
         np.concatenate([part.weights for part in parts]),

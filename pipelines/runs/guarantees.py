@@ -35,7 +35,9 @@ from pipelines.scores.definitions import FloatArray
 from pipelines.scores.guarantee_sizes import TABLE_ERRORS, units_needed
 from pipelines.scores.guarantees import ReferralErrors, method_guarantees
 from pipelines.scores.held_out import HELD_OUT, HeldOut, read_held_out
+from pipelines.scores.numbers import COVERAGES
 from pipelines.scores.pictures import Outputs
+from pipelines.scores.prediction_sets import groups_needed
 from pipelines.training.stages import BEST
 
 RUN_GUARANTEES: Final = "guarantees.json"
@@ -104,6 +106,10 @@ def possible_guarantee(job: Job[Any, Any, Any]) -> str:
     # A map is seldom right in every pixel, so that its share of wrong ones needs the bound for groups.
     is_binomial = units == len(groups) and judge_by.refers_classes
     noun = judge_by.judged if units == len(groups) else f"groups of {judge_by.judged}"
+    if job.has_real_targets:
+        largest = [one for one in COVERAGES if groups_needed(one) <= units]
+        checked = f"intervals of up to {100 * largest[-1]:g} %" if largest else "no intervals"
+        return f"{units} {noun} are held out: they can check {checked}"
     possible = [error for error in TABLE_ERRORS if units_needed(error, binomial=is_binomial) <= units]
     least = f"an error of {100 * possible[0]:g} % at best" if possible else "nothing"
     parts, more = "", "; a larger selection_fraction holds out more"

@@ -17,8 +17,10 @@ from pipelines.runs.folds import held_out_names, held_out_points
 from pipelines.runs.guarantees import keep_guarantee
 from pipelines.runs.job import Job
 from pipelines.runs.models import load_model, view_text
-from pipelines.runs.selection import GroupLosses, SelectedPoints, selection_temperature
+from pipelines.runs.selection import GroupLosses, SelectedNumbers, SelectedPoints, selection_temperature
 from pipelines.runs.sources import contribution_text
+from pipelines.scores.held_out import HELD_OUT
+from pipelines.scores.numbers import COVERAGES
 
 
 class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
@@ -71,12 +73,25 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
     def _judge_held_out(self, name: str, points: SelectedPoints, temperature: float) -> None:
         """Write down the temperatures of a head's pools, and keep what it loses on the held-out examples."""
         run, names = self.job.run, held_out_names(self.job)
+        if isinstance(points, SelectedNumbers):
+            self._keep_intervals(name, points, temperature)
+            run = self.job.run
         found = judge_selection(self.job, names, points, temperature, calibrates_pools=run.calibrates_pools)
         self._losses[name] = found.losses
         if found.pool_temperatures:
             self._update_run(pool_temperatures={**run.pool_temperatures, name: found.pool_temperatures})
         for noun, of_pools in found.pool_temperatures.items():
             self.job.say(f"Temperature of its {noun}, after that: {of_pools:.3f}")
+
+    def _keep_intervals(self, name: str, points: SelectedNumbers, temperature: float) -> None:
+        """Write down how wide intervals must be by the held-out groups, and what is predicted of these."""
+        groups = [example.group for example in self.job.data.manifest.select(held_out_names(self.job))]
+        held_out = points.held_out(temperature, np.unique(groups, return_inverse=True)[1].reshape(-1))
+        held_out.write(head_folder(self.job.folder, name) / HELD_OUT)
+        factors = tuple(held_out.factor(coverage) for coverage in COVERAGES)
+        self._update_run(interval_factors={**self.job.run.interval_factors, name: factors})
+        times = ", ".join(f"{100 * one:g} %: {by:.2f}" for one, by in zip(COVERAGES, factors, strict=True))
+        self.job.say(f"Intervals of the {name} head, in standard deviations on each side, {times}")
 
     def _judge_former_heads(self) -> None:
         """Judge the heads that an earlier command trained and that this one does not train."""
@@ -114,7 +129,7 @@ class HeadRecords(Generic[DataKind, SettingsKind, RunKind]):
 
     def _keep_guarantee(self, name: str, model: HybridModel) -> None:
         """Keep what the model with its temperatures can guarantee, by the held-out examples."""
-        if self.is_whole:
+        if self.is_whole and model.head.is_classifier:
             keep_guarantee(self.job, name, model)
 
     def _weigh_views(self, model: HybridModel) -> None:

@@ -161,7 +161,7 @@ def start_head(
     observations = model.num_data if model.num_effective is None else model.num_effective
     head.initialize(placed, seed=seed)
     holds = False
-    if isinstance(head, GPHead) and head.linear_mean is not None and head.is_classifier:
+    if isinstance(head, GPHead) and head.linear_mean is not None:
         frozen = not model.network.trainable_weights
         share = observations / model.num_data
         points, holds = _with_linear_layer(head, linear, training, share, frozen=frozen)
@@ -209,7 +209,7 @@ def _with_linear_layer(
     if frozen and len(points) <= FEW_POINTS and len(np.unique(points.labels)) > 1:
         return _cross_fitted(head, training, share), True
     if isinstance(linear, LinearHead) and linear.kernel.shape[0] == mean.kernel.shape[0]:
-        is_logit = head.likelihood_name in ("logistic", "softmax")
+        is_logit = head.likelihood_name in ("logistic", "softmax", "gaussian")
         mean.start_from(linear.kernel.numpy(), linear.bias.numpy(), 1.0 if is_logit else PROBIT_SCALE)
         return points, True
     mean.kernel.assign(np.zeros(mean.kernel.shape, mean.kernel.dtype.as_numpy_dtype))  # it says nothing yet

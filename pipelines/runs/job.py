@@ -50,6 +50,11 @@ class Job(Generic[DataKind, SettingsKind, RunKind]):
             raise ValueError(f"The job on {self.folder} has opened no data.")
         return self.opened
 
+    @property
+    def has_real_targets(self) -> bool:
+        """Whether the truths are numbers and not classes."""
+        return self.application.network.likelihood_of(self.settings) == "gaussian"
+
     def on(self, data: DataKind, *, fold: int, selects: bool = True) -> Self:
         """Return the job with a prepared folder, divided for a fold.
 

@@ -62,7 +62,11 @@ def head_task(
         views=None if views is None else tuple(views.values()),
         seed=settings.seed,
         kernel_variance=_start_variance(run, has_mean=has_mean, is_softmax=is_softmax),
-        mean_posterior=has_mean and on_fixed_features and run.mean_posteriors and run.num_data <= FEW_POINTS,
+        mean_posterior=has_mean
+        and likelihood != "gaussian"
+        and on_fixed_features
+        and run.mean_posteriors
+        and run.num_data <= FEW_POINTS,
         domain_rows=(*(source.rows for source in run.sources), run.num_data) if run.sources else (),
     )
 
@@ -214,7 +218,15 @@ def run_predictors(job: Job[Any, Any, Any]) -> list[Predictor]:
             details["temperature"] = round(temperature, 4)
             details |= {f"temperature of {noun}": round(value, 4) for noun, value in of_pools.items()}
             tempered = predictor(title, model, **details)
-            rows.append(replace(tempered, head=name, temperature=temperature, pool_temperatures=of_pools))
+            rows.append(
+                replace(
+                    tempered,
+                    head=name,
+                    temperature=temperature,
+                    pool_temperatures=of_pools,
+                    interval_factors=job.run.interval_factors.get(name, ()),
+                )
+            )
     return rows
 
 

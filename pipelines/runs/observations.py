@@ -117,11 +117,15 @@ def _residuals(
     for inputs, label, *weight in examples.batches:
         used = _used(label, weight)
         labels = label.numpy().reshape(used.shape)
-        logits = model.logits(model(inputs, training=False)).numpy()
+        outputs = model(inputs, training=False)
+        logits = (model.logits(outputs) if model.head.is_classifier else outputs["mean"]).numpy()
         logits = logits.reshape(*labels.shape, *logits.shape[label.shape.rank :])
         for example, group in zip(range(len(labels)), remaining, strict=False):
             chosen = rng.permutation(np.flatnonzero(used[example]))[:POINTS_PER_EXAMPLE]
-            residuals.append(residuals_of(logits[example, chosen], labels[example, chosen]))
+            of_example = logits[example, chosen], labels[example, chosen]
+            residuals.append(
+                residuals_of(*of_example) if model.head.is_classifier else of_example[1] - of_example[0]
+            )
             members += [group] * len(chosen)
     return members, np.concatenate(residuals)
 

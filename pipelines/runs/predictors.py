@@ -31,6 +31,8 @@ class Predictor:
         head: Name of the head of the run; None for another method, which cannot be exported.
         temperature: Temperature of the head; None without one.
         pool_temperatures: Temperatures of its pools by what these are, in the plural.
+        interval_factors: What the standard deviation of numbers is times at half the width of intervals;
+            empty without a temperature, or of classes.
         flags: Whether it can call anything unfamiliar: of few held-out groups no familiarity is low enough.
     """
 
@@ -40,6 +42,7 @@ class Predictor:
     head: str | None = None
     temperature: float | None = None
     pool_temperatures: Mapping[str, float] = field(default_factory=dict)
+    interval_factors: tuple[float, ...] = ()
     flags: bool = False
 
     def outputs(self, image: Picture) -> Outputs:

@@ -34,7 +34,7 @@ _REACHED = (
         "view_weights",
         "gifts",
     ),
-    *("pool_temperatures", "calibrates_pools", "choice", "refitted_folds"),
+    *("pool_temperatures", "calibrates_pools", "choice", "refitted_folds", "interval_factors"),
 )
 """What a run's description says of how far the run is, and how; everything else in it is of the data."""
 

@@ -10,10 +10,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpmodels import HybridModel
-from gpmodels.statistics.effective_sample import effective_fraction
+from gpmodels.statistics.effective_sample import effective_fraction, effective_observations
 from pipelines.scores.calibration import LOG_ODDS_DEVIATION, fit_temperature
 from pipelines.scores.definitions import FloatArray
+from pipelines.scores.numbers import HeldOutNumbers
 from pipelines.scores.pool_calibration import at_temperature, pool_logits
+
+_AS_STATED = 4.0
 
 _LARGEST_LOSS = -float(np.log(np.finfo(np.float32).eps))
 """Most that a point can cost, as in reports; see `pipelines.scores.classification`."""
@@ -53,6 +56,36 @@ class SelectedPoints:
         return np.asarray(scipy.special.softmax(logits, axis=1))
 
 
+class SelectedNumbers(SelectedPoints):
+    """Predictions of numbers: `logits` are means and variances `[N, 2]`, `labels` the truths `[N]`."""
+
+    def losses(self, temperature: float) -> FloatArray:
+        """Return the negative log-likelihood of each point `[N]`, the deviation times a temperature, nats."""
+        held_out = self.held_out(temperature, np.zeros(len(self.labels), np.intp))
+        losses = 0.5 * np.log(2.0 * np.pi) + np.log(held_out.deviation) + 0.5 * np.square(held_out.score)
+        return np.asarray(np.minimum(losses, _LARGEST_LOSS))
+
+    def temperature(self, groups: NDArray[np.intp]) -> float:
+        """Return the temperature of the least NLL, each point as the observation that it is worth.
+
+        The squares of the standardised residuals, with those of `_AS_STATED` observations that are as a head
+        states, have the mean T².
+
+        Args:
+            groups: Number of the group of each example.
+        """
+        score, group = self.held_out(1.0, groups).score, groups[self.examples]
+        several = len(np.unique(group)) > 1
+        worth = effective_observations(group, score, held_out=True) if several else 1.0
+        return float(np.sqrt((worth * np.mean(np.square(score)) + _AS_STATED) / (worth + _AS_STATED)))
+
+    def held_out(self, temperature: float, groups: NDArray[np.intp]) -> HeldOutNumbers:
+        """Return the predictions at a temperature, by the number of each example's group."""
+        mean, variance = self.logits.astype(np.float64).T
+        truth = self.labels.astype(np.float64)
+        return HeldOutNumbers(mean, temperature * np.sqrt(variance), truth, groups[self.examples])
+
+
 def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoints:
     """Return the predictions of a model for some examples.
 
@@ -62,14 +95,19 @@ def selected_points(model: HybridModel, batches: tf.data.Dataset) -> SelectedPoi
     """
     logits, labels, weights, sizes = [], [], [], []
     for inputs, label, *weight in batches:
-        logit = model.logits(model(inputs, training=False)).numpy()
+        outputs = model(inputs, training=False)
+        if model.head.is_classifier:
+            logit = model.logits(outputs).numpy()
+        else:
+            logit = np.stack([outputs["mean"], outputs["variance"]], axis=-1)
         flat_label = label.numpy().ravel()
         labels.append(flat_label)
         logits.append(logit.reshape(flat_label.size, *logit.shape[label.shape.rank :]))
         weights.append(weight[0].numpy().ravel() if weight else np.ones(flat_label.size, np.float32))
         sizes += [flat_label.size // label.shape[0]] * label.shape[0]
     examples = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    return SelectedPoints(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
+    kind = SelectedPoints if model.head.is_classifier else SelectedNumbers
+    return kind(np.concatenate(logits), np.concatenate(labels), np.concatenate(weights), examples)
 
 
 def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | None = None) -> float:
@@ -86,6 +124,8 @@ def selection_temperature(points: SelectedPoints, *, groups: Sequence[str] | Non
     weights = points.weights
     if groups is not None:
         numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
+        if isinstance(points, SelectedNumbers):
+            return points.temperature(numbers)
         weights = weights * effective_fraction(
             points.logits, points.labels, weights, numbers[points.examples]
         )

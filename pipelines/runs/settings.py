@@ -50,6 +50,8 @@ class HeadRun(RunDescription):
     pool is the mean over its examples, at `temperature_of` the head, and then at this one. `choice` says
     which head to take; None in a run of an earlier version. `refitted_folds` is into how many folds the
     training examples are divided for out-of-fold heads, see `pipelines.runs.folds`; 0 for none.
+    `interval_factors` are, of each head that predicts numbers, what their standard deviation is times at half
+    the width of intervals of `pipelines.scores.numbers.COVERAGES`.
 
     Six flags are False in runs that an earlier version began, which go on as they began:
     `temperature_by_groups` where the linear head's temperature counted every point, `weighs_every_fit` where
@@ -64,6 +66,7 @@ class HeadRun(RunDescription):
     gifts: dict[str, str] = Field(default_factory=dict)
     temperatures: dict[str, float] = Field(default_factory=dict)
     pool_temperatures: dict[str, dict[str, float]] = Field(default_factory=dict)
+    interval_factors: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     choice: HeadChoice | None = None
     num_effective: float | None = None
     temperature_by_groups: bool = False

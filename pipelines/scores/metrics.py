@@ -6,6 +6,8 @@
                  reliability_diagram, risk_coverage_curve
                  If the report tells classes apart, also recalls (class -> number | null) and confusion (rows
                  true, columns predicted class, in the order of the recalls).
+                 Of numbers, intervals (coverage, covered: share of truths within, width) and groups (name,
+                 examples, bias, mae, covered) in the place of the reliability diagram.
                  guarantee (null where there is none): confidence, judged, units, noun, binomial, source
                  (which model it is), rows (max_error, threshold | null, reason, needed, kept, judged_kept,
                  judged_error, violated: the guarantee, given by the selection part, and what came of it on
@@ -44,6 +46,7 @@ from data_prep.files.atomic import atomic_file
 from pipelines.scores.class_results import ClassResults
 from pipelines.scores.cost_results import CostResults
 from pipelines.scores.guarantees import MethodGuarantees
+from pipelines.scores.numbers import NumberResult
 from pipelines.scores.results import Evaluation, MethodResult
 from pipelines.scores.unfamiliar_scores import UnfamiliarResult
 
@@ -137,9 +140,16 @@ def _method(result: MethodResult, class_names: tuple[str, ...]) -> dict[str, obj
         "seconds_per_image": result.seconds_per_image,
         "peak_memory_bytes": result.peak_memory_bytes,
         "details": result.details,
-        "reliability_diagram": asdict(result.reliability()),
+        **_of_kind(result),
         "risk_coverage_curve": None if curve is None else asdict(curve),
     }
+
+
+def _of_kind(result: MethodResult) -> dict[str, object]:
+    """Return intervals of predicted numbers and errors of their groups, or how reliable classes are."""
+    if isinstance(result, NumberResult):
+        return {"intervals": result.intervals(), "groups": [vars(group) for group in result.groups]}
+    return {"reliability_diagram": asdict(result.reliability())}
 
 
 def _guarantee(guarantees: MethodGuarantees | None) -> dict[str, object] | None:

@@ -33,6 +33,8 @@ from pipelines.scores.figures import (
 )
 from pipelines.scores.guarantees import MethodGuarantees
 from pipelines.scores.inline import jpeg_uri, page_environment, png_uri, svg_uri
+from pipelines.scores.number_figures import pit_figure, scatter_figure
+from pipelines.scores.numbers import NumberResult
 from pipelines.scores.pictures import Picture
 from pipelines.scores.results import Evaluation
 from pipelines.scores.tables import (
@@ -50,7 +52,7 @@ from pipelines.scores.tables import (
 from pipelines.scores.unfamiliar_scores import SCORE_TITLES
 
 _LONGEST_SIDE = 360
-_TEMPLATES = ("report.html.jinja", "report.css")
+_TEMPLATES = ("report.html.jinja", "report_numbers.html.jinja", "report.css")
 _VERDICTS = ("better", "worse", "no clear difference", "undefined")
 
 
@@ -249,8 +251,11 @@ def _figures(evaluation: Evaluation, marks: Sequence[tuple[float, float]]) -> di
     tells_classes, main = bool(evaluation.class_names), evaluation.main
     results = sorted(evaluation.results, key=lambda result: result is main)  # the last line stands out
     shifted = dict(sorted(evaluation.shifted.items(), key=lambda entry: entry[0] == main.name))
+    numbers = [result for result in results if isinstance(result, NumberResult)]
     drawn = {
-        "reliability": reliability_figure(results),
+        "reliability": None if numbers else reliability_figure(results),
+        "scatter": scatter_figure(numbers[-1]) if numbers else None,
+        "pit": pit_figure(numbers) if numbers else None,
         "risk_coverage": None if tells_classes else risk_coverage_figure(results, marks),
         "referral": referral_figure(results, marks) if tells_classes else None,
         "uncertainty": uncertainty_figure(main),

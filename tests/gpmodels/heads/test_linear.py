@@ -146,9 +146,16 @@ def test_linear_regression_is_a_gaussian_about_the_plane():
     np.testing.assert_allclose(copy(x)["variance"], 0.25, rtol=1e-6)
 
 
-def test_real_targets_have_no_temperature_and_subclasses_no_real_targets():
-    with pytest.raises(ValueError, match="predicts no classes, so it has no temperature"):
-        fixed_regression().set_temperature(2.0)
+def test_a_temperature_widens_what_is_said_of_real_targets():
+    head = fixed_regression()
+    before = head(tf.constant([[1.0, 2.0]]))
+    head.set_temperature(2.0)
+    after = head(tf.constant([[1.0, 2.0]]))
+    np.testing.assert_allclose(after["variance"], 4.0 * before["variance"].numpy())
+    np.testing.assert_allclose(after["mean"], before["mean"])
+
+
+def test_subclasses_may_know_no_real_targets():
     with pytest.raises(ValueError, match="LaplaceHead is for classes alone; take LinearHead"):
         LaplaceHead(likelihood="gaussian")
     with pytest.raises(ValueError, match="likelihood must be None for classes, or 'gaussian'"):

@@ -192,6 +192,7 @@ def test_a_temperature_must_be_positive(temperature, informed):
         informed.head.set_temperature(temperature)
 
 
-def test_a_head_for_real_targets_has_none():
-    with pytest.raises(ValueError, match="predicts no classes"):
-        SVGPHead(num_inducing=3, likelihood="gaussian").set_temperature(2.0)
+def test_of_real_targets_it_multiplies_the_deviation():
+    outputs = {name: tf.constant([0.5]) for name in ("mean", "variance", "latent_variance")}
+    widened = {name: float(value[0]) for name, value in tempered(outputs, 2.0).items()}
+    assert widened == {"mean": 0.5, "variance": 2.0, "latent_variance": 2.0}

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from data_prep.files.fitting import fit_image
 from pipelines.bundles.line_rules import LineRules
+from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.sources import Source, print_outside_levels, print_unlike_kinds
 from pipelines.bundles.step import FinishedPrediction
 from pipelines.bundles.unreadable import UnreadableSourceError
@@ -22,7 +23,7 @@ from pipelines.classify.prediction import (
     ImagePredictor,
     contact_sheet,
 )
-from pipelines.classify.settings import ImagePreprocessing, PredictSettings
+from pipelines.classify.settings import PredictSettings
 from pipelines.scores.costs import CostTable
 from pipelines.scores.pictures import REFERRED_COLOUR
 from pipelines.scores.prediction_sets import PredictionSets

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data_prep.classify.sources import find_images
 from data_prep.errors import InputError
+from data_prep.labelled.image_sources import find_images
 from pipelines.label import steps
 from pipelines.label.answers import Answers
 from pipelines.label.exchange import (

@@ -9,16 +9,17 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.classify.settings import ClassifyPrepareSettings
-from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError, Skipped
 from data_prep.files.class_folders import class_folder_names
 from data_prep.files.depth import find_levels, read_at_levels
-from data_prep.files.fitting import mostly_cut_off
+from data_prep.files.fitting import fit_image, mostly_cut_off
 from data_prep.files.identical import pixel_digest, require_different
 from data_prep.files.image_settings import KeptLevels
 from data_prep.files.kinds import is_grey
 from data_prep.files.split_folders import split_note
+from data_prep.labelled.examples import ExampleFacts, PreparedExample
+from data_prep.labelled.image_settings import ImagePrepareSettings
+from data_prep.labelled.image_sources import ImageSource, find_images
 from data_prep.labelled.near_duplicates import (
     LEAST_CORRELATION,
     contradicted,
@@ -82,26 +83,29 @@ class ImagePlan:
 def plan_images(
     images: Path,
     table: Path | None,
-    settings: ClassifyPrepareSettings,
+    settings: ImagePrepareSettings,
     *,
     jobs: Workers,
     progress: Progress | None,
+    measured: tuple[Sequence[ImageSource], Sequence[Skipped]] | None = None,
 ) -> ImagePlan:
     """Read all images once and decide what belongs together.
 
     Args:
         images: Folder of class folders, or the folder from which the paths of a table go.
-        table: CSV file of images and classes; see `data_prep.classify.sources.find_images`.
+        table: CSV file of images and classes; see `data_prep.labelled.image_sources.find_images`.
         settings: Settings of `prepare`.
         jobs: Number of processes, or a cluster.
         progress: Function that is called after each image.
+        measured: Images of a table of numbers, by whose ranges they are divided as by classes, and what of it
+            cannot be used; None finds images with classes.
 
     Raises:
         InputError: No image can be used, there is only one class, or the split is given twice.
     """
     lists = read_lists(settings.train_list, settings.test_list, lambda path: _read_list(path, table))
     judged_alone = settings.test_fraction == 1
-    sources, unmatched = find_images(images, table, judged_alone=judged_alone)
+    sources, unmatched = measured or find_images(images, table, judged_alone=judged_alone)
     require_good(sources, "image", images, unmatched)
     sides = {source.name: source.split for source in sources}
     train, test = given_split(sides, settings, lists, table or images)
@@ -125,8 +129,9 @@ def plan_images(
         file_of=lambda source: source.path,
     )
     require_different([one.digest for one in surveyed], images)
-    classes = _classes(surveyed, images if table is None and judged_alone else None, settings)
-    if len(classes) < 2:
+    empty = images if table is None and judged_alone else None
+    classes = _classes(surveyed, empty, getattr(settings, "classes", None))
+    if len(classes) < 2 and measured is None:
         reasons = "".join(f"\n  {entry.reason}" for entry in skipped[:10])
         raise InputError(
             f"{images}: only the class {classes[0]!r} has images that can be read. Expected two classes at "
@@ -150,19 +155,23 @@ def plan_images(
         skipped=tuple(skipped),
         train=train,
         test=test,
-        contradictions=contradicting_pairs(named, alike),
+        contradictions=() if measured else contradicting_pairs(named, alike),
         is_compared=True,
+        may_lack_classes=measured is not None,
     )
     split_notes = () if table else split_note(images)
+    of_classes = (
+        *_contradictions(surveyed),
+        *contradicted(contradicting_pairs(named, _differing(surveyed, alike))),
+        *_told_by_colours(surveyed),
+    )
     notes = (
         *found.notes,
         *split_notes,
-        *_contradictions(surveyed),
-        *contradicted(contradicting_pairs(named, _differing(surveyed, alike))),
+        *(() if measured else of_classes),
         *split_by_near_duplicates([name for name, _ in named], alike, train, test),
         *_enlargements(surveyed, settings),
         *mostly_cut_off({one.source.name: one.size for one in surveyed}, settings.size, settings.fit),
-        *_told_by_colours(surveyed),
     )
     return ImagePlan(plan, found.range, notes)
 
@@ -195,25 +204,56 @@ def survey_image(source: ImageSource, levels: KeptLevels | None) -> SurveyedImag
     return SurveyedImage(source, size, pixel_digest(image), hashes, small, is_grey(image))
 
 
+def prepare_image(
+    surveyed: SurveyedImage,
+    settings: ImagePrepareSettings,
+    class_names: Sequence[str],
+    *,
+    levels: KeptLevels | None = None,
+) -> list[PreparedExample] | Skipped:
+    """Bring one image to the prepared size, or say why it cannot be used.
+
+    Args:
+        surveyed: The file, which could be read a moment ago.
+        settings: Settings of `prepare`.
+        class_names: Names of the classes, in the order of the labels.
+        levels: Levels that become 0 and 255 in images of more than 8 bits per sample.
+    """
+    source = surveyed.source
+    try:
+        image = read_at_levels(source.path, levels)
+    except InputError as error:
+        return Skipped(source.path, str(error))
+    facts = ExampleFacts(
+        name=source.name,
+        source=source.name,
+        label=class_names.index(source.class_name),
+        height=image.shape[0],
+        width=image.shape[1],
+        others={"digest": surveyed.digest.hex()},
+    )
+    return [PreparedExample(facts, fit_image(image, settings.size, settings.fit))]
+
+
 def _read_list(path: Path, table: Path | None) -> tuple[str, ...]:
     return read_name_list(path, folders=1 if table is None else _ALL_FOLDERS)
 
 
 def _classes(
-    surveyed: Sequence[SurveyedImage], folder: Path | None, settings: ClassifyPrepareSettings
+    surveyed: Sequence[SurveyedImage], folder: Path | None, wanted: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the names of the classes: those that occur, those of a folder's class folders, or those set."""
     found = {one.source.class_name for one in surveyed}
-    if settings.classes is None:
+    if wanted is None:
         return tuple(sorted(found | (set() if folder is None else class_folder_names(folder))))
-    unknown = sorted(found - set(settings.classes))
+    unknown = sorted(found - set(wanted))
     if unknown:
         named = ", ".join(map(repr, unknown))
         raise InputError(
             f"classes: the images also show {named}. Expected all classes that occur. "
             "Add them, or leave the setting out."
         )
-    return tuple(sorted(set(settings.classes)))
+    return tuple(sorted(set(wanted)))
 
 
 def _alike(surveyed: Sequence[SurveyedImage], distance: int, *, equal: bool) -> npt.NDArray[np.int64]:
@@ -265,7 +305,7 @@ def _differing(surveyed: Sequence[SurveyedImage], alike: npt.NDArray[np.int64]) 
     return alike[np.array(unequal, bool)]
 
 
-def _enlargements(surveyed: Sequence[SurveyedImage], settings: ClassifyPrepareSettings) -> list[str]:
+def _enlargements(surveyed: Sequence[SurveyedImage], settings: ImagePrepareSettings) -> list[str]:
     """Say how many images have fewer pixels than they get."""
     rows, columns = settings.size
     small = sum(one.size[0] < rows or one.size[1] < columns for one in surveyed)

@@ -62,7 +62,7 @@ def find_images(
 
 
 def read_image_table(
-    images: Path, table: Path, *, judged_alone: bool = False, is_labelled: bool = True
+    images: Path, table: Path, *, judged_alone: bool = False, is_labelled: bool = True, column: str = "class"
 ) -> tuple[list[ImageSource], list[Skipped]]:
     """Read the images, classes, groups and splits of a table; arguments and results as `find_images`.
 
@@ -72,8 +72,9 @@ def read_image_table(
         judged_alone: As for `find_images`.
         is_labelled: Whether each image has a class; else the column and any class of it may be missing, and
             is then the empty text.
+        column: Column that says what an image shows.
     """
-    columns = ("image", "class", "group", "split")
+    columns = ("image", column, "group", "split")
     required = columns[: 1 + is_labelled]
     rows = read_table(
         table,
@@ -83,12 +84,12 @@ def read_image_table(
         remedy=f"Further columns may be {', '.join(columns[len(required) : -1])} and split.",
     )
     if not rows:
-        raise InputError(f"{table}: has no rows. Expected one for each image: image,class.")
+        raise InputError(f"{table}: has no rows. Expected one for each image: image,{column}.")
     sides = sides_of(row.get("split", "") for row in rows.values())
     found: dict[str, list[tuple[int, ImageSource]]] = {}
     skipped: list[Skipped] = []
     for line, row in rows.items():
-        source = _source(images, table, line, row, sides, is_labelled=is_labelled)
+        source = _source(images, table, line, row, sides, column if is_labelled else "")
         if isinstance(source, Skipped):
             skipped.append(source)
         else:
@@ -110,13 +111,12 @@ def _source(
     line: int,
     row: Mapping[str, str],
     sides: Mapping[str, Side],
-    *,
-    is_labelled: bool,
+    column: str,
 ) -> ImageSource | Skipped:
-    """Return the image of a row, or why there is none."""
+    """Return the image of a row, or why there is none; its class may be missing without a column."""
     where = f"{table}, line {line}"
     file = row["image"].replace("\\", "/")
-    needed = ("image", "class", "group", "split") if is_labelled else ("image", "split")
+    needed = ("image", column, "group", "split") if column else ("image", "split")
     lacking = [column for column in needed if row.get(column) == ""]
     if lacking:
         return Skipped(table, f"{where}: no {' and no '.join(lacking)}. Complete the row or remove it.")
@@ -137,7 +137,7 @@ def _source(
     path = _existing(images, file)
     if path is None:
         return Skipped(table, f"{where}: no file {file!r} in {images}. Correct the row or add the file.")
-    class_name = unicodedata.normalize("NFC", row.get("class", ""))
+    class_name = unicodedata.normalize("NFC", row.get(column or "class", ""))
     name = example_name(plain.as_posix(), folders=len(plain.parts) - 1)
     return ImageSource(name, path, class_name, row.get("group"), sides.get(split))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.classify.sources import ImageSource, find_images
 from data_prep.errors import InputError
+from data_prep.labelled.image_sources import ImageSource, find_images
 
 FILES = ("cats/1.jpg", "cats/2.JPG", "dogs/1.png", "dogs/deep/er/3.png", "dogs/notes.txt")
 

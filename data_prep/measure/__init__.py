@@ -1,0 +1,1 @@
+"""Images of any subject with one number each, from a table."""

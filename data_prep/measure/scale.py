@@ -1,0 +1,140 @@
+"""Between numbers in a user's unit and what models learn: transformed, standardised, without extremes."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+FloatArray = NDArray[np.float64]
+
+FENCE = 10.0
+"""Interquartile ranges from the quartiles beyond which a number is an outlier."""
+
+_SKEWED = 0.3
+"""Skewness by the quantiles 0.05, 0.5 and 0.95 from which the logarithm is tried; that of log-normal numbers
+with a deviation of 0.4."""
+
+
+class TargetScale(BaseModel):
+    """How numbers are transformed and standardised.
+
+    Attributes:
+        unit: Unit of the numbers; empty without one.
+        transform: `"log"` takes log(y + offset).
+        offset: Added before the logarithm: half of the least positive number where there are zeros, else 0.
+        centre: Mean of the transformed numbers.
+        spread: Their standard deviation.
+        lowest: Numbers below this one are learned as this one.
+        highest: Numbers above this one are learned as this one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    unit: str = ""
+    transform: Literal["none", "log"] = "none"
+    offset: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    centre: float = Field(allow_inf_nan=False)
+    spread: float = Field(gt=0, allow_inf_nan=False)
+    lowest: float = Field(allow_inf_nan=False)
+    highest: float = Field(allow_inf_nan=False)
+
+    def standardised(self, values: FloatArray) -> FloatArray:
+        """Return numbers in the unit as models learn them."""
+        kept = np.clip(values, self.lowest, self.highest)
+        return np.asarray((self.transformed(kept) - self.centre) / self.spread)
+
+    def transformed(self, values: FloatArray) -> FloatArray:
+        """Return y or log(y + offset)."""
+        return np.log(values + self.offset) if self.transform == "log" else values
+
+    def in_unit(self, standardised: FloatArray) -> FloatArray:
+        """Return standardised numbers in the unit.
+
+        Example:
+            >>> scale = TargetScale(transform="log", centre=0.0, spread=1.0, lowest=1.0, highest=9.0)
+            >>> scale.in_unit(scale.standardised(np.array([1.0, 4.0]))).round(6).tolist()
+            [1.0, 4.0]
+        """
+        plain = self.centre + self.spread * standardised
+        return np.exp(plain) - self.offset if self.transform == "log" else plain
+
+    def moments(self, mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and standard deviation in the unit of standardised normal predictions."""
+        plain, spread = self.centre + self.spread * mean, self.spread * deviation
+        if self.transform == "none":
+            return plain, spread
+        variance = np.square(spread)
+        middle = np.exp(plain + 0.5 * variance)
+        return middle - self.offset, middle * np.sqrt(np.expm1(variance))
+
+    def in_words(self) -> str:
+        """Return in words what is done to the numbers."""
+        of_unit = f" {self.unit}" if self.unit else ""
+        if self.transform == "none":
+            return f"standardised: mean {self.centre:.4g}{of_unit}, deviation {self.spread:.4g}{of_unit}"
+        added = f" + {self.offset:.4g}" if self.offset else ""
+        moments = f"mean {self.centre:.4g}, deviation {self.spread:.4g}"
+        return f"log(value{added}), for they are skewed; then standardised: {moments}"
+
+
+def find_scale(
+    values: FloatArray, transform: Literal["auto", "none", "log"] = "auto", unit: str = ""
+) -> TargetScale:
+    """Return the scale of training numbers.
+
+    Args:
+        values: At least two different numbers.
+        transform: `"auto"` takes the logarithm of numbers from 0 on that are skewed less by it.
+        unit: Of the numbers.
+
+    Raises:
+        ValueError: They are all equal, or the logarithm is asked for with numbers below 0.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> [find_scale(values).transform for values in (rng.normal(size=99), np.exp(rng.normal(size=99)))]
+        ['none', 'log']
+    """
+    if np.ptp(values) == 0.0:
+        raise ValueError(f"all {len(values)} numbers to train on are {values[0]:g}; nothing can be learned")
+    if transform == "log" and values.min() < 0.0:
+        raise ValueError("transform is log, but there are numbers below 0. Take transform auto or none")
+    positive = values[values > 0.0]
+    offset = 0.0 if len(positive) in {0, len(values)} else 0.5 * float(positive.min())
+    if transform == "auto":
+        skewness = _skewness(values) if values.min() >= 0.0 else 0.0
+        helps = skewness > _SKEWED and abs(_skewness(np.log(values + offset))) < skewness
+        transform = "log" if helps else "none"
+    rough = TargetScale(
+        unit=unit,
+        transform=transform,
+        offset=offset if transform == "log" else 0.0,
+        centre=0.0,
+        spread=1.0,
+        lowest=values.min(),
+        highest=values.max(),
+    )
+    plain = rough.transformed(values)
+    low, high = fences(plain)
+    kept = np.clip(plain, low, high)
+    lowest, highest = rough.in_unit(np.array([kept.min(), kept.max()])).tolist()
+    spread = float(kept.std())
+    return rough.model_copy(
+        update={"centre": float(kept.mean()), "spread": spread, "lowest": lowest, "highest": highest}
+    )
+
+
+def fences(values: FloatArray) -> tuple[float, float]:
+    """Return the bounds beyond which a number is an outlier; none where half of the numbers are equal."""
+    first, third = np.quantile(values, [0.25, 0.75])
+    if first == third:
+        return float(values.min()), float(values.max())
+    reach = FENCE * (third - first)
+    return float(first - reach), float(third + reach)
+
+
+def _skewness(values: FloatArray) -> float:
+    """Return Bowley's skewness by the quantiles 0.05, 0.5 and 0.95, from -1 to 1; 0 of equal ones."""
+    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+    return float((low + high - 2.0 * middle) / (high - low)) if high > low else 0.0

@@ -1,0 +1,1 @@
+"""The application for images of any subject: one number for each image."""

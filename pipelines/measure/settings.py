@@ -1,0 +1,114 @@
+"""Settings of the steps for images with one number each, and what a run writes down; no TensorFlow here."""
+
+from typing import ClassVar, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from data_prep.labelled.augmentation_settings import LabelledAugmentation
+from data_prep.measure.scale import TargetScale
+from pipelines.bundles.preprocessing import ImagePreprocessing
+from pipelines.labelled.settings import ExampleTrainSettings
+from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.trunks.settings import ImageNetworkName, TrunkRun, TrunkSettings
+
+__all__ = [
+    "APPLICATION",
+    "EvaluateSettings",
+    "ExportSettings",
+    "MeasureRun",
+    "PredictSettings",
+    "TrainSettings",
+]
+
+APPLICATION: Final = "measure"
+"""What runs, bundles and prepared folders call the application."""
+
+HEADS: Final = ("linear", "ridge_linear", "svgp", "autogp", "hgp", "random_features", "deep_gp", "dfgp")
+"""Heads that know numbers."""
+
+
+class MeasureRun(TrunkRun):
+    """Description of a run on images with one number each."""
+
+    application: Literal["measure"]
+    class_names: tuple[str, ...] = ()
+    images: ImagePreprocessing
+    scale: TargetScale
+
+    @property
+    def num_classes(self) -> int:
+        """Two, which heads of numbers ignore."""
+        return 2
+
+
+class TrainSettings(TrunkSettings, ExampleTrainSettings):
+    """Settings of `measure train`."""
+
+    heads: tuple[str, ...] = Field(
+        default=("linear", "ridge_linear", "svgp", "hgp"),
+        min_length=1,
+        description="Heads to train from one pretrained network; the report compares them all. "
+        f"Whatever order is given, it is {', '.join(HEADS)}.",
+    )
+    network: ImageNetworkName = Field(
+        default="efficientnet_lite0",
+        description="Feature extractor: efficientnet_lite0 or another trunk that learned from photographs, "
+        "or one that begins with nothing: FE1 or FE2 for small images, or DenseNet-40, slower.",
+    )
+    transform: Literal["auto", "none", "log"] = Field(
+        default="auto",
+        description="What is learned: the number, or its logarithm. auto takes the logarithm of numbers from "
+        "0 on whose largest ones are far from the others.",
+    )
+    augmentation: LabelledAugmentation | None = Field(
+        default=LabelledAugmentation(rotation=10.0),
+        description="Random changes of the training images; null for none.",
+    )
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> Self:
+        for name in self.heads:
+            if name not in HEADS:
+                raise ValueError(
+                    f"heads: {name} is for classes, not for numbers. Choose of {', '.join(HEADS)}"
+                )
+        return self
+
+
+class PredictSettings(BaseModel):
+    """Settings of `measure predict`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    options: ClassVar[dict[str, tuple[str, str]]] = {
+        "coverage": ("", "Share of what is like the held-out data whose interval holds the number; 0.9."),
+        "max_width": ("", "Refer an image to a person whose interval is wider, in the unit."),
+        "tolerance": ("", "Refer images until the error of most others is at most this, in the unit."),
+        "max_error": ("", "Share of those others whose error may be larger; 0.05."),
+        "keep_unfamiliar": ("", "Do not refer what is unlike all of the training data."),
+    }
+
+    coverage: float = Field(
+        default=0.9,
+        gt=0,
+        lt=1,
+        description="Share of what is like the held-out data of the training whose interval holds the number.",
+    )
+    max_width: float | None = Field(
+        default=None,
+        gt=0,
+        description="Refer what has a wider interval, in the unit; null refers none for that.",
+    )
+    tolerance: float | None = Field(
+        default=None,
+        gt=0,
+        description="Refer predictions until at most max_error of the others are farther from the truth than "
+        "this, in the unit, with 95 % confidence by the held-out data; null guarantees nothing.",
+    )
+    max_error: float = Field(
+        default=0.05, gt=0, lt=1, description="Share of what is kept that may be farther off than tolerance."
+    )
+    keep_unfamiliar: bool = Field(
+        default=False,
+        description="Whether what is unlike all of the training data is kept, and not referred to a person.",
+    )
