@@ -102,8 +102,8 @@ def _column(table: Path, settings: MeasurePrepareSettings) -> tuple[str, str]:
     matches = [matched for name in names if (matched := pattern.fullmatch(name))]
     if len(matches) != 1:
         raise InputError(
-            f"{table}: found {len(matches)} columns {settings.column!r} among {', '.join(names)[:80]}. "
-            "Expected one with the number of each image, such as value or value [mm]. Rename it, or pass --column."
+            f"{table}: found {len(matches)} columns {settings.column!r}, of {', '.join(names)[:80]}. "
+            "Expected one, such as value or value [mm], with the number of each image. Rename it, or pass --column."
         )
     in_header = (matches[0]["unit"] or "").strip()
     if settings.unit and in_header and settings.unit != in_header:

@@ -40,7 +40,7 @@ from pipelines.scores.uncertainty import MUTUAL_INFORMATION, PREDICTIVE_ENTROPY
 UNCERTAINTIES = (PREDICTIVE_ENTROPY, MUTUAL_INFORMATION)
 
 DataKind = TypeVar("DataKind", bound=LabelledData[Any])
-SettingsKind = TypeVar("SettingsKind", bound=LabelledTrainSettings)
+SettingsKind = TypeVar("SettingsKind", bound=ExampleTrainSettings)
 RunKind = TypeVar("RunKind", bound=LabelledRun)
 
 

@@ -39,7 +39,7 @@ def image_network(settings: ImageTrainSettings, run: LabelledRun) -> keras.Model
     return sonar_features(settings.network, batch_norm_momentum=run.batch_norm_momentum)
 
 
-IMAGE_NETWORK: Network[ImageTrainSettings, LabelledRun] = Network(
+IMAGE_NETWORK: Network[Any, LabelledRun] = Network(
     make=image_network, name=lambda settings, _run: settings.network, likelihood=likelihood
 )
 """The network of all applications on images of one size."""

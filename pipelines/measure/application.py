@@ -1,7 +1,7 @@
 """The parts of the application for images with one number each.
 
-The record is that of `pipelines.classify` with another likelihood, judge and server. Truths reach the networks
-standardised (`MeasuredExample.target`), by a scale that follows from the training part and that the run keeps.
+The record is that of `pipelines.classify` with another likelihood, judge and server. Networks see numbers
+standardised (`MeasuredExample.target`), by a scale that the training part gives and the run keeps.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ def encoded(
     console: Console,
     cluster: Cluster | None = None,
 ) -> Any:
-    """Return prepared images as the networks of a run see them, with standardised numbers; see `Inputs.encode`.
+    """Return images and standardised numbers as the networks of a run see them; see `Inputs.encode`.
 
     Raises:
         InputError: The numbers have no scale, or the trunk cannot be used.
@@ -77,39 +77,26 @@ def facts(data: MeasureData, splits: Splits) -> dict[str, Any]:
 def require_numbers(data: MeasureData, model: Path, run: MeasureRun) -> None:
     """Raise `InputError` where numbers have another unit, or no logarithm that the run could have learned."""
     if data.manifest.unit != run.scale.unit:
+        mine, theirs = data.manifest.unit or "no unit", run.scale.unit or "no unit"
         raise InputError(
-            f"{data.folder} has numbers in {data.manifest.unit or 'no unit'}, but {model} was trained on "
-            f"{run.scale.unit or 'no unit'}. Convert them, or prepare with --unit where only the name differs."
+            f"{data.folder} has numbers in {mine}, but {model} was trained on {theirs}. Convert them, or "
+            "prepare with --unit where only the name differs."
         )
     least = min(one.value for one in data.manifest.examples)
     if run.scale.transform == "log" and least + run.scale.offset <= 0.0:
         raise InputError(
-            f"{data.folder} has the number {least:g}, but {model} learned logarithms of positive numbers. Leave such "
-            "images out, or train with --set transform=none."
+            f"{data.folder} has the number {least:g}, but {model} learned logarithms of positive numbers. "
+            "Leave such images out, or train with --set transform=none."
         )
 
 
-def factor_of(model: HybridModel, run: MeasureRun) -> float:
-    """Return what a model's standard deviation is times at half the width of the interval that bundles have."""
-    head = model.head
-    return (
-        run.interval_factors[head.name][SHOWN]
-        * (run.temperature_of(head.name) or 1.0)
-        / head.prediction_temperature
-    )
-
-
 def number_server(model: HybridModel, run: MeasureRun) -> NumberServer:
-    """Return the graph that predicts one number for each image."""
-    return NumberServer(
-        run.scale,
-        factor_of(model, run),
-        model.inference_function(),
-        run.size,
-        model.inference_holders,
-        partial(fit_images, fit=run.images.fit),
-        levels=run.images.levels,
-    )
+    """Return the graph that predicts one number for each image; its interval is that of the tempered head."""
+    head, fitted = model.head, run.temperature_of(model.head.name) or 1.0
+    factor = run.interval_factors[head.name][SHOWN] * fitted / head.prediction_temperature
+    predict, resize = model.inference_function(), partial(fit_images, fit=run.images.fit)
+    holders, levels = model.inference_holders, run.images.levels
+    return NumberServer(run.scale, factor, predict, run.size, holders, resize, levels=levels)
 
 
 _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
@@ -137,10 +124,9 @@ _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
             "how far off the number may be."
         ),
         limitations=(
-            "Intervals hold for images like those that the training held out, on average over these: another "
-            "camera, place or light is another kind of data. Judge it on your own measured images from there "
-            "with `gpimaging measure evaluate` before relying on it. Numbers beyond those of the training are "
-            "guesses."
+            "Intervals hold for images like those that the training held out, on average over these. Another "
+            "camera, place or light is another kind of data: judge it on your own measured images from there "
+            "with `gpimaging measure evaluate` first. Numbers beyond those of the training are guesses."
         ),
         preprocessing="turning images upright by their EXIF orientation; `gpimaging measure predict` does.",
         settings=lambda run: {"images": run.images.model_dump(mode="json"), "scale": run.scale.model_dump()},

@@ -153,8 +153,8 @@ def _largest_sd(
     )
     if found.threshold is None:
         raise InputError(
-            f"--tolerance {settings.tolerance:g} with --max-error {settings.max_error:g} cannot be guaranteed by the "
-            f"held-out data of {metadata.name}: {found.reason}. Allow more, or pass --max-width."
+            f"--tolerance {settings.tolerance} with --max-error {settings.max_error} cannot be guaranteed: "
+            f"of the held-out data of {metadata.name}, {found.reason}. Allow more, or pass --max-width."
         )
     return found.threshold
 

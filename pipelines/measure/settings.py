@@ -92,7 +92,7 @@ class PredictSettings(BaseModel):
         default=0.9,
         gt=0,
         lt=1,
-        description="Share of what is like the held-out data of the training whose interval holds the number.",
+        description="Share of what is like the held-out data whose interval shall hold the number.",
     )
     max_width: float | None = Field(
         default=None,

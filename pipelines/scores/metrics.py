@@ -148,7 +148,7 @@ def _method(result: MethodResult, class_names: tuple[str, ...]) -> dict[str, obj
 def _of_kind(result: MethodResult) -> dict[str, object]:
     """Return intervals of predicted numbers and errors of their groups, or how reliable classes are."""
     if isinstance(result, NumberResult):
-        return {"intervals": result.intervals(), "groups": [vars(group) for group in result.groups]}
+        return {"intervals": result.intervals(), "groups": result.groups}
     return {"reliability_diagram": asdict(result.reliability())}
 
 

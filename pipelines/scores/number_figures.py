@@ -40,7 +40,7 @@ def _scatter(result: NumberResult) -> Figure:
         (~inside, COLOURS[2], "truth outside"),
     ):
         mean = rows["mean"][chosen]
-        sides = np.abs(np.stack([mean - rows["lower"][chosen], rows["upper"][chosen] - mean]))
+        sides = np.abs(np.stack([mean - rows["lower"][chosen, SHOWN], rows["upper"][chosen, SHOWN] - mean]))
         label = f"{text} the {100 * COVERAGES[SHOWN]:g} % interval: {chosen.sum()}"
         axes.errorbar(
             *(rows["value"][chosen], mean, sides),

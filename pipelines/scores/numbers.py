@@ -10,53 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
 import numpy as np
-import scipy.special
 import scipy.stats
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from data_prep.errors import InputError
 from data_prep.files.arrays import read_arrays
 from data_prep.files.atomic import atomic_file
 from data_prep.measure.scale import TargetScale
 from pipelines.scores.definitions import FloatArray, Score, Statistics, ratio, stack_rows
-from pipelines.scores.prediction_sets import groups_needed, set_threshold
+from pipelines.scores.prediction_sets import set_threshold
 from pipelines.scores.results import Measured, MethodResult
 
 COVERAGES: Final = (0.5, 0.8, 0.9, 0.95)
 """Shares of examples whose interval of a report holds the truth."""
 
 SHOWN: Final = 2
-"""Place among them of the interval that pictures show."""
+"""Place among them of the interval that pictures and bundles have."""
 
 NORMAL_FACTORS: Final = tuple(float(scipy.stats.norm.ppf(0.5 + 0.5 * coverage)) for coverage in COVERAGES)
 """What the standard deviation is times at half the width of intervals of a normal distribution."""
 
 _PIT_BINS = 10
-
-
-def interval_factor(score: FloatArray, unit: NDArray[np.intp], coverage: float) -> float:
-    """Return what the standard deviation is times at half the width of an interval.
-
-    Args:
-        score: Distance of each held-out truth from its mean, in standard deviations `[N]`.
-        unit: Number of the group of each `[N]`.
-        coverage: Share of new examples whose interval shall hold the truth, in (0, 1).
-
-    Returns:
-        The smallest factor that the groups support; the largest score, but no less than a normal
-        distribution asks for, where they are fewer than `groups_needed(coverage)`.
-
-    Example:
-        >>> interval_factor(np.linspace(0.1, 1.9, 19), np.arange(19), 0.9)
-        1.8
-    """
-    factor = set_threshold(score, unit, coverage)
-    if np.isfinite(factor):
-        return round(factor, 6)
-    return float(max(score.max(), scipy.stats.norm.ppf(0.5 + 0.5 * coverage)))
 
 
 @dataclass(frozen=True)
@@ -82,13 +61,8 @@ class HeldOutNumbers:
         arrays, shape = (self.mean, self.deviation, self.truth), self.unit.shape
         if not self.unit.size or any(one.shape != shape or not np.isfinite(one).all() for one in arrays):
             raise ValueError("found arrays of different shapes, none at all, or numbers that are not finite")
-        if self.unit.ndim != 1 or self.unit.min() < 0 or (self.deviation <= 0.0).any():
+        if len(shape) != 1 or self.unit.min() < 0 or (self.deviation <= 0.0).any():
             raise ValueError("found a standard deviation or a group that cannot be")
-
-    @property
-    def num_units(self) -> int:
-        """Number of groups."""
-        return len(np.unique(self.unit))
 
     @property
     def score(self) -> FloatArray:
@@ -96,14 +70,25 @@ class HeldOutNumbers:
         return np.asarray(np.abs(self.truth - self.mean) / self.deviation)
 
     def factor(self, coverage: float) -> float:
-        """Return `interval_factor` of these examples."""
-        return interval_factor(self.score, self.unit, coverage)
+        """Return what the standard deviation is times at half the width of an interval.
 
-    def supports(self, coverage: float) -> bool:
-        """Whether there are groups enough for a coverage."""
-        return self.num_units >= groups_needed(coverage)
+        It is the smallest factor that the groups support; where they are too few for the coverage, the
+        largest score, but no less than a normal distribution asks for.
 
-    def write(self, path: Any) -> None:
+        Args:
+            coverage: Share of new examples whose interval shall hold the truth, in (0, 1).
+
+        Example:
+            >>> ones, units = np.ones(19), np.arange(19)
+            >>> HeldOutNumbers(0.0 * ones, ones, 0.1 + 0.1 * units, units).factor(0.9)
+            1.8
+        """
+        found = set_threshold(self.score, self.unit, coverage)
+        if np.isfinite(found):
+            return round(found, 6)
+        return float(max(self.score.max(), scipy.stats.norm.ppf(0.5 + 0.5 * coverage)))
+
+    def write(self, path: Path) -> None:
         """Write the predictions, complete or not at all.
 
         Raises:
@@ -113,7 +98,7 @@ class HeldOutNumbers:
             np.savez_compressed(file, **vars(self))
 
     @classmethod
-    def read(cls, path: Any) -> Self:
+    def read(cls, path: Path) -> Self:
         """Return the predictions of a file.
 
         Raises:
@@ -132,31 +117,20 @@ class HeldOutNumbers:
 
 @dataclass(frozen=True)
 class NumberRecord:
-    """One prediction and its truth, in the unit of these.
+    """One prediction and its truth.
 
     Attributes:
         name: Of the example.
         group: Of the example.
-        value: Truth.
-        mean: Predicted mean.
-        lower: Lower end of the interval of each of `COVERAGES`.
-        upper: Upper end.
-        nll: Negative log-likelihood, nats.
-        crps: Continuous ranked probability score, in the unit.
-        pit: Probability of less than the truth.
         scale: How numbers are standardised.
+        row: What the scores are computed from, in the unit of the numbers; `lower` and `upper` are the ends
+            of the interval of each of `COVERAGES`, `pit` says in which tenth of the prediction the truth is.
     """
 
     name: str
     group: str
-    value: float
-    mean: float
-    lower: FloatArray
-    upper: FloatArray
-    nll: float
-    crps: float
-    pit: float
     scale: TargetScale
+    row: Mapping[str, float | NDArray[np.generic]]
 
 
 def number_record(
@@ -173,158 +147,91 @@ def number_record(
         name: Of the example.
         group: Of the example.
         value: Truth in its unit.
-        prediction: Standardised mean and standard deviation.
-        factors: What that is times at half the width of each interval.
+        prediction: Standardised mean and variance.
+        factors: What the standard deviation is times at half the width of each interval.
         scale: How numbers are standardised.
     """
-    mean, deviation = prediction
-    log_slope = -float(scale.transformed(np.asarray(value))) if scale.transform == "log" else 0.0
+    mean, deviation = prediction[0], float(np.sqrt(prediction[1]))
     centre, spread = scale.centre + scale.spread * mean, scale.spread * deviation
-    z = (float(scale.transformed(np.asarray(value))) - centre) / spread
-    below = float(scipy.special.ndtr(z))
+    plain = float(scale.transformed(np.asarray(value)))
+    z = (plain - centre) / spread
+    below = float(ndtr(z))
+    nll = 0.5 * np.log(2.0 * np.pi) + np.log(spread) + 0.5 * z**2
     if scale.transform == "log":
-        middle = np.exp(centre + 0.5 * spread**2)
-        crps = (value + scale.offset) * (2.0 * below - 1.0) - 2.0 * middle * (
-            scipy.special.ndtr(z - spread) + scipy.special.ndtr(spread / np.sqrt(2.0)) - 1.0
-        )
+        nll += plain  # the slope of the logarithm
+        tails = ndtr(z - spread) + ndtr(spread / np.sqrt(2.0)) - 1.0
+        crps = np.exp(plain) * (2.0 * below - 1.0) - 2.0 * np.exp(centre + 0.5 * spread**2) * tails
     else:
         crps = spread * (z * (2.0 * below - 1.0) + 2.0 * scipy.stats.norm.pdf(z) - 1.0 / np.sqrt(np.pi))
     half = deviation * np.asarray(factors)
-    return NumberRecord(
-        name=name,
-        group=group,
-        value=value,
-        mean=float(scale.moments(np.asarray(mean), np.asarray(deviation))[0]),
-        lower=scale.in_unit(mean - half),
-        upper=scale.in_unit(mean + half),
-        nll=float(0.5 * np.log(2.0 * np.pi) + np.log(spread) + 0.5 * z**2 - log_slope),
-        crps=float(crps),
-        pit=below,
-        scale=scale,
-    )
-
-
-def _row(record: NumberRecord) -> dict[str, float | NDArray[np.generic]]:
-    error = record.mean - record.value
-    return {
+    lower, upper = scale.in_unit(mean - half), scale.in_unit(mean + half)
+    predicted = float(scale.moments(np.asarray(mean), np.asarray(deviation))[0])
+    row = {
         "count": 1.0,
-        "value": record.value,
-        "squared_value": record.value**2,
-        "mean": record.mean,
-        "squared_error": error**2,
-        "absolute_error": abs(error),
-        "nll": record.nll,
-        "crps": record.crps,
-        "covered": (record.lower <= record.value) & (record.value <= record.upper),
-        "width": record.upper - record.lower,
-        "pit": np.arange(_PIT_BINS) == min(int(record.pit * _PIT_BINS), _PIT_BINS - 1),
-        "lower": record.lower[SHOWN],
-        "upper": record.upper[SHOWN],
+        "value": value,
+        "squared_value": value**2,
+        "mean": predicted,
+        "squared_error": (predicted - value) ** 2,
+        "absolute_error": abs(predicted - value),
+        "nll": float(nll),
+        "crps": float(crps),
+        "covered": (lower <= value) & (value <= upper),
+        "lower": lower,
+        "upper": upper,
+        "pit": np.arange(_PIT_BINS) == min(int(below * _PIT_BINS), _PIT_BINS - 1),
     }
+    return NumberRecord(name, group, scale, row)
+
+
+Sums = Mapping[str, FloatArray]
 
 
 def _mean_of(key: str) -> Any:
     return lambda sums: ratio(sums[key], sums["count"])
 
 
-def _r2(sums: Mapping[str, FloatArray]) -> FloatArray:
+def _rmse(sums: Sums) -> FloatArray:
+    return np.sqrt(ratio(sums["squared_error"], sums["count"]))
+
+
+def _r2(sums: Sums) -> FloatArray:
     total = sums["squared_value"] - ratio(np.square(sums["value"]), sums["count"])
-    return 1.0 - ratio(sums["squared_error"], np.where(total > 0.0, total, 0.0))
+    return 1.0 - ratio(sums["squared_error"], np.maximum(total, 0.0))
 
 
-def _off(place: int) -> Any:
-    return lambda sums: np.abs(ratio(sums["covered"][:, place], sums["count"]) - COVERAGES[place])
+def _of_interval(place: int) -> tuple[Score, Score]:
+    """Return the scores of the intervals of one of the `COVERAGES`."""
+    percent, is_shown = f"{100 * COVERAGES[place]:g}", place == SHOWN
+    off_text = f"How far from {percent} % the share of truths within the {percent} % intervals is."
+    width_text = f"Mean width of the {percent} % intervals, in the unit."
+
+    def off(sums: Sums) -> FloatArray:
+        return np.abs(ratio(sums["covered"][:, place], sums["count"]) - COVERAGES[place])
+
+    def width(sums: Sums) -> FloatArray:
+        return ratio(sums["upper"][:, place] - sums["lower"][:, place], sums["count"])
+
+    return (
+        Score(f"coverage_error_{percent}", f"Off {percent} %", _SPREAD, "lower", off_text, off, (), is_shown),
+        Score(f"width_{percent}", f"Width {percent} %", _SPREAD, "lower", width_text, width, (), is_shown),
+    )
 
 
-def _width(place: int) -> Any:
-    return lambda sums: ratio(sums["width"][:, place], sums["count"])
-
-
-_MEANS, _DISTRIBUTIONS = "Are the numbers right?", "Do the distributions and intervals hold?"
+_RIGHT, _SPREAD = "Are the numbers right?", "Do the distributions and intervals hold?"
+_RMSE = "Root of the mean squared error, in the unit of the numbers."
+_R2 = "Explained share of the variance: 1 if all are right, 0 of the mean for all."
+_NLL = "Negative log-density of the truth (nats), in the unit; punishes too narrow intervals."
+_CRPS = "Continuous ranked probability score: the absolute error of whole distributions, in the unit."
 
 NUMBER_SCORES: Final[tuple[Score, ...]] = (
-    Score(
-        "rmse",
-        "RMSE",
-        _MEANS,
-        "lower",
-        "Root of the mean squared error, in the unit of the numbers.",
-        lambda sums: np.sqrt(ratio(sums["squared_error"], sums["count"])),
-        headline=True,
-    ),
-    Score("mae", "MAE", _MEANS, "lower", "Mean absolute error, in the unit.", _mean_of("absolute_error")),
-    Score(
-        "r2",
-        "R²",
-        _MEANS,
-        "higher",
-        "Share of the variance that is explained: 1 of perfect predictions, 0 of their mean for all.",
-        _r2,
-        headline=True,
-    ),
-    Score(
-        "nll",
-        "NLL",
-        _DISTRIBUTIONS,
-        "lower",
-        "Negative log-density of the truth (nats), in the unit; punishes intervals that are too narrow.",
-        _mean_of("nll"),
-        headline=True,
-    ),
-    Score(
-        "crps",
-        "CRPS",
-        _DISTRIBUTIONS,
-        "lower",
-        "Continuous ranked probability score, in the unit: the absolute error, for whole distributions.",
-        _mean_of("crps"),
-        headline=True,
-    ),
-    *(
-        Score(
-            f"coverage_error_{100 * coverage:g}",
-            f"Coverage off {100 * coverage:g} %",
-            _DISTRIBUTIONS,
-            "lower",
-            f"How far from {100 * coverage:g} % the share of truths within the {100 * coverage:g} % intervals is.",
-            _off(place),
-            headline=place == SHOWN,
-        )
-        for place, coverage in enumerate(COVERAGES)
-    ),
-    *(
-        Score(
-            f"width_{100 * coverage:g}",
-            f"Width of {100 * coverage:g} %",
-            _DISTRIBUTIONS,
-            "lower",
-            f"Mean width of the {100 * coverage:g} % intervals, in the unit.",
-            _width(place),
-            headline=place == SHOWN,
-        )
-        for place, coverage in enumerate(COVERAGES)
-    ),
+    Score("rmse", "RMSE", _RIGHT, "lower", _RMSE, _rmse, headline=True),
+    Score("mae", "MAE", _RIGHT, "lower", "Mean absolute error, in the unit.", _mean_of("absolute_error")),
+    Score("r2", "R²", _RIGHT, "higher", _R2, _r2, headline=True),
+    Score("nll", "NLL", _SPREAD, "lower", _NLL, _mean_of("nll"), headline=True),
+    Score("crps", "CRPS", _SPREAD, "lower", _CRPS, _mean_of("crps"), headline=True),
+    *(score for place in range(len(COVERAGES)) for score in _of_interval(place)),
 )
 """Scores of predicted numbers."""
-
-
-@dataclass(frozen=True)
-class GroupErrors:
-    """How wrong a method is on one group, in the unit of the numbers.
-
-    Attributes:
-        name: Of the group.
-        examples: How many it has.
-        bias: Mean of predicted less true.
-        mae: Mean absolute error.
-        covered: Share of its truths within the intervals that pictures show.
-    """
-
-    name: str
-    examples: int
-    bias: float
-    mae: float
-    covered: float
 
 
 @dataclass(frozen=True)
@@ -332,22 +239,27 @@ class NumberResult(MethodResult):
     """How one method did on numbers.
 
     Attributes:
-        groups: Errors of each group, the largest mean absolute error first.
-        unit: Unit of the numbers.
-        learned: What is learned of them, in words.
+        groups: Name, examples, bias (mean of predicted less true), mae and covered of each group, by the
+            interval that is shown; the largest mean absolute error first.
+        scale: How numbers are standardised.
     """
 
-    groups: tuple[GroupErrors, ...] = ()
-    unit: str = ""
-    learned: str = ""
+    groups: tuple[Mapping[str, Any], ...] = ()
+    scale: TargetScale | None = None
+
+    @property
+    def unit(self) -> str:
+        """Unit of the numbers; empty without one."""
+        return "" if self.scale is None else self.scale.unit
 
     def intervals(self) -> list[dict[str, float]]:
         """Return what came of each of the `COVERAGES`: share within, and mean width."""
-        count = self.total("count")
-        found = self.total("covered") / count, self.total("width") / count
+        count, width = self.total("count"), self.total("upper") - self.total("lower")
         return [
-            {"coverage": coverage, "covered": float(share), "width": float(width)}
-            for coverage, share, width in zip(COVERAGES, *found, strict=True)
+            {"coverage": coverage, "covered": float(within), "width": float(wide)}
+            for coverage, within, wide in zip(
+                COVERAGES, self.total("covered") / count, width / count, strict=True
+            )
         ]
 
 
@@ -357,30 +269,23 @@ def number_result(name: str, records: Sequence[NumberRecord], **measured: Unpack
     Raises:
         ValueError: There are no records, or two have one name.
     """
-    rows = stack_rows([_row(record) for record in records])
+    rows = stack_rows([record.row for record in records])
     statistics = Statistics(tuple(record.name for record in records), rows, {})
     sums = statistics.sums()
     values = {score.key: float(score.from_sums(sums)[0]) for score in NUMBER_SCORES}
     names, group = np.unique([record.group for record in records], return_inverse=True)
     size = np.bincount(group)
-    signed, absolute, covered = (
-        np.bincount(group, column) / size
-        for column in (rows["mean"] - rows["value"], rows["absolute_error"], rows["covered"][:, SHOWN])
+    columns = {
+        "bias": rows["mean"] - rows["value"],
+        "mae": rows["absolute_error"],
+        "covered": rows["covered"][:, SHOWN],
+    }
+    means = {key: np.bincount(group, column) / size for key, column in columns.items()}
+    groups = tuple(
+        {"name": str(names[i]), "examples": int(size[i])} | {key: float(of[i]) for key, of in means.items()}
+        for i in np.argsort(-means["mae"], kind="stable")
     )
-    groups = [
-        GroupErrors(str(names[i]), int(size[i]), float(signed[i]), float(absolute[i]), float(covered[i]))
-        for i in np.argsort(-absolute, kind="stable")
-    ]
-    counts = {"examples": len(records)}
-    scale = records[0].scale
+    counts, scale = {"examples": len(records)}, records[0].scale
     return NumberResult(
-        name,
-        statistics,
-        NUMBER_SCORES,
-        values,
-        counts,
-        **measured,
-        groups=tuple(groups),
-        unit=scale.unit,
-        learned=scale.in_words(),
+        name, statistics, NUMBER_SCORES, values, counts, **measured, groups=groups, scale=scale
     )
