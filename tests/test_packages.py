@@ -29,7 +29,7 @@ ROOMS = {
     ),
     "data_prep": (
         *({"errors"}, {"files"}, {"prepared"}, {"splits"}, {"labelled"}),
-        {"lane", "classify", "sonar", "video", "histopathology", "cells", "explore"},
+        {"lane", "classify", "measure", "sonar", "video", "histopathology", "cells", "explore"},
     ),
     "pipelines": (
         *(
@@ -44,7 +44,7 @@ ROOMS = {
             {"trunks"},
         ),
         {
-            *("lane", "classify", "sonar", "video", "histopathology", "cells", "survival"),
+            *("lane", "classify", "measure", "sonar", "video", "histopathology", "cells", "survival"),
             *("explore", "watch", "label"),
         },
         {"cli"},

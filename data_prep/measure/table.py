@@ -103,7 +103,8 @@ def _column(table: Path, settings: MeasurePrepareSettings) -> tuple[str, str]:
     if len(matches) != 1:
         raise InputError(
             f"{table}: found {len(matches)} columns {settings.column!r}, of {', '.join(names)[:80]}. "
-            "Expected one, such as value or value [mm], with the number of each image. Rename it, or pass --column."
+            "Expected one with the number of each image, such as value or value [mm]. Rename it, or pass "
+            "--column."
         )
     in_header = (matches[0]["unit"] or "").strip()
     if settings.unit and in_header and settings.unit != in_header:

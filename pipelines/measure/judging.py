@@ -66,7 +66,7 @@ class NumberJudge(ClassJudge[Any]):
         found = [model(inputs, training=False) for inputs, _ in batches]
         mean, variance = (np.concatenate([part[key] for part in found]) for key in ("mean", "variance"))
         rows = zip(facts_of(data, names).values(), mean, variance, strict=True)
-        return number_result("", [_record(facts, *moments, NORMAL_FACTORS) for facts, *moments in rows])
+        return number_result("", [_record(facts, m, v, NORMAL_FACTORS) for facts, m, v in rows])
 
     def selection_scores(self, model: HybridModel, data: Any, names: Sequence[str]) -> dict[str, float]:
         """Return RMSE and CRPS of the selection examples."""

@@ -1,0 +1,55 @@
+"""Numbers as models learn them, and back."""
+
+import numpy as np
+import pytest
+
+from data_prep.measure.scale import find_scale
+
+RNG = np.random.default_rng(0)
+NORMAL, SKEWED = RNG.normal(40.0, 3.0, 300), np.exp(RNG.normal(1.0, 0.8, 300))
+WITH_ZERO = np.append(SKEWED, 0.0)
+MOST_ZERO = np.where(np.arange(300) % 10 == 0, SKEWED, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "transform"),
+    [
+        (NORMAL, "none"),
+        (SKEWED, "log"),
+        (-SKEWED, "none"),
+        (np.append(SKEWED, 0.0), "log"),
+        (MOST_ZERO, "none"),
+    ],
+)
+def test_the_logarithm_is_taken_of_skewed_numbers_from_zero_on(values, transform):
+    scale = find_scale(values, unit="mm")
+    assert scale.transform == transform
+    assert ("log(value" in scale.in_words()) == (transform == "log")
+    learned = scale.standardised(values)
+    assert abs(learned.mean()) < 1e-9
+    assert learned.std() == pytest.approx(1.0)
+    np.testing.assert_allclose(scale.in_unit(learned), values, rtol=1e-9, atol=1e-9)
+
+
+def test_moments_are_those_of_samples():
+    scale = find_scale(SKEWED)
+    mean, deviation = scale.moments(np.array(0.3), np.array(0.5))
+    samples = scale.in_unit(np.random.default_rng(1).normal(0.3, 0.5, 400_000))
+    assert mean == pytest.approx(samples.mean(), rel=0.01)
+    assert deviation == pytest.approx(samples.std(), rel=0.02)
+
+
+def test_one_outlier_of_a_million_leaves_the_others_their_places():
+    scale = find_scale(np.append(NORMAL, 1e6))
+    assert scale.spread < 10.0 * NORMAL.std()
+    assert np.abs(scale.standardised(np.array([1e6]))) < 30.0
+    assert np.ptp(scale.standardised(NORMAL)) > 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "transform", "said"),
+    [(np.full(5, 3.0), "auto", "all 5 numbers .* are 3"), (NORMAL - 40.0, "log", "numbers below 0")],
+)
+def test_numbers_without_a_scale_are_refused(values, transform, said):
+    with pytest.raises(ValueError, match=said):
+        find_scale(values, transform)
