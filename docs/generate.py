@@ -19,6 +19,7 @@ from pipelines.cells.scores import CELL_SCORES
 from pipelines.cli import APPLICATIONS, own_commands
 from pipelines.command.config import describe_settings
 from pipelines.scores.classification import CLASSIFICATION_SCORES
+from pipelines.scores.numbers import NUMBER_SCORES
 from pipelines.scores.segmentation import SEGMENTATION_SCORES
 
 DOCS = Path(__file__).parent
@@ -48,7 +49,7 @@ def settings_table(application: str, step: str) -> str:
 
 def scores_table(application: str) -> str:
     """Return every score of an application's evaluation, grouped, as Markdown tables."""
-    own = {"lane": SEGMENTATION_SCORES, "cells": CELL_SCORES}
+    own = {"lane": SEGMENTATION_SCORES, "cells": CELL_SCORES, "measure": NUMBER_SCORES}
     definitions = own.get(application, CLASSIFICATION_SCORES)
     lines: list[str] = []
     for group in dict.fromkeys(score.group for score in definitions):

@@ -20,7 +20,7 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}|\d{1,2}[-. ]?[A-Za-z]{3}([-.
 _WITH_UNIT = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*(?P<unit>[^\d\s.,].*)")
 _MANY_EQUAL = 0.5
 _RANGES = 4
-_OF_GROUPS = 0.99
+_OF_GROUPS = 0.999  # of the variance
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ _KEPT_UNSHIFTED = 0.9
 
 
 def require_images(job: Job[Any, Any, Any], names: Sequence[str]) -> None:
-    """Raise `InputError` where the judged examples are no images, so that nothing can shift them."""
+    """Raise `InputError` where the judged examples are no images, or have no classes to shift."""
+    if job.has_real_targets:
+        raise InputError(f"--shifted: {job.application.name} predicts numbers; only classes are shifted.")
     first = next(iter(job.application.judge.examples(job.data, names[:1])))
     if first.original.dtype != np.uint8 or first.original.shape[-1] != 3:
         raise InputError(
