@@ -230,7 +230,7 @@ def prepare_image(
         label=class_names.index(source.class_name),
         height=image.shape[0],
         width=image.shape[1],
-        others={"digest": surveyed.digest.hex()},
+        others={"digest": surveyed.digest.hex()} | ({} if source.value is None else {"value": source.value}),
     )
     return [PreparedExample(facts, fit_image(image, settings.size, settings.fit))]
 

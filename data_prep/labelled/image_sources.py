@@ -23,6 +23,7 @@ class ImageSource:
         class_name: Its class.
         group: What a table says it belongs to; None where it says nothing.
         split: Side of a fixed split; None where a table gives none.
+        value: What was measured, where a table has numbers for classes; its class is then a range.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ImageSource:
     class_name: str
     group: str | None = None
     split: Side | None = None
+    value: float | None = None
 
 
 def find_images(

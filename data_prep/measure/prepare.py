@@ -1,18 +1,13 @@
 """Prepare images with one number each: a table of images becomes shards and a manifest."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from data_prep.errors import Skipped
-from data_prep.files.image_settings import KeptLevels
-from data_prep.labelled.examples import PreparedExample
-from data_prep.labelled.image_plan import SurveyedImage, plan_images, prepare_image
+from data_prep.labelled.image_plan import plan_images, prepare_image
 from data_prep.labelled.preparing import PrepareResult, prepare_labelled
 from data_prep.measure.manifest import MeasureManifest
 from data_prep.measure.settings import MeasurePrepareSettings
-from data_prep.measure.table import MeasuredSource, read_measured
+from data_prep.measure.table import read_measured
 from data_prep.prepared.manifest import check_destination
 from data_prep.prepared.preparing import Progress
 from data_prep.prepared.workers import Workers
@@ -28,19 +23,10 @@ def prepare_measure(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PrepareResult[MeasureManifest]:
-    """Turn images with one number each into a prepared folder, as `prepare_classify` those with classes.
+    """Turn images with one number each into a prepared folder.
 
-    Args:
-        images: Folder from which the paths of the table go.
-        out: Folder to write; it appears when complete.
-        settings: Settings of size, groups and splits.
-        table: CSV file with the columns image and value, and perhaps group and split.
-        jobs: Number of processes, or a cluster.
-        overwrite: Whether to replace `out`, if it was written by an earlier run.
-        progress: Function that is called after each file.
-
-    Returns:
-        The manifest and what was left out.
+    The table has the columns image and value, and perhaps group and split. All other arguments, and the
+    result, are those of `prepare_classify`.
 
     Raises:
         InputError: No image can be used, the numbers cannot, the splits cannot be made, or `out` exists or
@@ -64,7 +50,7 @@ def prepare_measure(
         stage="Resizing images",
         what="image",
         origin=images,
-        prepare_source=partial(prepare_measured, levels=plan.levels),
+        prepare_source=partial(prepare_image, levels=plan.levels),
         make_manifest=lambda fields: MeasureManifest(
             size=settings.size,
             levels=plan.levels,
@@ -78,18 +64,3 @@ def prepare_measure(
         overwrite=overwrite,
         progress=progress,
     )
-
-
-def prepare_measured(
-    surveyed: SurveyedImage,
-    settings: MeasurePrepareSettings,
-    class_names: Sequence[str],
-    *,
-    levels: KeptLevels | None = None,
-) -> list[PreparedExample] | Skipped:
-    """Return an image with its number at the prepared size; arguments and result as `prepare_image`."""
-    prepared = prepare_image(surveyed, settings, class_names, levels=levels)
-    if isinstance(prepared, Skipped) or not isinstance(surveyed.source, MeasuredSource):
-        return prepared
-    value = {"value": surveyed.source.value}
-    return [replace(one, facts=replace(one.facts, others={**one.facts.others, **value})) for one in prepared]

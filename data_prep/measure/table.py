@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,28 +24,17 @@ _OF_GROUPS = 0.999  # of the variance
 
 
 @dataclass(frozen=True)
-class MeasuredSource(ImageSource):
-    """An image and its number; its class is the range of the number.
-
-    Attributes:
-        value: The number.
-    """
-
-    value: float = 0.0
-
-
-@dataclass(frozen=True)
 class MeasuredTable:
     """What a table says.
 
     Attributes:
-        sources: The images.
+        sources: The images with their numbers, whose classes are ranges of these.
         skipped: Rows that cannot be used.
         unit: Unit of the numbers; empty without one.
         notes: Sentences about the numbers that a person should know.
     """
 
-    sources: tuple[MeasuredSource, ...]
+    sources: tuple[ImageSource, ...]
     skipped: tuple[Skipped, ...]
     unit: str
     notes: tuple[str, ...]
@@ -87,9 +76,11 @@ def read_measured(images: Path, table: Path, settings: MeasurePrepareSettings) -
             f"{table}: all {len(values)} images have the {column} {values[0]:g}. Expected numbers that "
             "differ, to learn from."
         )
-    ranges = _ranges(numbers, unit) if values else []
+    if not values:
+        return MeasuredTable((), tuple(skipped), unit, ())
+    ranges = _ranges(numbers, unit)
     measured = tuple(
-        MeasuredSource(**{**vars(source), "class_name": name}, value=value)
+        replace(source, class_name=name, value=value)
         for source, name, value in zip(sources, ranges, values, strict=True)
     )
     return MeasuredTable(measured, tuple(skipped), unit, tuple(_notes(measured, numbers, unit)))
@@ -157,31 +148,31 @@ def _ranges(values: FloatArray, unit: str) -> list[str]:
     return [names[number] for number in place.tolist()]
 
 
-def _notes(sources: Sequence[MeasuredSource], values: FloatArray, unit: str) -> list[str]:
+def _notes(sources: Sequence[ImageSource], values: FloatArray, unit: str) -> list[str]:
     """Return what a person should know of the numbers."""
     notes = []
-    (usual, count), *_ = Counter(values.tolist()).most_common(1) or [(0.0, 0)]
+    (usual, count), *_ = Counter(values.tolist()).most_common(1)
     if len(values) > count > _MANY_EQUAL * len(values):
         notes.append(
             f"{count} of {len(values)} images have the value {usual:g}: one interval around one number "
             f"describes such data badly. `classify` tells {usual:g} from the rest, to be measured alone."
         )
-    if len(values):
-        low, high = fences(values)
-        far = [one for one in sources if not low <= one.value <= high]
-        if far:
-            worst = max(far, key=lambda one: abs(one.value - np.median(values)))
-            notes.append(
-                f"{len(far)} of {len(values)} values are farther than {FENCE:g} interquartile ranges from "
-                f"the middle half, such as {worst.value:g}{' ' * bool(unit)}{unit} of {worst.name}: training "
-                "takes them for values at that distance. Correct them if they are mistakes."
-            )
+    low, high = fences(values)
+    of_unit = f" {unit}" if unit else ""
+    far = np.flatnonzero((values < low) | (values > high))
+    if far.size:
+        worst = far[np.argmax(np.abs(values[far] - np.median(values)))]
+        notes.append(
+            f"{far.size} of {len(values)} values are farther than {FENCE:g} interquartile ranges from the "
+            f"middle half, such as {values[worst]:g}{of_unit} of {sources[worst].name}: training takes them "
+            "for values at that distance. Correct them if they are mistakes."
+        )
     return notes + _of_groups(sources, values)
 
 
-def _of_groups(sources: Sequence[MeasuredSource], values: FloatArray) -> list[str]:
+def _of_groups(sources: Sequence[ImageSource], values: FloatArray) -> list[str]:
     """Return a note where all images of a group have the same number: no image adds to its group."""
-    if not sources or sources[0].group is None:
+    if sources[0].group is None:
         return []
     group = np.unique([one.group or "" for one in sources], return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(group)

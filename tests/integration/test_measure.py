@@ -1,0 +1,104 @@
+"""The way of docs/measure.md by its own program and commands, from drawn drops to their diameters."""
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tensorflow.python.framework.config import disable_op_determinism
+from typer.testing import CliRunner
+
+from pipelines.bundles.metadata import load_metadata
+from pipelines.cli import make_app
+
+pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[2] / "docs" / "measure.md").read_text(encoding="utf-8")
+TINY = {
+    "heads": "[linear, ridge_linear, svgp]",
+    "pretraining_epochs": 2,
+    "head_epochs": 1,
+    "steps_per_epoch": 30,
+    "head_steps": 100,
+    "num_inducing": 20,
+    "panel_images": 1,
+}
+
+
+def run(*arguments: object) -> str:
+    """Call a command in this process; return what it said."""
+    result = CliRunner(env={"COLUMNS": None}).invoke(make_app(), [str(argument) for argument in arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each command of the page said; its folders are in the present one."""
+    folder = tmp_path_factory.mktemp("drops")
+    said: dict[str, str] = {}
+    blocks = {
+        language: re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        for language in ("python", "bash")
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(compile(program, "program", "exec"), {})  # noqa: S102 - our own documentation
+        (folder / "new" / "broken.png").write_bytes(b"no image")
+        try:
+            for line in commands.splitlines():
+                _, application, step, *options = shlex.split(line)
+                if step == "train":  # what the test asks for beats what the page says
+                    options += [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
+                said[step] = run(application, step, *options)
+            said["resumed"] = run("measure", "train", "--data", "prepared", "--out", "run", "--resume")
+        finally:
+            disable_op_determinism()  # other tests go on without
+        said["verify"] = run("verify", "bundle")
+    said["folder"] = str(folder)
+    return said
+
+
+def test_every_step_says_what_it_did(way):
+    assert "380 images of 32 x 32, value in mm written to prepared" in way["prepare"]
+    assert "Warning" not in way["prepare"]
+    assert "Numbers are learned as standardised: mean" in way["train"]
+    assert re.search(r"can check intervals of up to \d+ %", way["train"])
+    assert re.search(r"Intervals of the svgp head, .*90 %: \d", way["train"])
+    assert "epoch" not in way["resumed"].replace("best epoch", "")
+    assert "Take the" in way["evaluate"]
+    assert "is good" in way["verify"]
+    assert "20 predictions written to predictions" in way["predict"]
+    assert "broken.png: unreadable" in way["predict"]
+
+
+def test_intervals_and_groups_are_judged(way):
+    metrics = json.loads((Path(way["folder"]) / "evaluation" / "metrics.json").read_text(encoding="utf-8"))
+    assert list(metrics["methods"])[::2] == ["Linear", "Linear, regularised", "SVGP"]
+    chosen = metrics["methods"][metrics["chosen"]]
+    assert chosen["scores"]["r2"] > 0.5
+    covered = [interval["covered"] for interval in chosen["intervals"]]
+    assert covered == sorted(covered)
+    assert 0.75 <= covered[2] <= 1.0
+    assert sum(group["examples"] for group in chosen["groups"]) == 76
+    report = (Path(way["folder"]) / "evaluation" / "report.html").read_text(encoding="utf-8")
+    assert f'alt="Predicted against true numbers of {metrics["chosen"]} with intervals"' in report
+
+
+def test_predictions_are_in_the_unit_and_documented(way):
+    folder = Path(way["folder"])
+    with (folder / "predictions" / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["status"] == "ok"]
+    assert {f"`{name}`" for name in rows[0]} <= set(re.findall(r"`[^`\n]+`", PAGE))
+    lower, mean, upper = (np.array([float(row[key]) for row in rows]) for key in ("lower", "mean", "upper"))
+    assert ((lower < mean) & (mean < upper)).all()
+    assert ((mean > 0.0) & (mean < 11.0)).all()
+    metadata = load_metadata(folder / "bundle")
+    assert metadata.signatures["serving_default"].outputs["mean"].unit == "mm"
+    assert {f"`{name}`" for name in metadata.signatures["serve_bytes"].outputs} <= set(
+        re.findall(r"`\w+`", PAGE)
+    )
+    assert list((folder / "run" / "tensorboard").glob("*/events*"))
