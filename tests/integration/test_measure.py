@@ -40,10 +40,10 @@ def way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What each command of the page said; its folders are in the present one."""
     folder = tmp_path_factory.mktemp("drops")
     said: dict[str, str] = {}
-    blocks = {
-        language: re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (program,), (_, commands) = (
+        re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
         for language in ("python", "bash")
-    }
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         exec(compile(program, "program", "exec"), {})  # noqa: S102 - our own documentation
