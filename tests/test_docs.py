@@ -136,6 +136,7 @@ def test_every_step_and_every_public_name_is_documented():
         "configuration.md",
         *(f"configuration/{application.name}.md" for application in APPLICATIONS),
         "lane.md",
+        "measure.md",
         "sonar.md",
         "video.md",
     }

@@ -9,10 +9,10 @@ from pathlib import Path
 from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import fit_image, mostly_cut_off
+from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import UNCERTAINTIES, bundle_preprocessing
 from pipelines.bundles.prediction_lines import ClassPredictionLine, class_fields, printable
-from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
-from pipelines.bundles.preprocessing import ImagePreprocessing
+from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.command.referral import CLASS_REFERRAL_OPTIONS, ClassReferralSettings
 from pipelines.runs.settings import ClassEvaluateSettings as EvaluateSettings
 from pipelines.runs.settings import ClassExportSettings as ExportSettings

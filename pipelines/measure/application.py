@@ -69,7 +69,7 @@ def encoded(
     return encoded_by_trunk(PreparedImages(data.folder, scaled), settings, run_folder, console, cluster)
 
 
-def facts(data: MeasureData, splits: Splits) -> dict[str, Any]:
+def number_facts(data: MeasureData, splits: Splits) -> dict[str, Any]:
     """Return what a run records about its numbers; N is the number of training examples."""
     return {"num_data": len(splits.train), "scale": data.manifest.scale}
 
@@ -111,7 +111,7 @@ _ON_IMAGES: Application[MeasureData, TrainSettings, MeasureRun] = Application(
         training_batches=training_batches,
         plain_batches=plain_batches,
         steps_per_epoch=steps_per_epoch,
-        facts=(facts, fit_facts),
+        facts=(number_facts, fit_facts),
         fitting=(require_size, require_numbers, require_fit),
     ),
     network=replace(IMAGE_NETWORK, likelihood=lambda _: "gaussian"),

@@ -34,7 +34,7 @@ def facts_of(data: Any, names: Sequence[str]) -> dict[str, Facts]:
     return {one.name: (one, data.manifest.scale) for one in data.manifest.select(names)}
 
 
-def record_of(example: JudgedExample, outputs: Outputs) -> NumberRecord:
+def record_example(example: JudgedExample, outputs: Outputs) -> NumberRecord:
     """Return what the scores need to know of a prediction."""
     return _record(example.fact, outputs["mean"], outputs["variance"], outputs["factors"].tolist())
 
@@ -49,7 +49,7 @@ class NumberJudge(ClassJudge[Any]):
     """Judges numbers as `ClassJudge` does classes; nothing is referred before a prediction."""
 
     facts: Callable[[Any, Sequence[str]], Mapping[str, Any]] | None = facts_of
-    record: Callable[[JudgedExample, Outputs], Any] = record_of
+    record: Callable[[JudgedExample, Outputs], Any] = record_example
     referral: Callable[[JudgedExample, Outputs], tuple[float, float] | None] = lambda *_: None
     refers_classes: bool = False
     result: Callable[..., MethodResult] = number_result

@@ -14,11 +14,11 @@ from data_prep.files.depth import read_at_levels
 from data_prep.files.entries import IMAGE_SUFFIXES
 from data_prep.files.fitting import fit_image
 from data_prep.measure.scale import TargetScale
+from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.bundles.line_rules import LineRules
 from pipelines.bundles.metadata import Metadata
 from pipelines.bundles.prediction import bundle_preprocessing
 from pipelines.bundles.prediction_lines import PredictionLine, familiarity_fields, printable
-from pipelines.bundles.preprocessing import ImagePreprocessing
 from pipelines.bundles.saved_model import Signature
 from pipelines.bundles.sources import Source, print_outside_levels
 from pipelines.bundles.step import FinishedPrediction, PredictStep, files_with

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
-from pipelines.bundles.preprocessing import ImagePreprocessing
+from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.labelled.settings import ExampleTrainSettings
 from pipelines.runs.settings import EvaluateSettings, ExportSettings
 from pipelines.trunks.settings import ImageNetworkName, TrunkRun, TrunkSettings

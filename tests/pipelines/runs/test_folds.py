@@ -78,8 +78,10 @@ def job(tmp_path, monkeypatch, *, trained: int = 40, selected: int = 8, refers: 
     )
 
 
-FROZEN = SimpleNamespace(network=SimpleNamespace(trainable_weights=[]))
-TRAINED = SimpleNamespace(network=SimpleNamespace(trainable_weights=["kernel"]))
+CLASSES, NUMBERS = SimpleNamespace(is_classifier=True), SimpleNamespace(is_classifier=False)
+FROZEN = SimpleNamespace(network=SimpleNamespace(trainable_weights=[]), head=CLASSES)
+TRAINED = SimpleNamespace(network=SimpleNamespace(trainable_weights=["kernel"]), head=CLASSES)
+OF_NUMBERS = SimpleNamespace(network=SimpleNamespace(trainable_weights=[]), head=NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,8 @@ TRAINED = SimpleNamespace(network=SimpleNamespace(trainable_weights=["kernel"]))
         ({"refers": False}, FROZEN, 0),  # maps
         ({"trained": 29}, FROZEN, 0),
         ({"trained": 30}, FROZEN, 5),
+        ({"refers": False, "trained": 5}, OF_NUMBERS, 5),  # each number says how far off it is
+        ({"refers": False, "trained": 4}, OF_NUMBERS, 0),
         ({"selected": 148}, FROZEN, 5),
         ({"selected": 149}, FROZEN, 0),  # which guarantee 2 % by themselves
         ({"selected": 0}, FROZEN, 0),

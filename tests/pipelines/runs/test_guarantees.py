@@ -73,7 +73,9 @@ def test_what_can_be_guaranteed_at_best_is_said_before_the_training(groups, said
     assert said in possible_guarantee(job_of(names, dict(zip(names, map(str, groups), strict=True))))
 
 
-def job_of(names: list[str], groups: dict[str, str], *, refers_classes: bool = True) -> SimpleNamespace:
+def job_of(
+    names: list[str], groups: dict[str, str], *, refers_classes: bool = True, has_numbers: bool = False
+) -> SimpleNamespace:
     """A job whose held-out examples are of class "a" but for one of ten."""
     judge = SimpleNamespace(
         judged="images", groups=lambda _data, _names: groups, refers_classes=refers_classes
@@ -85,7 +87,14 @@ def job_of(names: list[str], groups: dict[str, str], *, refers_classes: bool = T
         data=SimpleNamespace(manifest=manifest),
         run=SimpleNamespace(refitted_folds=0),
         splits=SimpleNamespace(selection=names),
+        has_real_targets=has_numbers,
     )
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "up to 50 %"), (9, "up to 90 %"), (19, "up to 95 %")])
+def test_of_numbers_the_widest_intervals_are_said(count, said):
+    names = [f"{number}" for number in range(count)]
+    assert said in possible_guarantee(job_of(names, dict(zip(names, names, strict=True)), has_numbers=True))
 
 
 def test_the_rarest_class_is_named_and_maps_need_the_bound_for_groups():
