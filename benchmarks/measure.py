@@ -1,0 +1,162 @@
+"""Numbers from images: our heads against a linear head, ridge regression and scikit-learn's Gaussian process.
+
+    python -m benchmarks.measure --data FOLDER --out benchmarks/results/measure
+
+FOLDER holds glas_colon_histology and bccd_blood_cells. A simulated set counts bright spots with a known noise.
+Every set is prepared, trained and judged by the steps of `gpimaging measure`, on a frozen EfficientNet-Lite0,
+with other groups to judge by for each seed. Ridge regression and the Gaussian process of scikit-learn see the
+same features of the training and the selection part; their noise is the spread of what they miss there, held
+out in five parts by groups (ridge), or what the process finds (GP).
+"""
+
+import argparse
+import csv
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+from sklearn.decomposition import PCA
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.common import host, write_results
+from data_prep.measure.prepare import prepare_measure
+from data_prep.measure.settings import MeasurePrepareSettings
+from data_prep.splits.divide import manifest_splits
+from pipelines.evaluation.evaluate import evaluate
+from pipelines.measure.application import MEASURE
+from pipelines.measure.settings import EvaluateSettings, TrainSettings
+from pipelines.runs.train import train
+from pipelines.scores.numbers import NORMAL_FACTORS, NumberResult, number_record, number_result
+
+Rows = Iterator[tuple[str, float, str]]
+COMPONENTS = 64
+NOISE = 1.0
+"""Standard deviation of the simulated counts."""
+
+
+def glas(folder: Path) -> Rows:
+    """Yield image, share of glands and patient."""
+    with (folder / "glas_colon_histology" / "labels.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            image = f"glas_colon_histology/images/{row['name']}.jpg"
+            yield image, float(row["gland_fraction"]), row["patient_id"]
+
+
+def blood(folder: Path) -> Rows:
+    """Yield image, annotated red cells and the image itself as its group."""
+    for path in sorted((folder / "bccd_blood_cells" / "annotations").glob("*.xml")):
+        boxes = ET.parse(path)  # noqa: S314 - our own copy
+        names = [one.text for one in boxes.iterfind("object/name")]
+        image = f"bccd_blood_cells/images/{path.stem}.jpg"
+        if (folder / image).exists():
+            yield image, float(names.count("RBC")), path.stem
+
+
+def spots(folder: Path, number: int = 400) -> Rows:
+    """Draw bright spots; yield image, their noisy number and the pair of images that it belongs to."""
+    rng = np.random.default_rng(0)
+    (folder / "spots").mkdir()
+    for place in range(number):
+        count = int(rng.integers(2, 30))
+        picture = rng.normal(60.0, 8.0, (128, 128))
+        for y, x in rng.integers(6, 122, (count, 2)):
+            picture[y - 3 : y + 4, x - 3 : x + 4] += 110.0
+        Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).save(folder / "spots" / f"{place}.png")
+        yield f"spots/{place}.png", count + float(rng.normal(0.0, NOISE)), str(place // 2)
+
+
+SETS: dict[str, Callable[[Path], Rows]] = {"glas": glas, "blood": blood, "spots": spots}
+
+
+def rivals(data: Any, seed: int) -> list[NumberResult]:
+    """Return ridge regression and a Gaussian process of scikit-learn on the features of a folder."""
+    splits = manifest_splits(data.manifest, selection_fraction=0.15)
+    known, judged = data.part((*splits.train, *splits.selection)), data.part(splits.test)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
+    groups = np.unique(known.groups, return_inverse=True)[1]
+    parts = GroupKFold(min(5, len(np.unique(groups))))
+    held_out = cross_val_predict(ridge, known.features, known.labels, groups=groups, cv=parts)
+    spread = np.full(len(judged.labels), np.std(known.labels - held_out))
+    ridge.fit(known.features, known.labels)
+    kernel = ConstantKernel() * RBF(np.sqrt(COMPONENTS), (1e-1, 1e4)) + WhiteKernel(0.1, (1e-4, 1e1))
+    components = min(COMPONENTS, len(known.labels))
+    process = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=seed)
+    gp = make_pipeline(StandardScaler(), PCA(components, whiten=True, random_state=seed), process)
+    gp.fit(known.features, known.labels)
+    return [
+        _result("ridge on features", data, splits.test, ridge.predict(judged.features), spread),
+        _result("scikit-learn GP", data, splits.test, *gp.predict(judged.features, return_std=True)),
+    ]
+
+
+def _result(
+    name: str, data: Any, names: tuple[str, ...], mean: NDArray[Any], deviation: NDArray[Any]
+) -> NumberResult:
+    rows = zip(data.manifest.select(names), mean.tolist(), np.square(deviation).tolist(), strict=True)
+    scale = data.manifest.scale
+    return number_result(
+        name,
+        [number_record(one.name, one.group, one.value, (m, v), NORMAL_FACTORS, scale) for one, m, v in rows],
+    )
+
+
+def judged_set(name: str, folder: Path, seed: int, settings: TrainSettings) -> list[dict[str, Any]]:
+    """Return the scores of every method on one set."""
+    console = Console(quiet=True)
+    with tempfile.TemporaryDirectory() as place:
+        work = Path(place)
+        images = work if name == "spots" else folder
+        rows = list(SETS[name](images))
+        with (work / "table.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("image", "value", "group"), *rows])
+        split = MeasurePrepareSettings(seed=seed, test_fraction=0.3)
+        prepare_measure(images, work / "prepared", split, table=work / "table.csv")
+        seeded = settings.model_copy(update={"seed": seed})
+        options: dict[str, Any] = {"data": work / "prepared", "console": console}
+        train(MEASURE, seeded, out=work / "run", resume=False, **options)
+        found = evaluate(MEASURE, EvaluateSettings(), model=work / "run", out=work / "evaluation", **options)
+        data = MEASURE.inputs.encoded(MEASURE.inputs.open(work / "prepared"), seeded, work / "run", console)
+        others = rivals(data, seed)
+    counts = {"set": name, "seed": seed, "judged": found.data["images"], "groups": found.data["groups"]}
+    results = [one for one in (*found.results, *others) if isinstance(one, NumberResult)]
+    return [
+        {
+            **counts,
+            "method": one.name,
+            "chosen": one.name == found.chosen,
+            **{key: round(one.scores[key], 4) for key in ("rmse", "r2", "nll", "crps", "width_90")},
+            "covered_90": round(one.intervals()[2]["covered"], 4),
+        }
+        for one in results
+    ]
+
+
+def main() -> None:
+    """Measure and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=SETS)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--no-folds", action="store_true", help="Without out-of-fold heads.")
+    given = parser.parse_args()
+    settings = TrainSettings(out_of_fold=not given.no_folds)
+    for name in [given.only] if given.only else SETS:
+        rows = [row for seed in range(given.seeds) for row in judged_set(name, given.data, seed, settings)]
+        title = f"Numbers of {name}, {given.seeds} splits{', without out-of-fold heads' * given.no_folds}"
+        write_results(given.out / name, title=title, rows=rows, host=host())
+
+
+if __name__ == "__main__":
+    main()
