@@ -3,10 +3,10 @@
     python -m benchmarks.measure --data FOLDER --out benchmarks/results/measure
 
 FOLDER holds glas_colon_histology and bccd_blood_cells. A simulated set counts bright spots with a known
-noise. Every set is prepared, trained and judged by the steps of `gpimaging measure`, on a frozen EfficientNet-Lite0,
-with other groups to judge by for each seed. Ridge regression and the Gaussian process of scikit-learn see the
-same features of the training and the selection part; their noise is the spread of what they miss there, held
-out in five parts by groups (ridge), or what the process finds (GP).
+noise. Every set is prepared, trained and judged by the steps of `gpimaging measure`, on a frozen
+EfficientNet-Lite0, with other groups to judge by for each seed. Ridge regression and the Gaussian process of
+scikit-learn see the same features of the training and the selection part; their noise is the spread of what
+they miss there, held out in five parts by groups (ridge), or what the process finds (GP).
 """
 
 import argparse
