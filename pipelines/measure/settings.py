@@ -8,7 +8,7 @@ from data_prep.labelled.augmentation_settings import LabelledAugmentation
 from data_prep.measure.scale import TargetScale
 from pipelines.bundles.image_preprocessing import ImagePreprocessing
 from pipelines.labelled.settings import ExampleTrainSettings
-from pipelines.runs.settings import EvaluateSettings, ExportSettings
+from pipelines.runs.settings import EvaluateSettings, ExportSettings, HeadName
 from pipelines.trunks.settings import ImageNetworkName, TrunkRun, TrunkSettings
 
 __all__ = [
@@ -44,7 +44,7 @@ class MeasureRun(TrunkRun):
 class TrainSettings(TrunkSettings, ExampleTrainSettings):
     """Settings of `measure train`."""
 
-    heads: tuple[str, ...] = Field(
+    heads: tuple[HeadName, ...] = Field(
         default=("linear", "ridge_linear", "svgp", "hgp"),
         min_length=1,
         description="Heads to train from one pretrained network; the report compares them all. "

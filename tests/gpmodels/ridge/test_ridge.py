@@ -131,3 +131,17 @@ def test_a_sample_is_drawn_from_all_batches(monkeypatch):
     assert drawn.groups.max() < 40
     counts = [np.sum(drawn.groups < 20), np.sum(drawn.groups >= 20)]
     assert min(counts) > 0.25 * len(drawn.labels)
+
+
+def test_of_real_targets_it_is_ridge_regression_with_the_noise_of_held_out_groups():
+    rng = np.random.default_rng(0)
+    points = grouped(num_groups=40)
+    targets = 3.0 * (points.features[:, 0] - 5.0) + rng.normal(0.0, 2.0, len(points.labels))
+    head = RidgeLinearHead(likelihood="gaussian")
+    head.build((None, 20))
+    head.fit_to([points._replace(labels=targets)])
+    outputs = head(tf.constant(points.features, tf.float32))
+    assert np.corrcoef(outputs["mean"], targets)[0, 1] > 0.9
+    assert float(outputs["variance"][0]) == pytest.approx(4.0, rel=0.3)
+    missed = np.mean(np.square(outputs["mean"].numpy() - targets))
+    assert float(outputs["variance"][0]) > missed  # which it was fitted to

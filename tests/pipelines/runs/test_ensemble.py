@@ -44,6 +44,22 @@ def test_members_that_average_over_samples_count_with_what_they_predict():
     assert np.abs(found - of_mean_logits.mean(axis=0)).max() > 0.01
 
 
+def test_of_numbers_its_variance_is_that_of_the_members_and_between_them():
+    members = []
+    for bias in (1.0, 3.0):
+        head = LinearHead(likelihood="gaussian")
+        members.append(HybridModel(tf.keras.layers.Identity(), head, num_data=9))
+        members[-1].build((None, 2))
+        head.bias.assign(bias)
+        head.kernel.assign([0.0, 0.0])
+    found = ensemble_predictor(members).predict(tf.zeros([1, 2]))
+    assert {name: round(float(value[0]), 5) for name, value in found.items()} == {
+        "mean": 2.0,
+        "variance": 1.1,
+        "latent_variance": 1.0,
+    }
+
+
 @pytest.mark.parametrize("num_classes", [2, 4])
 def test_it_is_the_mean_of_its_members(num_classes):
     logits = np.random.default_rng(0).normal(size=(3, 2, 5) + ((num_classes,) if num_classes > 2 else ()))

@@ -7,7 +7,14 @@ import pytest
 import scipy.special
 from sklearn.metrics import log_loss
 
-from pipelines.runs.selection import SelectedPoints, group_losses, selected_pools, usable_pools
+from pipelines.runs.selection import (
+    SelectedNumbers,
+    SelectedPoints,
+    group_losses,
+    selected_pools,
+    selection_temperature,
+    usable_pools,
+)
 from pipelines.scores.pool_calibration import at_temperature
 
 
@@ -61,3 +68,30 @@ def test_only_pools_of_one_class_and_several_examples_are_calibrated():
     assert usable_pools(pooled, examples, examples[1:3]) == {"images": ["a", "b"]}
     examples[0].label = 1
     assert usable_pools(pooled, examples, examples) == {}
+
+
+def numbers(stated: float, each: int, groups: int = 60) -> tuple[SelectedNumbers, list[str]]:
+    """Numbers whose errors have the deviation 1, half of it of their groups, and that state another one."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(groups), each)
+    truth = np.sqrt(0.5) * (rng.normal(size=groups)[group] + rng.normal(size=len(group)))
+    logits = np.stack([np.zeros(len(group)), np.full(len(group), stated**2)], axis=1)
+    points = SelectedNumbers(logits, truth, np.ones(len(group)), np.arange(len(group), dtype=np.int32))
+    return points, [f"g{number}" for number in group]
+
+
+@pytest.mark.parametrize("stated", [0.5, 2.0])
+def test_a_temperature_of_numbers_mends_the_deviation_that_is_stated(stated):
+    points, groups = numbers(stated, 4)
+    temperature = selection_temperature(points, groups=groups)
+    assert temperature == pytest.approx(1.0 / stated, rel=0.15)
+    assert points.losses(temperature).mean() < points.losses(1.0).mean()
+    deviation = temperature * stated
+    expected = 0.5 * np.log(2.0 * np.pi) + np.log(deviation) + 0.5 * np.square(points.labels / deviation)
+    np.testing.assert_allclose(points.losses(temperature), expected)
+
+
+def test_one_group_of_numbers_moves_the_temperature_a_little():
+    points, _ = numbers(0.5, 4)
+    together = selection_temperature(points, groups=["one"] * len(points.labels))
+    assert 1.0 < together < selection_temperature(points, groups=[str(i) for i in range(len(points.labels))])
