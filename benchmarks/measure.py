@@ -5,8 +5,8 @@
 FOLDER holds glas_colon_histology and bccd_blood_cells. A simulated set counts bright spots with a known
 noise. Every set is prepared, trained and judged by the steps of `gpimaging measure`, on a frozen
 EfficientNet-Lite0, with other groups to judge by for each seed. Ridge regression and the Gaussian process of
-scikit-learn see the same features of the training and the selection part; their noise is the spread of what
-they miss there, held out in five parts by groups (ridge), or what the process finds (GP).
+scikit-learn see the same features of the training and the selection part; penalty and noise are those of five
+parts held out by groups (ridge), or what the process finds (GP).
 """
 
 import argparse
@@ -24,7 +24,7 @@ from rich.console import Console
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -41,6 +41,7 @@ from pipelines.scores.numbers import NORMAL_FACTORS, NumberResult, number_record
 
 Rows = Iterator[tuple[str, float, str]]
 COMPONENTS = 64
+PENALTIES = np.logspace(0, 6, 13).tolist()
 NOISE = 1.0
 """Standard deviation of the simulated counts."""
 
@@ -83,12 +84,16 @@ def rivals(data: Any, seed: int) -> list[NumberResult]:
     """Return ridge regression and a Gaussian process of scikit-learn on the features of a folder."""
     splits = manifest_splits(data.manifest, selection_fraction=0.15)
     known, judged = data.part((*splits.train, *splits.selection)), data.part(splits.test)
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
     groups = np.unique(known.groups, return_inverse=True)[1]
     parts = GroupKFold(min(5, len(np.unique(groups))))
-    held_out = cross_val_predict(ridge, known.features, known.labels, groups=groups, cv=parts)
-    spread = np.full(len(judged.labels), np.std(known.labels - held_out))
-    ridge.fit(known.features, known.labels)
+    missed = {}
+    for penalty in PENALTIES:
+        ridge = make_pipeline(StandardScaler(), Ridge(penalty))
+        held_out = cross_val_predict(ridge, known.features, known.labels, groups=groups, cv=parts)
+        missed[penalty] = float(np.sqrt(np.mean(np.square(known.labels - held_out))))
+    best = min(missed, key=lambda penalty: missed[penalty])
+    ridge = make_pipeline(StandardScaler(), Ridge(best)).fit(known.features, known.labels)
+    spread = np.full(len(judged.labels), missed[best])
     kernel = ConstantKernel() * RBF(np.sqrt(COMPONENTS), (1e-1, 1e4)) + WhiteKernel(0.1, (1e-4, 1e1))
     components = min(COMPONENTS, len(known.labels))
     process = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=seed)
