@@ -59,6 +59,11 @@ class TargetScale(BaseModel):
         plain = self.centre + self.spread * standardised
         return np.exp(plain) - self.offset if self.transform == "log" else plain
 
+    def log_slope(self, standardised: FloatArray) -> FloatArray:
+        """Return how many nats a density in the unit is below that of standardised numbers, at these."""
+        plain = self.centre + self.spread * standardised
+        return np.log(self.spread) + (plain if self.transform == "log" else np.zeros_like(plain))
+
     def moments(self, mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation in the unit of standardised normal predictions."""
         plain, spread = self.centre + self.spread * mean, self.spread * deviation

@@ -14,6 +14,7 @@ from pipelines.runs.choice import ALIKE, STANDARD_ERROR, HeadChoice
 from pipelines.runs.job import Job
 from pipelines.runs.selection import (
     GroupLosses,
+    SelectedNumbers,
     SelectedPoints,
     SelectedPools,
     group_losses,
@@ -139,7 +140,10 @@ def judge_selection(
     groups = [example.group for example in selected]
     temperatures: dict[str, float] = {}
     judged = application.judge.judged if not application.pooled else "examples"
-    losses = group_losses(judged, points.losses(temperature), points.weights, points.examples, groups)
+    of_points = points.losses(temperature)
+    if isinstance(points, SelectedNumbers):  # in the unit of the numbers, as reports say it
+        of_points = of_points + job.data.manifest.scale.log_slope(points.labels.astype(np.float64))
+    losses = group_losses(judged, of_points, points.weights, points.examples, groups)
     for noun, pools_of in usable_pools(application.pooled, examples, selected).items():
         pools = selected_pools(points, temperature, pools_of, groups)
         if calibrates_pools:

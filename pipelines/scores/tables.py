@@ -155,9 +155,13 @@ def results_table(evaluation: Evaluation) -> Table:
     title = f"{evaluation.application}: {examples} test examples"
     table = Table(title=title, box=SIMPLE_HEAD, padding=0, pad_edge=False)
     table.add_column("Method", vertical="bottom")
-    for text in (*map(titled, evaluation.headline), "Seconds each"):
-        longest_word = max(len(word) for word in (*text.split(), "0.0000"))
-        table.add_column(text, justify="right", vertical="bottom", width=longest_word)
+    columns = {
+        titled(score): [format_number(result.scores[score.key]) for result in evaluation.results]
+        for score in evaluation.headline
+    }
+    for text, numbers in {**columns, "Seconds each": ["0.0000"]}.items():
+        widest = max(map(len, (*text.split(), *numbers, "0.0000")))
+        table.add_column(text, justify="right", vertical="bottom", width=widest)
     best = {score.key: best_methods(score, evaluation.results) for score in evaluation.headline}
     for result in evaluation.results:
         texts = {score.key: format_number(result.scores[score.key]) for score in evaluation.headline}

@@ -39,6 +39,13 @@ def test_moments_are_those_of_samples():
     assert deviation == pytest.approx(samples.std(), rel=0.02)
 
 
+@pytest.mark.parametrize("values", [NORMAL, SKEWED])
+def test_slopes_are_those_of_the_way_to_the_unit(values):
+    scale, at = find_scale(values), np.array([-0.5, 0.7])
+    slope = (scale.in_unit(at + 1e-6) - scale.in_unit(at - 1e-6)) / 2e-6
+    np.testing.assert_allclose(scale.log_slope(at), np.log(slope), rtol=1e-6)
+
+
 def test_one_outlier_of_a_million_leaves_the_others_their_places():
     scale = find_scale(np.append(NORMAL, 1e6))
     assert scale.spread < 10.0 * NORMAL.std()
