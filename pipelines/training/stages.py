@@ -153,7 +153,7 @@ class StageState(BaseModel):
     def save(self, folder: Path) -> None:
         """Write the state to `state.json` in a folder."""
         with atomic_file(folder / STATE) as temporary:
-            named = self.model_copy(update={"stage": folder.name})
+            named = self.model_copy(update={"stage": _stage_of(folder)})
             temporary.write_text(named.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -170,12 +170,20 @@ class StageState(BaseModel):
             raise InputError(
                 f"{path} cannot be read as the state of a training: {error}. Train into another --out."
             ) from error
-        if state.stage not in (None, folder.name):  # earlier versions did not say it
+        if state.stage not in (None, _stage_of(folder)):  # earlier versions did not say it
             raise InputError(
-                f"{path} is the state of the stage {state.stage}, not of {folder.name}: files of the run "
+                f"{path} is the state of the stage {state.stage}, not of {_stage_of(folder)}: files of the run "
                 "were exchanged. Put them back, or train into another --out."
             )
         return state.model_copy(update={"stage": None})
+
+
+def _stage_of(folder: Path) -> str:
+    """Return the name of the stage in `RUN/heads/NAME`, with its fold or member in `RUN/folds/1/heads/NAME`."""
+    heads = folder.resolve().parent
+    kind = heads.parent.parent
+    is_part = kind.name in ("folds", "ensemble") and (kind.parent / heads.name).is_dir()
+    return f"{kind.name}/{heads.parent.name}/{folder.name}" if is_part else folder.name
 
 
 class TwoRateAdam(keras.optimizers.Adam):
